@@ -1,0 +1,117 @@
+//! DCTCP's exact echo (RFC 8257 section 3.2): the share of ACKed bytes that carry ECE is the share of
+//! bytes that were marked, whatever the delayed-ACK factor.
+
+use super::{Echo, EchoContext, Feedback};
+use crate::registry::{Capability, Part};
+use crate::switch::Marks;
+
+/// No parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {}
+
+/// The two-state machine of RFC 8257 figure 1.
+#[derive(Clone, Debug)]
+pub struct DctcpEcho {
+    /// The mark of the last segment (DCTCP.CE).
+    ce: bool,
+    /// A replaced ACK had ECE: the next one says so in its place.
+    owed: bool,
+}
+
+impl DctcpEcho {
+    /// Nothing to echo yet (DCTCP.CE is false).
+    #[must_use]
+    pub const fn new(_config: &Config, _context: &EchoContext) -> Self {
+        Self { ce: false, owed: false }
+    }
+}
+
+impl Echo for DctcpEcho {
+    #[inline]
+    fn would_change(&self, marks: Marks) -> bool {
+        marks.ce != self.ce
+    }
+
+    #[inline]
+    fn on_data(&mut self, marks: Marks, _cwr: bool) {
+        self.ce = marks.ce;
+    }
+
+    #[inline]
+    fn on_ack(&mut self) -> Feedback {
+        let ece = self.ce || self.owed;
+        self.owed = false;
+        Feedback { ece, ein: false }
+    }
+
+    fn on_replaced(&mut self, held: Feedback) {
+        self.owed |= held.ece;
+    }
+}
+
+impl Part for DctcpEcho {
+    type Config = Config;
+    const SUMMARY: &'static str = "echoes every congestion mark exactly, delayed ACKs included";
+    const SOURCE: &'static str = "RFC 8257 section 3.2";
+    const PROVIDES: &'static [Capability] = &[Capability::ExactCongestionEcho];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    /// Plays the connection with a delayed-ACK factor of `every`: which segments each ACK covers, and its ECE.
+    fn acks(every: usize, ce: &[bool]) -> Vec<(Vec<usize>, bool)> {
+        let mut echo = DctcpEcho::new(&Config {}, &EchoContext {});
+        let mut acks = Vec::new();
+        let mut pending = Vec::new();
+        for (index, &ce) in ce.iter().enumerate() {
+            let marks = if ce { Marks::CE } else { Marks::NONE };
+            let changes = echo.would_change(marks);
+            if changes && !pending.is_empty() {
+                acks.push((core::mem::take(&mut pending), echo.on_ack().ece));
+            }
+            echo.on_data(marks, false);
+            pending.push(index + 1);
+            if changes || pending.len() == every {
+                acks.push((core::mem::take(&mut pending), echo.on_ack().ece));
+            }
+        }
+        acks
+    }
+
+    /// protocols.md section 2.5.
+    #[test]
+    fn ce_changes_flush_the_delayed_ack() {
+        let seen = acks(2, &[false, false, true, true, true, false]);
+        let expected: &[(&[usize], bool)] = &[(&[1, 2], false), (&[3], true), (&[4, 5], true), (&[6], false)];
+        assert_eq!(seen.len(), expected.len());
+        for (seen, expected) in seen.iter().zip(expected) {
+            assert_eq!((&seen.0[..], seen.1), *expected);
+        }
+    }
+
+    #[test]
+    fn with_an_ack_per_segment_ece_is_ce() {
+        let ce = [true, false, true, true, false];
+        let seen: Vec<bool> = acks(1, &ce).into_iter().map(|(_, ece)| ece).collect();
+        assert_eq!(seen, ce);
+    }
+
+    #[test]
+    fn a_mark_on_a_replaced_ack_is_said_by_the_next() {
+        let mut echo = DctcpEcho::new(&Config {}, &EchoContext {});
+        echo.on_data(Marks::CE, false);
+        let held = echo.on_ack();
+        echo.on_data(Marks::NONE, false);
+        echo.on_replaced(held);
+        assert!(echo.on_ack().ece);
+        assert!(!echo.on_ack().ece);
+    }
+}

@@ -1,0 +1,33 @@
+//! The algorithms of incast, each at one of four places on the path of a response, as state
+//! machines without a world.
+//!
+//! | place | module | decides |
+//! |---|---|---|
+//! | switch | [`switch`] | which packet is admitted, which is marked |
+//! | sender | [`sender`] | how much may be in flight |
+//! | receiver | [`receiver`] (and [`echo`], per connection) | advertised windows, when an ACK leaves, what it echoes |
+//! | application | [`application`] | how many requests are outstanding |
+//!
+//! Events come in as method calls that carry time and numbers; decisions go out as return values.
+//! Nothing here knows what drives it: the simulator, a unit test or the reference side of a kernel
+//! test call the same struct. Adding an algorithm is one file beside its siblings and one line in
+//! the `registry!` of its place.
+#![no_std]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod application;
+pub mod echo;
+pub mod message;
+pub mod receiver;
+mod registry;
+pub mod sender;
+pub mod stack;
+pub mod switch;
+pub mod units;
+
+pub use message::{CoflowId, Message, Priority};
+pub use registry::{Capability, Part, PartInfo, Place, Requirement};
+pub use units::{Bytes, Duration, Offset, Rate, Time};

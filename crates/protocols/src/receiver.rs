@@ -1,0 +1,146 @@
+//! The receiver's place: one controller per NIC sees all flows that end there, dictates their windows
+//! and decides when an ACK may leave.
+//!
+//! It is asked for a flow's window when an ACK is built, and polled for actions until it has none. A
+//! change that concerns all flows therefore costs nothing until each flow's next ACK.
+
+use crate::message::Message;
+use crate::registry::registry;
+use crate::switch::Marks;
+use crate::units::{Bytes, Offset, Rate, Time};
+
+registry! {
+    Receiver: Receiver, built from NicContext;
+    /// Any registered receiver, called without a vtable.
+    any AnyReceiver;
+    /// A receiver and its parameters, as a scenario names it.
+    choice ReceiverChoice;
+    "none" = none::None,
+}
+
+/// What a controller is told when its NIC comes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NicContext {
+    /// Line rate of the port that leads to this NIC.
+    pub rate: Rate,
+    /// Payload of a full segment.
+    pub mss: Bytes,
+    /// Headers of every packet, as they count on the wire.
+    pub header: Bytes,
+}
+
+/// A flow's number at its NIC: dense, reused after [`Receiver::on_close`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowIndex(pub u32);
+
+/// A data segment that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// First byte.
+    pub start: Offset,
+    /// Payload.
+    pub payload: Bytes,
+    /// Bytes of it that had not arrived before.
+    pub new: Bytes,
+    /// Next byte expected (RCV.NXT), after this arrival.
+    pub expected: Offset,
+    /// How far RCV.NXT moved.
+    pub delivered: Bytes,
+    /// Bytes that wait beyond a gap, after this arrival.
+    pub beyond_gap: Bytes,
+    /// Highest byte seen so far, exclusive.
+    pub highest: Offset,
+    /// Marks it carries.
+    pub marks: Marks,
+}
+
+/// Why an ACK is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckCause {
+    /// Second part of the handshake: the first grant.
+    SynAck,
+    /// Data arrived.
+    Data,
+    /// The controller asked for it with [`Action::ForceRetransmission`].
+    Forced,
+}
+
+/// Whether an ACK may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// At once.
+    Open,
+    /// It is held, as the flow's only one: a newer ACK takes its place. [`Action::Release`] lets it
+    /// leave, rebuilt with what is true by then.
+    Hold,
+}
+
+/// What a controller wants done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Let the flow's held ACK leave.
+    Release(FlowIndex),
+    /// Send an ACK nobody asked for, to announce a new window.
+    UpdateWindow(FlowIndex),
+    /// Ask the sender to retransmit its first unacknowledged segment at once (an ACK with PSH).
+    ForceRetransmission(FlowIndex),
+}
+
+/// What was announced to the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentAck {
+    /// Cumulative acknowledgement.
+    pub ack: Offset,
+    /// Right edge announced: `ack` plus the advertised window. It never moves back.
+    pub edge: Offset,
+    /// Why it was sent.
+    pub cause: AckCause,
+}
+
+/// The controller of one NIC.
+///
+/// Every method that can change what the controller wants is followed by [`poll`](Self::poll) until it
+/// returns `None`.
+#[enum_dispatch::enum_dispatch]
+pub trait Receiver {
+    /// A flow towards this NIC opens. Where the handshake counts this is the SYN's arrival.
+    fn on_open(&mut self, now: Time, flow: FlowIndex);
+
+    /// The first segment of a message arrived (the SYN, where it carries the facts).
+    fn on_message(&mut self, now: Time, flow: FlowIndex, message: &Message);
+
+    /// A data segment arrived; an ACK for it may be asked for right after.
+    fn on_data(&mut self, now: Time, flow: FlowIndex, arrival: &Arrival);
+
+    /// All bytes of the flow's current message have arrived.
+    fn on_complete(&mut self, now: Time, flow: FlowIndex);
+
+    /// The flow is gone.
+    fn on_close(&mut self, now: Time, flow: FlowIndex);
+
+    /// An ACK of the flow wants to leave. Not asked for the ACK that an action releases or forces.
+    fn gate(&mut self, now: Time, flow: FlowIndex, cause: AckCause) -> Gate;
+
+    /// The window to announce; `None` leaves it to the socket's buffer. The right edge announced before
+    /// is kept where this would move it back.
+    fn window(&mut self, now: Time, flow: FlowIndex) -> Option<Bytes>;
+
+    /// An ACK left.
+    fn on_ack_sent(&mut self, now: Time, flow: FlowIndex, sent: &SentAck);
+
+    /// When [`on_timer`](Self::on_timer) wants to be called, if at all.
+    fn next_timer(&self) -> Option<Time> {
+        None
+    }
+
+    /// The time of [`next_timer`](Self::next_timer) has come.
+    fn on_timer(&mut self, _now: Time) {}
+
+    /// The next thing to do, if any.
+    fn poll(&mut self, now: Time) -> Option<Action>;
+
+    /// Whether it looks at anything: a controller that does not is not called.
+    fn is_active(&self) -> bool {
+        true
+    }
+}

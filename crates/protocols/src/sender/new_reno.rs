@@ -1,0 +1,123 @@
+//! TCP NewReno (RFC 5681, RFC 6582): the baseline of every paper on incast.
+//!
+//! Decides by loss alone. Where its packets are made ECN-capable, a mark halves the window once per
+//! window of data (RFC 3168 section 6.1.2).
+
+use super::reno::{Reno, Variant};
+use super::{SenderContext, SenderView};
+use crate::registry::Part;
+use crate::units::Bytes;
+
+/// NewReno's parameters: none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {}
+
+/// NewReno.
+pub type NewReno = Reno<Halving>;
+
+/// Halves on every congestion signal.
+#[derive(Clone, Debug)]
+pub struct Halving;
+
+impl Variant for Halving {
+    const ECN_CAPABLE: bool = false;
+
+    fn cut_by_mark(&mut self, cwnd: Bytes, _view: &SenderView) -> Bytes {
+        Bytes(cwnd.0 / 2)
+    }
+}
+
+impl NewReno {
+    /// A NewReno sender.
+    #[must_use]
+    pub const fn new(_config: &Config, context: &SenderContext) -> Self {
+        Self::with(Halving, context)
+    }
+}
+
+impl Part for NewReno {
+    type Config = Config;
+    const SUMMARY: &'static str = "halves on loss, learns nothing from marks";
+    const SOURCE: &'static str = "RFC 5681, RFC 6582";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::tests::Script;
+    use crate::sender::{Sender, Windows};
+
+    const MSS: u64 = 1000;
+
+    fn connection(initial_segments: u64) -> Script<NewReno> {
+        Script::new(MSS, initial_segments, |context| NewReno::new(&Config {}, context))
+    }
+
+    #[test]
+    fn slow_start_from_one_segment_doubles_every_round() {
+        let mut c = connection(1);
+        let mut rounds = std::vec::Vec::new();
+        for _ in 0..6 {
+            rounds.push(c.cwnd_segments());
+            c.send_window_full();
+            c.ack_everything_segment_by_segment(false);
+        }
+        assert_eq!(rounds, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]);
+    }
+
+    #[test]
+    fn the_third_duplicate_halves_and_the_fourth_inflates() {
+        let mut c = connection(10);
+        c.send_window_full();
+        for _ in 0..2 {
+            c.duplicate_ack(false);
+        }
+        c.third_duplicate();
+        assert_eq!((c.ssthresh_segments(), c.cwnd_segments()), (5.0, 8.0));
+        c.duplicate_ack(false);
+        assert_eq!(c.cwnd_segments(), 9.0);
+    }
+
+    #[test]
+    fn a_timeout_with_ten_segments_in_flight_leaves_one() {
+        let mut c = connection(10);
+        c.send_window_full();
+        c.timeout();
+        assert_eq!((c.ssthresh_segments(), c.cwnd_segments()), (5.0, 1.0));
+    }
+
+    /// RFC 5681 section 3.1: further timeouts of the same segment leave ssthresh alone.
+    #[test]
+    fn a_second_timeout_of_the_same_segment_keeps_ssthresh() {
+        let mut c = connection(10);
+        c.send_window_full();
+        c.timeout();
+        c.timeout_again();
+        assert_eq!((c.ssthresh_segments(), c.cwnd_segments()), (5.0, 1.0));
+    }
+
+    #[test]
+    fn congestion_avoidance_adds_about_one_segment_per_round() {
+        let mut c = connection(10);
+        c.sender.set_windows(Windows { cwnd: Bytes(10 * MSS), ssthresh: Bytes(5 * MSS) });
+        let before = c.cwnd_segments();
+        c.send_window_full();
+        c.ack_everything_segment_by_segment(false);
+        assert!((c.cwnd_segments() - before - 1.0).abs() < 0.12, "{before} -> {}", c.cwnd_segments());
+    }
+
+    #[test]
+    fn recovery_ends_at_ssthresh_or_little_above_the_flight() {
+        let mut c = connection(10);
+        c.send_window_full();
+        c.third_duplicate();
+        c.recover_fully();
+        // Nothing is in flight: RFC 6582 allows max(0, 1) + 1 segments, no burst of five.
+        assert_eq!(c.cwnd_segments(), 2.0);
+    }
+}

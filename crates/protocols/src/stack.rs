@@ -1,0 +1,121 @@
+//! A stack: one choice per place. The places meet only through packets, so they combine freely; what
+//! cannot combine says so itself.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::application::ApplicationChoice;
+use crate::echo::EchoChoice;
+use crate::receiver::ReceiverChoice;
+use crate::registry::PartInfo;
+use crate::sender::SenderChoice;
+use crate::switch::buffer::BufferChoice;
+use crate::switch::marker::MarkerChoice;
+
+/// What a class of traffic runs at its ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndStack {
+    /// At the data's sender.
+    pub sender: SenderChoice,
+    /// At the data's receiving connection.
+    pub echo: EchoChoice,
+    /// At the receiving NIC.
+    pub receiver: ReceiverChoice,
+    /// At the aggregator.
+    pub application: ApplicationChoice,
+}
+
+impl EndStack {
+    /// The parts, in the order of the path.
+    #[must_use]
+    pub const fn parts(&self) -> [PartInfo; 4] {
+        [self.sender.info(), self.echo.info(), self.receiver.info(), self.application.info()]
+    }
+
+    /// Refuses a combination of which a part says that it cannot work.
+    ///
+    /// # Errors
+    /// The first requirement that nothing in the stack and at the given switch ports meets.
+    pub fn check(&self, buffer: &BufferChoice, marker: &MarkerChoice) -> Result<(), Unmet> {
+        let ends = self.parts();
+        let parts: Vec<PartInfo> = ends.into_iter().chain([buffer.info(), marker.info()]).collect();
+        check(&parts)
+    }
+}
+
+/// Refuses parts of which one requires what none at the named place provides.
+///
+/// # Errors
+/// The first requirement that is not met.
+pub fn check(parts: &[PartInfo]) -> Result<(), Unmet> {
+    for part in parts {
+        for requirement in part.requires {
+            let met = parts
+                .iter()
+                .any(|other| other.place == requirement.place && other.provides.contains(&requirement.capability));
+            if !met {
+                let found = parts.iter().find(|other| other.place == requirement.place);
+                return Err(Unmet {
+                    part: part.name,
+                    place: requirement.place.key(),
+                    found: found.map_or_else(String::new, |other| String::from(other.name)),
+                    because: requirement.because,
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A requirement that a stack does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmet {
+    /// The part that cannot work.
+    pub part: &'static str,
+    /// The key at which something is missing.
+    pub place: &'static str,
+    /// What was found there.
+    pub found: String,
+    /// What the part says about it.
+    pub because: &'static str,
+}
+
+impl fmt::Display for Unmet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "\"{}\" does not work with {} = \"{}\": {}",
+            self.part, self.place, self.found, self.because
+        )
+    }
+}
+
+impl core::error::Error for Unmet {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    fn dctcp_with(marker: &MarkerChoice, echo: EchoChoice) -> Result<(), Unmet> {
+        let ends = EndStack {
+            sender: SenderChoice::Dctcp(Default::default()),
+            echo,
+            receiver: ReceiverChoice::None(Default::default()),
+            application: ApplicationChoice::AllAtOnce(Default::default()),
+        };
+        ends.check(&BufferChoice::Static(Default::default()), marker)
+    }
+
+    #[test]
+    fn dctcp_without_a_marking_switch_is_refused_with_its_own_sentence() {
+        let exact = || EchoChoice::DctcpEcho(Default::default());
+        let marking = MarkerChoice::EcnThreshold(Default::default());
+        assert_eq!(dctcp_with(&marking, exact()), Ok(()));
+        let refused = dctcp_with(&MarkerChoice::None(Default::default()), exact()).unwrap_err().to_string();
+        assert!(refused.contains("marker = \"none\"") && refused.contains("ecn-threshold"), "{refused}");
+        let refused = dctcp_with(&marking, EchoChoice::Rfc3168(Default::default())).unwrap_err().to_string();
+        assert!(refused.contains("echo = \"rfc3168\""), "{refused}");
+    }
+}

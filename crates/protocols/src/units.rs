@@ -1,0 +1,358 @@
+//! Bytes, time and rates as types of their own, so that a signature says what its numbers mean.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// A point in time: picoseconds since the start of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+/// A stretch of time in picoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Duration(pub u64);
+
+/// An amount of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bytes(pub u64);
+
+/// A position in a byte stream: how many bytes come before it. TCP's sequence number without the wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Offset(pub u64);
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(pub u64);
+
+impl Time {
+    /// Later than anything that can happen.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// From whole microseconds.
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * 1_000_000)
+    }
+
+    /// The time since `earlier`, or zero if that lies ahead.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration(self.0.saturating_sub(earlier.0))
+    }
+
+    /// In seconds, for people and tables.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+}
+
+impl Duration {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+
+    /// From whole nanoseconds.
+    #[must_use]
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns * 1_000)
+    }
+
+    /// From whole microseconds.
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * 1_000_000)
+    }
+
+    /// From whole milliseconds.
+    #[must_use]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms * 1_000_000_000)
+    }
+
+    /// In seconds, for people and tables.
+    #[must_use]
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// Twice as long, without overflow.
+    #[must_use]
+    pub const fn doubled(self) -> Self {
+        Self(self.0.saturating_mul(2))
+    }
+}
+
+impl Bytes {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// `n` segments of `self` bytes each.
+    #[must_use]
+    pub const fn times(self, n: u64) -> Self {
+        Self(self.0 * n)
+    }
+
+    /// The difference, or zero.
+    #[must_use]
+    pub const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+}
+
+impl Offset {
+    /// Bytes from `earlier` to here, or zero if that lies ahead.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Bytes {
+        Bytes(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Rate {
+    /// The time `amount` takes at this rate, rounded up to a picosecond.
+    ///
+    /// # Panics
+    /// If the rate is zero; scenarios with such a link are refused before they run.
+    #[must_use]
+    pub const fn time_for(self, amount: Bytes) -> Duration {
+        let ps = (amount.0 as u128 * 8 * 1_000_000_000_000).div_ceil(self.0 as u128);
+        Duration(ps as u64)
+    }
+
+    /// What fits into `span` at this rate, rounded down.
+    #[must_use]
+    pub const fn bytes_in(self, span: Duration) -> Bytes {
+        Bytes((self.0 as u128 * span.0 as u128 / 8 / 1_000_000_000_000) as u64)
+    }
+}
+
+macro_rules! sums {
+    ($($left:ident + $right:ident),* $(,)?) => {$(
+        impl Add<$right> for $left {
+            type Output = $left;
+            #[inline]
+            fn add(self, right: $right) -> $left { $left(self.0 + right.0) }
+        }
+        impl AddAssign<$right> for $left {
+            #[inline]
+            fn add_assign(&mut self, right: $right) { self.0 += right.0; }
+        }
+        impl Sub<$right> for $left {
+            type Output = $left;
+            #[inline]
+            fn sub(self, right: $right) -> $left { $left(self.0 - right.0) }
+        }
+        impl SubAssign<$right> for $left {
+            #[inline]
+            fn sub_assign(&mut self, right: $right) { self.0 -= right.0; }
+        }
+    )*};
+}
+sums!(Time + Duration, Duration + Duration, Bytes + Bytes, Offset + Bytes);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Duration(self.0).fmt(f)
+    }
+}
+
+impl fmt::Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit): (u64, _) = match self.0 {
+            0 => return f.write_str("0s"),
+            ps if ps % 1_000_000_000_000 == 0 => (1_000_000_000_000, "s"),
+            ps if ps >= 1_000_000_000 => (1_000_000_000, "ms"),
+            ps if ps >= 1_000_000 => (1_000_000, "us"),
+            ps if ps >= 1_000 => (1_000, "ns"),
+            _ => (1, "ps"),
+        };
+        write!(f, "{}{unit}", self.0 as f64 / scale as f64)
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}B", self.0)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0 {
+            bps if bps >= 1_000_000_000 => (1e9, "Gbps"),
+            bps if bps >= 1_000_000 => (1e6, "Mbps"),
+            bps if bps >= 1_000 => (1e3, "kbps"),
+            _ => (1.0, "bps"),
+        };
+        write!(f, "{}{unit}", self.0 as f64 / scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_full_packet_takes_1200_ns_at_10_gbps() {
+        assert_eq!(Rate(10_000_000_000).time_for(Bytes(1500)), Duration::from_ns(1200));
+    }
+
+    #[test]
+    fn a_time_that_is_no_whole_picosecond_is_rounded_up() {
+        // 1 byte at 3 bit/s is 8/3 s.
+        assert_eq!(Rate(3).time_for(Bytes(1)), Duration(2_666_666_666_667));
+    }
+
+    #[test]
+    fn people_read_times_in_the_unit_that_fits() {
+        assert_eq!(Duration::from_us(40).to_string(), "40us");
+        assert_eq!(Duration::from_us(1500).to_string(), "1.5ms");
+        assert_eq!(Duration(1).to_string(), "1ps");
+        assert_eq!(Duration::from_ms(2000).to_string(), "2s");
+        assert_eq!(Rate(1_000_000_000).to_string(), "1Gbps");
+    }
+}
+
+#[cfg(feature = "schema")]
+pub mod schema {
+    //! Quantities as text with their unit, as scenarios write them.
+
+    use alloc::borrow::Cow;
+    use alloc::format;
+    use alloc::string::{String, ToString};
+
+    use super::{Bytes, Duration, Rate};
+
+    /// Splits `text` into its decimal number and its unit, and scales the number exactly.
+    fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64, String> {
+        let text = text.trim();
+        let allowed = || units.iter().map(|unit| unit.0).collect::<alloc::vec::Vec<_>>().join(", ");
+        let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        let (number, unit) = (&text[..at], text[at..].trim());
+        let Some(&(_, scale)) = units.iter().find(|known| known.0 == unit) else {
+            let problem = if unit.is_empty() { "has no unit".to_string() } else { format!("has the unit \"{unit}\"") };
+            return Err(format!("\"{text}\" {problem}; {what} is a number with one of the units {}", allowed()));
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let bad = || format!("\"{text}\" is no {what}: write a number and one of the units {}", allowed());
+        if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.len() > 18 {
+            return Err(bad());
+        }
+        let whole: u64 = whole.parse().map_err(|_| bad())?;
+        let digits: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| bad())? };
+        let tens = 10_u128.pow(fraction.len() as u32);
+        let part = u128::from(digits) * u128::from(scale);
+        if part % tens != 0 {
+            return Err(format!("\"{text}\" is finer than the smallest unit of {what}, {}", units[0].0));
+        }
+        let total = u128::from(whole) * u128::from(scale) + part / tens;
+        u64::try_from(total).map_err(|_| format!("\"{text}\" is too large for {what}"))
+    }
+
+    /// Reads an amount of data.
+    ///
+    /// # Errors
+    /// A sentence that says what was found and what is allowed.
+    pub fn parse_bytes(text: &str) -> Result<Bytes, String> {
+        let units = [
+            ("B", 1),
+            ("KB", 1_000),
+            ("MB", 1_000_000),
+            ("GB", 1_000_000_000),
+            ("KiB", 1 << 10),
+            ("MiB", 1 << 20),
+            ("GiB", 1 << 30),
+        ];
+        parse(text, &units, "an amount of data").map(Bytes)
+    }
+
+    /// Reads a stretch of time.
+    ///
+    /// # Errors
+    /// A sentence that says what was found and what is allowed.
+    pub fn parse_duration(text: &str) -> Result<Duration, String> {
+        let units =
+            [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)];
+        parse(text, &units, "a time").map(Duration)
+    }
+
+    /// Reads a rate.
+    ///
+    /// # Errors
+    /// A sentence that says what was found and what is allowed.
+    pub fn parse_rate(text: &str) -> Result<Rate, String> {
+        let units = [
+            ("bps", 1),
+            ("kbps", 1_000),
+            ("Mbps", 1_000_000),
+            ("Gbps", 1_000_000_000),
+            ("Tbps", 1_000_000_000_000),
+        ];
+        parse(text, &units, "a rate").map(Rate)
+    }
+
+    macro_rules! quantity {
+        ($Type:ident, $parse:ident, $unit:literal, $pattern:literal, $description:literal) => {
+            impl serde::Serialize for $Type {
+                fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.collect_str(&format_args!(concat!("{}", $unit), self.0))
+                }
+            }
+
+            impl<'de> serde::Deserialize<'de> for $Type {
+                fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    let text = <Cow<'de, str>>::deserialize(deserializer)?;
+                    $parse(&text).map_err(serde::de::Error::custom)
+                }
+            }
+
+            impl schemars::JsonSchema for $Type {
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($Type).into()
+                }
+
+                fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                    schemars::json_schema!({
+                        "type": "string",
+                        "description": $description,
+                        "pattern": $pattern,
+                    })
+                }
+            }
+        };
+    }
+    quantity!(
+        Bytes, parse_bytes, "B", r"^[0-9]+(\.[0-9]+)? ?(B|KB|MB|GB|KiB|MiB|GiB)$",
+        "An amount of data: \"1460B\", \"128KB\" (1000 bytes each), \"64KiB\" (1024 bytes each)."
+    );
+    quantity!(
+        Duration, parse_duration, "ps", r"^[0-9]+(\.[0-9]+)? ?(ps|ns|us|ms|s)$",
+        "A time: \"40us\", \"200ms\", \"1.5s\"."
+    );
+    quantity!(
+        Rate, parse_rate, "bps", r"^[0-9]+(\.[0-9]+)? ?(bps|kbps|Mbps|Gbps|Tbps)$",
+        "A rate in bits per second: \"1Gbps\", \"56Mbps\"."
+    );
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn kb_is_1000_and_kib_is_1024() {
+            assert_eq!(parse_bytes("64KiB"), Ok(Bytes(65_536)));
+            assert_eq!(parse_bytes("128KB"), Ok(Bytes(128_000)));
+            assert_eq!(parse_bytes("1.5 KB"), Ok(Bytes(1_500)));
+            assert_eq!(parse_duration("0.5us"), Ok(Duration(500_000)));
+            assert_eq!(parse_rate("10Gbps"), Ok(Rate(10_000_000_000)));
+        }
+
+        #[test]
+        fn what_is_wrong_is_said_with_what_is_allowed() {
+            for bad in ["", "64", "64 kb", "KiB", "1.KB", "-1B", "0.5B", "1e3B", "99999999999999999999B"] {
+                let problem = parse_bytes(bad).unwrap_err();
+                assert!(problem.contains("data"), "{problem}");
+            }
+            assert!(parse_bytes("64kb").unwrap_err().contains("KB, MB, GB, KiB"));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The result tables of a run: one schema for every world.
+
+pub mod record;
