@@ -1,0 +1,81 @@
+//! What travels: a small `Copy` value. Nothing is looked up in flow state on the way.
+
+use incast_protocols::switch::Marks;
+
+/// Flags of a TCP segment and of the IP header around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(pub(crate) u16);
+
+impl Flags {
+    pub(crate) const SYN: Self = Self(1);
+    pub(crate) const ACK: Self = Self(1 << 1);
+    pub(crate) const FIN: Self = Self(1 << 2);
+    /// On a pure ACK: retransmit the segment it asks for, at once.
+    pub(crate) const PSH: Self = Self(1 << 3);
+    pub(crate) const ECE: Self = Self(1 << 4);
+    pub(crate) const CWR: Self = Self(1 << 5);
+    /// Echo of an incast mark.
+    pub(crate) const EIN_ECHO: Self = Self(1 << 6);
+    /// An option with a message's facts: this is its first segment.
+    pub(crate) const MESSAGE: Self = Self(1 << 7);
+    /// IP: ECN-capable.
+    pub(crate) const ECT: Self = Self(1 << 8);
+    /// IP: congestion experienced.
+    pub(crate) const CE: Self = Self(1 << 9);
+    /// IP: explicit incast notification.
+    pub(crate) const EIN: Self = Self(1 << 10);
+    /// The client of its connection sent it.
+    pub(crate) const FROM_CLIENT: Self = Self(1 << 11);
+
+    #[inline]
+    pub(crate) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    #[inline]
+    pub(crate) const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    #[inline]
+    pub(crate) const fn with_if(self, condition: bool, other: Self) -> Self {
+        if condition { self.with(other) } else { self }
+    }
+}
+
+/// A packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packet {
+    /// Index of its connection in the plan.
+    pub(crate) connection: u32,
+    /// Receiving host.
+    pub(crate) destination: u32,
+    /// Lower half of the stream offset of its first byte.
+    pub(crate) sequence: u32,
+    /// Lower half of the next stream offset expected.
+    pub(crate) acknowledgement: u32,
+    /// Advertised window in bytes.
+    pub(crate) window: u32,
+    /// The receiving host's switch, by its number among switches with hosts.
+    pub(crate) edge: u16,
+    /// Payload bytes.
+    pub(crate) payload: u16,
+    /// Bytes on the wire.
+    pub(crate) wire: u16,
+    pub(crate) flags: Flags,
+    /// Chooses among equal paths, per flow and direction.
+    pub(crate) path: u16,
+}
+
+impl Packet {
+    #[inline]
+    pub(crate) const fn marks(&self) -> Marks {
+        Marks { ce: self.flags.has(Flags::CE), ein: self.flags.has(Flags::EIN) }
+    }
+
+    /// Nothing but an acknowledgement: only such a segment can be a duplicate ACK (RFC 5681 section 2).
+    #[inline]
+    pub(crate) const fn is_pure_ack(&self) -> bool {
+        self.payload == 0 && !self.flags.has(Flags::SYN) && !self.flags.has(Flags::FIN)
+    }
+}

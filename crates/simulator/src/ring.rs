@@ -1,0 +1,150 @@
+//! A queue in a power-of-two array that shrinks again.
+//!
+//! Without shrinking, one burst fixes a large ring for ever and the index walks through all of it,
+//! out of the cache.
+
+/// Smallest capacity that is given up again.
+const SHRINK_FROM: usize = 64;
+
+/// First in, first out.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<T> {
+    head: u32,
+    tail: u32,
+    slots: Vec<T>,
+}
+
+impl<T> Default for Ring<T> {
+    fn default() -> Self {
+        Self { head: 0, tail: 0, slots: Vec::new() }
+    }
+}
+
+impl<T: Copy + Default> Ring<T> {
+    #[inline]
+    pub(crate) const fn len(&self) -> u32 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.tail == self.head
+    }
+
+    #[cold]
+    fn resize(&mut self, capacity: usize) {
+        let mut slots = vec![T::default(); capacity];
+        let len = self.len();
+        let mask = self.slots.len().wrapping_sub(1);
+        for (i, slot) in slots.iter_mut().enumerate().take(len as usize) {
+            *slot = self.slots[self.head.wrapping_add(i as u32) as usize & mask];
+        }
+        self.head = 0;
+        self.tail = len;
+        self.slots = slots;
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        let len = self.len() as usize;
+        let capacity = self.slots.len();
+        if len == capacity {
+            self.resize((capacity * 2).max(8));
+        } else if self.tail as usize & (capacity - 1) == 0 && capacity >= SHRINK_FROM && len < capacity / 8 {
+            self.resize(capacity / 4);
+        }
+        let mask = self.slots.len() - 1;
+        self.slots[self.tail as usize & mask] = value;
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// The oldest value. Only for rings that are not empty.
+    #[inline]
+    pub(crate) fn first(&self) -> &T {
+        &self.slots[self.head as usize & (self.slots.len() - 1)]
+    }
+
+    /// Takes the oldest value out. Only for rings that are not empty.
+    #[inline]
+    pub(crate) fn pop(&mut self) -> T {
+        let value = *self.first();
+        self.head = self.head.wrapping_add(1);
+        value
+    }
+
+    /// Calls `take` with values from the oldest on until it declines one, and removes those it took.
+    #[inline]
+    pub(crate) fn take_while(&mut self, mut take: impl FnMut(&T) -> bool) {
+        let mask = self.slots.len().wrapping_sub(1);
+        while self.head != self.tail && take(&self.slots[self.head as usize & mask]) {
+            self.head = self.head.wrapping_add(1);
+        }
+    }
+
+    /// Puts a value in where `before` stops to hold, seen from the youngest: keeps a sorted ring sorted.
+    pub(crate) fn insert_sorted(&mut self, value: T, before: impl Fn(&T, &T) -> bool) {
+        self.push(value);
+        let mask = self.slots.len() - 1;
+        let mut at = self.tail.wrapping_sub(1);
+        while at != self.head && before(&value, &self.slots[at.wrapping_sub(1) as usize & mask]) {
+            self.slots[at as usize & mask] = self.slots[at.wrapping_sub(1) as usize & mask];
+            at = at.wrapping_sub(1);
+        }
+        self.slots[at as usize & mask] = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn it_behaves_as_a_queue_through_growth_and_shrinking() {
+        let mut ring = Ring::default();
+        let mut model = VecDeque::new();
+        let mut state = 1_u64;
+        for step in 0..200_000_u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            // Long phases of growth and of decline.
+            let grow = (step / 5_000) % 2 == 0;
+            if model.is_empty() || (state >> 33) % 3 < if grow { 2 } else { 1 } {
+                ring.push(step);
+                model.push_back(step);
+            } else {
+                assert_eq!(Some(ring.pop()), model.pop_front());
+            }
+            assert_eq!(ring.len() as usize, model.len());
+        }
+    }
+
+    #[test]
+    fn one_burst_does_not_fix_a_large_ring() {
+        let mut ring = Ring::default();
+        for i in 0..10_000_u32 {
+            ring.push(i);
+        }
+        while !ring.is_empty() {
+            ring.pop();
+        }
+        for i in 0..100_000_u32 {
+            ring.push(i);
+            ring.pop();
+        }
+        assert!(ring.slots.len() < 128, "{}", ring.slots.len());
+    }
+
+    #[test]
+    fn a_late_value_finds_its_place() {
+        let mut ring = Ring::default();
+        for value in [5_u64, 1, 9, 7, 3] {
+            ring.insert_sorted(value, |a, b| a < b);
+        }
+        let mut seen = Vec::new();
+        ring.take_while(|&value| {
+            seen.push(value);
+            value < 7
+        });
+        assert_eq!((seen, ring.len()), (vec![1, 3, 5, 7], 2));
+    }
+}

@@ -1,0 +1,164 @@
+//! Shortest paths, all of them: per-flow ECMP.
+
+use incast_scenario::plan::{Network, Node};
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::RunError;
+
+/// Output links that lead on along a shortest path.
+#[derive(Clone, Copy, Debug, Default)]
+struct Group {
+    first: u32,
+    len: u16,
+}
+
+/// Where every switch sends what.
+#[derive(Clone, Debug)]
+pub(crate) struct Routes {
+    /// By host: its link to and from its switch, and that switch's number among those with hosts.
+    pub(crate) uplink: Vec<u32>,
+    pub(crate) downlink: Vec<u32>,
+    pub(crate) edge: Vec<u16>,
+    edges: usize,
+    /// By switch: its number among those with hosts.
+    edge_of_switch: Vec<Option<u16>>,
+    /// By (switch, edge).
+    groups: Vec<Group>,
+    links: Vec<u32>,
+    /// By switch: an odd number that makes its choices independent of other switches'.
+    salts: Vec<u32>,
+}
+
+impl Routes {
+    /// Breadth first from every switch that has hosts.
+    ///
+    /// # Errors
+    /// A host without exactly one link each way, or hosts that cannot reach each other.
+    pub(crate) fn new(network: &Network) -> Result<Self, RunError> {
+        let (uplink, downlink, host_switch) = host_links(network)?;
+        let switches = network.switches.len();
+        let mut edge_of_switch = vec![None; switches];
+        let mut edge_switches = Vec::new();
+        let mut edge = Vec::with_capacity(host_switch.len());
+        for &switch in &host_switch {
+            let known = edge_of_switch[switch as usize].get_or_insert_with(|| {
+                edge_switches.push(switch);
+                (edge_switches.len() - 1) as u16
+            });
+            edge.push(*known);
+        }
+        let mut into: Vec<Vec<(u32, u32)>> = vec![Vec::new(); switches];
+        let mut out_of: Vec<Vec<(u32, u32)>> = vec![Vec::new(); switches];
+        for (index, link) in network.links.iter().enumerate() {
+            if let (Node::Switch(from), Node::Switch(to)) = (link.from, link.to) {
+                into[to as usize].push((index as u32, from));
+                out_of[from as usize].push((index as u32, to));
+            }
+        }
+        let mut groups = vec![Group::default(); switches * edge_switches.len()];
+        let mut links = Vec::new();
+        let mut known: BTreeMap<Vec<u32>, Group> = BTreeMap::new();
+        for (number, &target) in edge_switches.iter().enumerate() {
+            let distance = distances(target, &into);
+            for switch in 0..switches {
+                let Some(here) = distance[switch] else { continue };
+                let next: Vec<u32> = out_of[switch]
+                    .iter()
+                    .filter(|(_, to)| distance[*to as usize].is_some_and(|there| there + 1 == here))
+                    .map(|(link, _)| *link)
+                    .collect();
+                if next.is_empty() {
+                    continue;
+                }
+                let group = *known.entry(next).or_insert_with_key(|next| {
+                    let group = Group { first: links.len() as u32, len: next.len() as u16 };
+                    links.extend_from_slice(next);
+                    group
+                });
+                groups[switch * edge_switches.len() + number] = group;
+            }
+            if let Some(lost) = edge_switches.iter().find(|switch| distance[**switch as usize].is_none()) {
+                let names = &network.switches;
+                return Err(RunError::Unreachable {
+                    from: names[*lost as usize].name.clone(),
+                    to: names[target as usize].name.clone(),
+                });
+            }
+        }
+        let salts = (0..switches as u64).map(|switch| crate::tie::mix(switch + 1) as u32 | 1).collect();
+        Ok(Self { uplink, downlink, edge, edges: edge_switches.len(), edge_of_switch, groups, links, salts })
+    }
+
+    /// The output link of `switch` for a packet to `destination`, attached to `edge`, of path number `path`.
+    #[inline]
+    pub(crate) fn next(&self, switch: u32, destination: u32, edge: u16, path: u16) -> u32 {
+        if self.edge_of_switch[switch as usize] == Some(edge) {
+            return self.downlink[destination as usize];
+        }
+        let group = self.groups[switch as usize * self.edges + edge as usize];
+        if group.len == 1 {
+            return self.links[group.first as usize];
+        }
+        let spread = u32::from(path).wrapping_add(1).wrapping_mul(self.salts[switch as usize]) >> 16;
+        self.links[(group.first + ((spread * u32::from(group.len)) >> 16)) as usize]
+    }
+
+    /// All links from `source` to `destination` for this path number.
+    pub(crate) fn path(&self, network: &Network, source: u32, destination: u32, path: u16) -> Vec<u32> {
+        let mut links = vec![self.uplink[source as usize]];
+        while let Some(&last) = links.last() {
+            match network.links[last as usize].to {
+                Node::Host(_) => break,
+                Node::Switch(switch) => {
+                    links.push(self.next(switch, destination, self.edge[destination as usize], path));
+                }
+            }
+        }
+        links
+    }
+}
+
+/// By host: its link out, its link in, and the switch it is attached to.
+type HostLinks = (Vec<u32>, Vec<u32>, Vec<u32>);
+
+fn host_links(network: &Network) -> Result<HostLinks, RunError> {
+    let hosts = network.hosts as usize;
+    let (mut up, mut down, mut switch) = (vec![Vec::new(); hosts], vec![Vec::new(); hosts], vec![0; hosts]);
+    for (index, link) in network.links.iter().enumerate() {
+        match (link.from, link.to) {
+            (Node::Host(host), Node::Switch(to)) => {
+                up[host as usize].push(index as u32);
+                switch[host as usize] = to;
+            }
+            (Node::Switch(_), Node::Host(host)) => down[host as usize].push(index as u32),
+            (Node::Host(host), Node::Host(_)) => return Err(RunError::HostLinks { host }),
+            (Node::Switch(_), Node::Switch(_)) => {}
+        }
+    }
+    let single = |lists: Vec<Vec<u32>>| -> Result<Vec<u32>, RunError> {
+        lists
+            .into_iter()
+            .enumerate()
+            .map(|(host, list)| match list[..] {
+                [link] => Ok(link),
+                _ => Err(RunError::HostLinks { host: host as u32 }),
+            })
+            .collect()
+    };
+    Ok((single(up)?, single(down)?, switch))
+}
+
+fn distances(target: u32, into: &[Vec<(u32, u32)>]) -> Vec<Option<u32>> {
+    let mut distance = vec![None; into.len()];
+    distance[target as usize] = Some(0);
+    let mut queue = VecDeque::from([(target, 0)]);
+    while let Some((switch, here)) = queue.pop_front() {
+        for &(_, from) in &into[switch as usize] {
+            if distance[from as usize].is_none() {
+                distance[from as usize] = Some(here + 1);
+                queue.push_back((from, here + 1));
+            }
+        }
+    }
+    distance
+}

@@ -1,0 +1,313 @@
+//! One end of a connection: its state, its two halves, its timer.
+
+use incast_protocols::echo::Echo;
+use incast_protocols::receiver::{AckCause, FlowIndex};
+use incast_protocols::sender::Sender;
+use incast_protocols::{Bytes, Duration, Offset};
+use incast_results::record::EventKind;
+use incast_scenario::plan::{Tcp, WindowPerMessage};
+
+use super::receive::{ReceiveHalf, Received};
+use super::send::{Fin, SendHalf};
+use super::{NEVER, Outbox, Signal};
+use crate::packet::{Flags, Packet};
+
+/// State of a connection as one end sees it (RFC 9293 section 3.3.2; what lies behind Established is
+/// told by the halves).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not opened, or waiting for a SYN.
+    Closed,
+    /// SYN sent.
+    SynSent,
+    /// SYN received, SYN-ACK sent or held back.
+    SynReceived,
+    /// Data may flow.
+    Established,
+    /// Both directions are closed; a FIN that comes again is acknowledged again.
+    Done,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint<S, E> {
+    pub(crate) send: SendHalf<S>,
+    pub(crate) receive: ReceiveHalf<E>,
+    /// What every packet of this end has in common.
+    pub(crate) template: Packet,
+    pub(crate) state: State,
+    /// Its number at the NIC's controller, if that is active.
+    pub(crate) flow: Option<FlowIndex>,
+    pub(crate) class: u16,
+    pub(crate) host: u32,
+    /// Messages that will still be handed over here.
+    pub(crate) to_write: u32,
+    pub(crate) close_when_done: bool,
+    /// When the driver will next look at the timer.
+    pub(crate) scheduled_at: u64,
+    handshake_sent_at: u64,
+    /// SYN or SYN-ACK was sent again: its answer is no RTT sample (Karn).
+    handshake_repeated: bool,
+}
+
+/// What a segment changed, as far as others have to know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    /// It was the first SYN.
+    pub(crate) opened: bool,
+    /// A SYN-ACK is due.
+    pub(crate) syn_ack_due: bool,
+    /// What its payload brought.
+    pub(crate) data: Option<Received>,
+}
+
+impl<S: Sender, E: Echo> Endpoint<S, E> {
+    pub(crate) fn new(
+        template: Packet,
+        class: u16,
+        host: u32,
+        tcp: &Tcp,
+        window_per_message: WindowPerMessage,
+        sender: S,
+        echo: E,
+    ) -> Self {
+        Self {
+            send: SendHalf::new(sender, tcp, window_per_message),
+            receive: ReceiveHalf::new(echo),
+            template,
+            state: State::Closed,
+            flow: None,
+            class,
+            host,
+            to_write: 0,
+            close_when_done: false,
+            scheduled_at: NEVER,
+            handshake_sent_at: 0,
+            handshake_repeated: false,
+        }
+    }
+
+    /// Begins the handshake.
+    pub(crate) fn open(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        self.state = State::SynSent;
+        self.handshake_sent_at = now;
+        self.send_syn(now, tcp, out);
+    }
+
+    /// Takes the connection for established, as if a handshake had measured `rtt` before.
+    pub(crate) fn establish(&mut self, rtt: Duration, tcp: &Tcp, peer_window: Bytes) {
+        self.state = State::Established;
+        self.send.sample(rtt, tcp);
+        self.send.edge = peer_window.0;
+    }
+
+    fn send_syn(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        let (_, edge) = self.receive.announce(tcp.receive_buffer.0);
+        let carries_message = self.send.outgoing.front().is_some_and(|span| span.start == 0);
+        out.packets.push(Packet {
+            window: edge as u32,
+            wire: tcp.header.0 as u16,
+            flags: self.template.flags.with(Flags::SYN).with_if(carries_message, Flags::MESSAGE),
+            ..self.template
+        });
+        self.send.timeout_at = now + self.send.rtt.rto().0;
+    }
+
+    /// Fills acknowledgement, window and echo into what was put into `out` from `first` on.
+    ///
+    /// Where a controller gates ACKs, data carries what was announced last, so that no grant slips by.
+    #[inline]
+    fn piggyback(&mut self, tcp: &Tcp, first: usize, out: &mut Outbox) {
+        let (ack, edge) = if self.flow.is_some() {
+            (self.receive.announced, self.receive.edge)
+        } else {
+            self.receive.announce(tcp.receive_buffer.0)
+        };
+        let flags = if self.flow.is_some() { Flags::ACK } else { self.feedback() };
+        for packet in &mut out.packets[first..] {
+            packet.acknowledgement = ack as u32;
+            packet.window = (edge - ack) as u32;
+            packet.flags = packet.flags.with(flags);
+        }
+    }
+
+    fn feedback(&mut self) -> Flags {
+        let said = self.receive.echo.on_ack();
+        Flags::ACK.with_if(said.ece, Flags::ECE).with_if(said.ein, Flags::EIN_ECHO)
+    }
+
+    /// A segment of the peer arrived. ACKs and data it calls for are left to
+    /// [`output`](Self::output) and [`acknowledge`](Self::acknowledge).
+    #[inline]
+    pub(crate) fn on_segment(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
+        if self.state != State::Established || packet.flags.has(Flags::SYN) {
+            return self.on_segment_around_established(now, tcp, packet, out);
+        }
+        self.on_established_segment(now, tcp, packet, out)
+    }
+
+    #[inline]
+    fn on_established_segment(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
+        let first = out.packets.len();
+        let template = self.template;
+        self.send.on_ack(now, tcp, packet, &template, out);
+        if packet.flags.has(Flags::PSH) && packet.is_pure_ack() {
+            self.send.retransmit_first(now, tcp, &template, out);
+        }
+        if out.packets.len() > first {
+            self.piggyback(tcp, first, out);
+        }
+        let mut arrived = Arrived::default();
+        if packet.payload > 0 || packet.flags.has(Flags::FIN) {
+            if self.flow.is_none() && self.receive.must_flush(packet.marks()) {
+                self.acknowledge(tcp, None, AckCause::Data, out);
+            }
+            arrived.data = Some(self.receive.on_data(now, tcp, packet));
+            if self.receive.fin_received && self.to_write == 0 && self.close_when_done && self.send.fin == Fin::Open {
+                self.send.fin = Fin::Wanted;
+            }
+        }
+        if self.send.fin == Fin::Acknowledged && self.receive.fin_received {
+            self.state = State::Done;
+            self.send.timeout_at = NEVER;
+        }
+        arrived
+    }
+
+    #[cold]
+    fn on_segment_around_established(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
+        let mut arrived = Arrived::default();
+        let syn = packet.flags.has(Flags::SYN);
+        let ack = packet.flags.has(Flags::ACK);
+        match self.state {
+            State::Closed if syn && !ack => {
+                self.state = State::SynReceived;
+                self.send.edge = u64::from(packet.window);
+                self.handshake_sent_at = now;
+                arrived.opened = true;
+                arrived.syn_ack_due = true;
+            }
+            State::SynReceived if syn && !ack => {
+                self.handshake_repeated = true;
+                arrived.syn_ack_due = true;
+            }
+            State::SynReceived if ack => {
+                self.state = State::Established;
+                self.send.timeout_at = NEVER;
+                if !self.handshake_repeated {
+                    self.send.sample(Duration(now - self.handshake_sent_at), tcp);
+                }
+                return self.on_established_segment(now, tcp, packet, out);
+            }
+            State::SynSent if syn && ack => {
+                self.state = State::Established;
+                self.send.timeout_at = NEVER;
+                self.send.edge = u64::from(packet.window);
+                if !self.handshake_repeated {
+                    self.send.sample(Duration(now - self.handshake_sent_at), tcp);
+                }
+                self.receive.ack_due = true;
+            }
+            State::Established if syn && ack => {
+                // The last part of the handshake was lost.
+                self.receive.ack_due = true;
+            }
+            State::Done if packet.flags.has(Flags::FIN) => self.receive.ack_due = true,
+            State::Closed | State::SynSent | State::SynReceived | State::Established | State::Done => {}
+        }
+        arrived
+    }
+
+    /// Sends what the windows allow; what leaves carries the ACK that was due.
+    #[inline]
+    pub(crate) fn output(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        if self.state != State::Established {
+            return;
+        }
+        let first = out.packets.len();
+        self.send.output(now, tcp, &self.template, out);
+        if out.packets.len() > first {
+            self.piggyback(tcp, first, out);
+        }
+    }
+
+    /// Sends an ACK (a SYN-ACK, if that is its cause) that announces `window`, and tells what it announced.
+    pub(crate) fn acknowledge(
+        &mut self,
+        tcp: &Tcp,
+        window: Option<Bytes>,
+        cause: AckCause,
+        out: &mut Outbox,
+    ) -> (Offset, Offset) {
+        let window = window.unwrap_or(tcp.receive_buffer).0;
+        let (ack, edge) = self.receive.announce(window);
+        let flags = self.template.flags.with(self.feedback());
+        let flags = match cause {
+            AckCause::SynAck => flags.with(Flags::SYN),
+            AckCause::Forced => flags.with(Flags::PSH),
+            AckCause::Data => flags,
+        };
+        out.packets.push(Packet {
+            sequence: self.send.highest as u32,
+            acknowledgement: ack as u32,
+            window: (edge - ack) as u32,
+            wire: tcp.header.0 as u16,
+            flags,
+            ..self.template
+        });
+        (Offset(ack), Offset(edge))
+    }
+
+    /// A SYN-ACK leaves: its timer starts.
+    pub(crate) fn syn_ack_sent(&mut self, now: u64) {
+        if self.state == State::SynReceived {
+            self.handshake_sent_at = now;
+            self.send.timeout_at = now + self.send.rtt.rto().0;
+        }
+    }
+
+    /// When a timer of this end expires.
+    #[inline]
+    pub(crate) fn deadline(&self) -> u64 {
+        self.send.timeout_at.min(self.receive.ack_at)
+    }
+
+    /// Its time has come. Returns whether a SYN-ACK has to go out again.
+    pub(crate) fn on_timer(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) -> bool {
+        if self.receive.ack_at <= now {
+            self.receive.ack_at = NEVER;
+            self.receive.ack_due = true;
+        }
+        if self.send.timeout_at > now {
+            return false;
+        }
+        match self.state {
+            State::Established => {
+                let template = self.template;
+                let first = out.packets.len();
+                self.send.on_timeout(now, tcp, &template, out);
+                if out.packets.len() > first {
+                    self.piggyback(tcp, first, out);
+                }
+                false
+            }
+            State::SynSent | State::SynReceived => {
+                let message = self.send.outgoing.front().map(|span| span.id);
+                out.signals.push(Signal { kind: EventKind::TimeoutControl, message, offset: 0 });
+                self.handshake_repeated = true;
+                self.send.rtt.back_off(tcp);
+                if self.state == State::SynSent {
+                    self.send_syn(now, tcp, out);
+                    false
+                } else {
+                    self.send.timeout_at = now + self.send.rtt.rto().0;
+                    true
+                }
+            }
+            State::Closed | State::Done => {
+                self.send.timeout_at = NEVER;
+                false
+            }
+        }
+    }
+}

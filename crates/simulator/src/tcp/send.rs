@@ -1,0 +1,402 @@
+//! The sending half of a connection's end: what is in flight, what was lost, what may go.
+
+use incast_protocols::sender::{Ack, MarkResponse, Restart, Sender, SenderView};
+use incast_protocols::{Bytes, Duration, Offset, Time};
+use incast_results::record::EventKind;
+use incast_scenario::plan::{Tcp, WindowPerMessage};
+use std::collections::VecDeque;
+
+use super::rtt::RttEstimator;
+use super::{MessageId, NEVER, Outbox, Signal, Span, unwrap};
+use crate::packet::{Flags, Packet};
+
+/// Duplicate ACKs that mean a loss (RFC 5681 section 3.2).
+const DUPLICATE_THRESHOLD: u32 = 3;
+
+/// Whether this half has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fin {
+    /// More may be written.
+    Open,
+    /// A FIN follows the last byte.
+    Wanted,
+    /// It was acknowledged.
+    Acknowledged,
+}
+
+/// Sends a byte stream.
+#[derive(Clone, Debug)]
+pub(crate) struct SendHalf<S> {
+    /// First offset not acknowledged (SND.UNA).
+    pub(crate) una: u64,
+    /// Next offset to send (SND.NXT); goes back to `una` after a timeout.
+    pub(crate) next: u64,
+    /// Highest offset ever sent, exclusive; counts the FIN.
+    pub(crate) highest: u64,
+    /// Where the written stream ends; `u64::MAX` while an endless message is being sent.
+    pub(crate) limit: u64,
+    /// Right edge of the peer's window.
+    pub(crate) edge: u64,
+    /// Where the message that `next` lies in ends.
+    segment_limit: u64,
+    pub(crate) sender: S,
+    pub(crate) rtt: RttEstimator,
+    /// When the retransmission timer expires.
+    pub(crate) timeout_at: u64,
+    /// The one segment that is being timed, if `timed_at` is not `NEVER`.
+    timed_offset: u64,
+    timed_at: u64,
+    duplicates: u32,
+    in_recovery: bool,
+    partial_ack_seen: bool,
+    /// Recovery ends when this is acknowledged; no other begins before one more byte is.
+    recover: u64,
+    may_recover_from: u64,
+    /// One past the start of the segment whose timer expired last.
+    timed_out: u64,
+    /// Data below this has been sent more than once.
+    retransmitted_to: u64,
+    /// Any ACK since the last transmission of new data.
+    heard_since_send: bool,
+    cwr_wanted: bool,
+    pub(crate) fin: Fin,
+    last_sent_at: u64,
+    window_per_message: WindowPerMessage,
+    /// Messages not wholly acknowledged, in stream order.
+    pub(crate) outgoing: VecDeque<Span>,
+    /// How many of them have begun.
+    begun: usize,
+    /// Where the first of them ends.
+    front_end: u64,
+}
+
+impl<S: Sender> SendHalf<S> {
+    pub(crate) fn new(sender: S, tcp: &Tcp, window_per_message: WindowPerMessage) -> Self {
+        Self {
+            una: 0,
+            next: 0,
+            highest: 0,
+            limit: 0,
+            edge: 0,
+            segment_limit: 0,
+            sender,
+            rtt: RttEstimator::new(tcp),
+            timeout_at: NEVER,
+            timed_offset: 0,
+            timed_at: NEVER,
+            duplicates: 0,
+            in_recovery: false,
+            partial_ack_seen: false,
+            recover: 0,
+            may_recover_from: 0,
+            timed_out: 0,
+            retransmitted_to: 0,
+            heard_since_send: false,
+            cwr_wanted: false,
+            fin: Fin::Open,
+            last_sent_at: 0,
+            window_per_message,
+            outgoing: VecDeque::new(),
+            begun: 0,
+            front_end: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn view(&self, now: u64) -> SenderView {
+        let end = self.front_end;
+        SenderView {
+            now: Time(now),
+            una: Offset(self.una),
+            nxt: Offset(self.highest),
+            remaining: (end != u64::MAX).then(|| Bytes(end.saturating_sub(self.una))),
+            srtt: self.rtt.smoothed(),
+            advertised: Bytes(self.edge.saturating_sub(self.una)),
+        }
+    }
+
+    /// Whether anything is sent and not acknowledged.
+    #[inline]
+    pub(crate) const fn outstanding(&self) -> bool {
+        self.highest > self.una
+    }
+
+    fn message_at(&self, offset: u64) -> Option<MessageId> {
+        self.outgoing.iter().find(|span| offset < span.end).map(|span| span.id)
+    }
+
+    fn signal(&self, out: &mut Outbox, kind: EventKind) {
+        out.signals.push(Signal { kind, message: self.message_at(self.una), offset: self.una });
+    }
+
+    /// The application hands over `size` bytes; `u64::MAX` for a stream without an end.
+    pub(crate) fn write(&mut self, id: MessageId, facts: incast_protocols::Message) -> Span {
+        let start = self.limit;
+        let end = facts.size.map_or(u64::MAX, |size| start + size.0);
+        let span = Span { id, start, end, facts };
+        if self.outgoing.is_empty() {
+            self.front_end = end;
+        }
+        self.outgoing.push_back(span);
+        self.limit = end;
+        span
+    }
+
+    /// Starts the retransmission timer over (RFC 6298 section 5.3), or stops it (5.2).
+    #[inline]
+    fn restart_timer(&mut self, now: u64) {
+        self.timeout_at = if self.outstanding() { now + self.rtt.rto().0 } else { NEVER };
+    }
+
+    /// Takes a round-trip time that was measured without a segment of this half, as the handshake does.
+    pub(crate) fn sample(&mut self, rtt: Duration, tcp: &Tcp) {
+        self.rtt.sample(rtt, tcp);
+    }
+
+    /// An ACK arrived. Retransmissions go to `out`; new data is for [`output`](Self::output).
+    #[inline]
+    pub(crate) fn on_ack(&mut self, now: u64, tcp: &Tcp, packet: &Packet, template: &Packet, out: &mut Outbox) {
+        let ack = unwrap(self.una, packet.acknowledgement);
+        if ack > self.highest {
+            return;
+        }
+        let edge = ack + u64::from(packet.window);
+        let same_window = edge <= self.edge;
+        self.edge = self.edge.max(edge);
+        let echoed = |acked| Ack {
+            acked: Bytes(acked),
+            ece: packet.flags.has(Flags::ECE),
+            ein: packet.flags.has(Flags::EIN_ECHO),
+            may_move_window: true,
+        };
+        if ack > self.una {
+            self.heard_since_send = true;
+            let acked = ack.min(self.limit) - self.una.min(self.limit);
+            self.una = ack;
+            self.next = self.next.max(ack);
+            if self.timed_at != NEVER && ack > self.timed_offset {
+                self.rtt.sample(Duration(now - self.timed_at), tcp);
+                self.timed_at = NEVER;
+            }
+            let ack = echoed(acked);
+            if self.in_recovery {
+                self.on_ack_in_recovery(now, tcp, &ack, template, out);
+            } else {
+                self.duplicates = 0;
+                let response = {
+                    let view = self.view(now);
+                    self.sender.on_ack(&view, &ack)
+                };
+                self.note(response, out);
+                self.restart_timer(now);
+            }
+            if self.una > self.limit {
+                self.fin = Fin::Acknowledged;
+            }
+            if self.una >= self.front_end {
+                self.forget_acknowledged();
+            }
+        } else if ack == self.una && self.outstanding() && same_window && packet.is_pure_ack() {
+            self.heard_since_send = true;
+            let response = self.sender.on_duplicate_ack(&self.view(now), &echoed(0));
+            self.note(response, out);
+            self.duplicates += 1;
+            if self.duplicates == DUPLICATE_THRESHOLD && !self.in_recovery && self.una >= self.may_recover_from {
+                self.in_recovery = true;
+                self.partial_ack_seen = false;
+                self.recover = self.highest;
+                self.may_recover_from = self.highest + 1;
+                self.signal(out, EventKind::FastRetransmit);
+                self.sender.on_loss(&self.view(now));
+                self.retransmit_first(now, tcp, template, out);
+                self.restart_timer(now);
+            }
+        }
+    }
+
+    #[cold]
+    fn forget_acknowledged(&mut self) {
+        while self.outgoing.front().is_some_and(|span| span.end <= self.una) {
+            self.outgoing.pop_front();
+            self.begun = self.begun.saturating_sub(1);
+        }
+        self.front_end = self.outgoing.front().map_or(u64::MAX - 1, |span| span.end);
+    }
+
+    #[inline]
+    fn note(&mut self, response: MarkResponse, out: &mut Outbox) {
+        if response == MarkResponse::Reduced {
+            self.cwr_wanted = true;
+            self.signal(out, EventKind::MarkReduction);
+        }
+    }
+
+    /// RFC 6582 section 3.2, step 3, in its impatient variant: only the first partial ACK restarts the timer.
+    #[cold]
+    fn on_ack_in_recovery(&mut self, now: u64, tcp: &Tcp, ack: &Ack, template: &Packet, out: &mut Outbox) {
+        if self.una >= self.recover {
+            self.in_recovery = false;
+            self.duplicates = 0;
+            self.sender.on_recovered(&self.view(now), ack);
+            self.restart_timer(now);
+            return;
+        }
+        self.sender.on_partial_ack(&self.view(now), ack);
+        self.retransmit_first(now, tcp, template, out);
+        if !self.partial_ack_seen {
+            self.partial_ack_seen = true;
+            self.restart_timer(now);
+        }
+    }
+
+    /// Sends the first unacknowledged segment again.
+    pub(crate) fn retransmit_first(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        if !self.outstanding() {
+            return;
+        }
+        self.timed_at = NEVER;
+        if self.una == self.limit {
+            out.packets.push(Packet { flags: template.flags.with(Flags::FIN), ..self.segment(tcp, template, self.una, 0) });
+            return;
+        }
+        let end = self.outgoing.iter().find(|span| self.una < span.end).map_or(self.limit, |span| span.end);
+        let payload = tcp.mss.0.min(end.min(self.highest) - self.una);
+        self.emit(now, tcp, template, self.una, payload, out);
+    }
+
+    fn segment(&self, tcp: &Tcp, template: &Packet, offset: u64, payload: u64) -> Packet {
+        Packet {
+            sequence: offset as u32,
+            payload: payload as u16,
+            wire: (payload + tcp.header.0) as u16,
+            ..*template
+        }
+    }
+
+    /// Sends `[offset, offset + payload)`, new or again, and says what follows it (behind a FIN, if it has one).
+    #[inline]
+    fn emit(&mut self, now: u64, tcp: &Tcp, template: &Packet, offset: u64, payload: u64, out: &mut Outbox) -> u64 {
+        let end = offset + payload;
+        let again = offset < self.highest;
+        let closes = self.fin == Fin::Wanted && end == self.limit;
+        let ect = self.sender.ecn_capable() && !again;
+        let mut flags = template.flags.with_if(ect, Flags::ECT).with_if(closes, Flags::FIN);
+        if again {
+            self.retransmitted_to = self.retransmitted_to.max(end);
+            out.signals.push(Signal { kind: EventKind::Retransmission, message: self.message_at(offset), offset });
+            if self.outgoing.iter().any(|span| span.start == offset) {
+                flags = flags.with(Flags::MESSAGE);
+            }
+        } else {
+            if self.outgoing.get(self.begun.wrapping_sub(1)).is_some_and(|span| span.start == offset) {
+                flags = flags.with(Flags::MESSAGE);
+            }
+            flags = flags.with_if(self.cwr_wanted, Flags::CWR);
+            self.cwr_wanted = false;
+            self.heard_since_send = false;
+            if self.timed_at == NEVER {
+                self.timed_offset = offset;
+                self.timed_at = now;
+            }
+        }
+        let after = end + u64::from(closes);
+        self.highest = self.highest.max(after);
+        self.last_sent_at = now;
+        out.packets.push(Packet { flags, ..self.segment(tcp, template, offset, payload) });
+        after
+    }
+
+    /// Enters the message that `next` lies in, for the first time or again after going back.
+    #[cold]
+    fn enter_message(&mut self, now: u64) {
+        let Some(index) = self.outgoing.iter().position(|span| self.next < span.end) else { return };
+        let span = self.outgoing[index];
+        self.segment_limit = span.end;
+        if index >= self.begun {
+            self.begun = index + 1;
+            if span.start > 0 {
+                let idle = !self.outstanding() && now - self.last_sent_at > self.rtt.rto().0;
+                match self.window_per_message {
+                    WindowPerMessage::Fresh => self.sender.on_restart(Restart::Fresh),
+                    WindowPerMessage::RestartAfterIdle if idle => self.sender.on_restart(Restart::Idle),
+                    WindowPerMessage::RestartAfterIdle | WindowPerMessage::Kept => {}
+                }
+            }
+            self.sender.on_message(&self.view(now), &span.facts);
+        }
+    }
+
+    /// Sends what the windows allow.
+    #[inline]
+    pub(crate) fn output(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        while self.next < self.limit {
+            if self.next >= self.segment_limit || self.begun == 0 {
+                self.enter_message(now);
+            }
+            let allowed = self.una.saturating_add(self.sender.send_window(&self.view(now)).0);
+            let mut payload = tcp.mss.0.min(self.segment_limit - self.next);
+            if self.next + payload > allowed {
+                // Nothing smaller than a segment leaves, unless the peer's window has no room for one
+                // and nothing else would ever move it (RFC 1122 section 4.2.3.4).
+                if self.next != self.una {
+                    break;
+                }
+                payload = allowed - self.una;
+                if payload == 0 {
+                    // Zero window: the timer will probe it.
+                    if self.timeout_at == NEVER {
+                        self.timeout_at = now + self.rtt.rto().0;
+                    }
+                    return;
+                }
+            }
+            self.next = self.emit(now, tcp, template, self.next, payload, out);
+        }
+        if self.fin == Fin::Wanted && self.next == self.limit {
+            self.next = self.limit + 1;
+            self.highest = self.highest.max(self.next);
+            out.packets.push(Packet {
+                flags: template.flags.with(Flags::FIN),
+                ..self.segment(tcp, template, self.limit, 0)
+            });
+        }
+        if self.timeout_at == NEVER && self.outstanding() {
+            self.timeout_at = now + self.rtt.rto().0;
+        }
+    }
+
+    /// The retransmission timer expired (RFC 6298 section 5.4 to 5.7); data goes out by [`output`](Self::output).
+    #[cold]
+    pub(crate) fn on_timeout(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        self.timeout_at = NEVER;
+        self.timed_at = NEVER;
+        self.rtt.back_off(tcp);
+        if !self.outstanding() {
+            if self.next < self.limit {
+                // A byte beyond the closed window, so that its ACK tells the window again.
+                self.next = self.emit(now, tcp, template, self.next, 1, out);
+                self.timeout_at = now + self.rtt.rto().0;
+            }
+            return;
+        }
+        let kind = if self.una >= self.limit {
+            EventKind::TimeoutControl
+        } else if self.una < self.retransmitted_to {
+            EventKind::TimeoutLostRetransmission
+        } else if self.heard_since_send {
+            EventKind::TimeoutTail
+        } else {
+            EventKind::TimeoutFullWindow
+        };
+        self.signal(out, kind);
+        let again = self.timed_out == self.una + 1;
+        self.timed_out = self.una + 1;
+        self.duplicates = 0;
+        self.in_recovery = false;
+        self.recover = self.highest;
+        self.may_recover_from = self.highest + 1;
+        self.sender.on_timeout(&self.view(now), again);
+        self.next = self.una;
+        self.segment_limit = 0;
+    }
+}

@@ -1,0 +1,408 @@
+//! The nodes of a simulation: ports, hosts, connections, programs. They are functions of `now` that
+//! emit packets and arm timers; nothing here knows which driver calls, or in which order nodes that
+//! cannot influence one another are called.
+
+mod build;
+mod control;
+mod outcome;
+mod programs;
+
+use incast_protocols::receiver::AckCause;
+use incast_protocols::sender::{Sender, Windows};
+use incast_protocols::{Message, Time};
+use incast_results::record::{EventKind, Flow, Totals, WindowSample};
+use incast_scenario::plan::{End, Plan};
+
+use crate::link::{Around, Link};
+use crate::observe::{Observer, sender_event};
+use crate::packet::{Flags, Packet};
+use crate::parts::Parts;
+use crate::routing::Routes;
+use crate::tcp::send::Fin;
+use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
+use crate::tie::{Entity, Kind, Order};
+
+use control::Nic;
+use outcome::Curve;
+use programs::Program;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What nodes ask of a driver.
+pub(crate) trait Schedule {
+    /// A link has to be looked at, at the latest at `at`: its first packet arrives then.
+    fn wake_link(&mut self, link: u32, at: u64);
+    /// A link has packets waiting; its next departure is at `at`.
+    fn backlog(&mut self, link: u32, at: u64);
+    /// A link that loses or reorders has to be looked at again at `at`, which may be earlier than what
+    /// [`wake_link`](Self::wake_link) said.
+    fn impaired(&mut self, _link: u32, _at: u64) {}
+    /// `entity`, which lives on `host`, falls due at `at`.
+    fn arm(&mut self, at: u64, host: u32, entity: Entity);
+}
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Host(u32),
+    Switch(u32),
+}
+
+/// A connection that is open.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    connection: u32,
+    /// Its packets in queues and on wires. While there are any, or an end is not done, the slot stays.
+    in_network: u32,
+}
+
+type EndpointOf<P> = Endpoint<<P as Parts>::Sender, <P as Parts>::Echo>;
+
+/// Everything that is simulated.
+pub(crate) struct World<'p, P: Parts, O> {
+    plan: &'p Plan,
+    parts: &'p P,
+    pub(crate) order: Order,
+    pub(crate) routes: Routes,
+    pub(crate) links: Vec<Link<P::Marker>>,
+    pub(crate) targets: Vec<Target>,
+    buffers: Vec<P::Buffer>,
+    /// By switch: its output links, if its buffers couple them.
+    coupled: Vec<Vec<u32>>,
+    pub(crate) observer: O,
+    vanished: Vec<u32>,
+    out: Outbox,
+    /// By connection.
+    slot_of: Vec<u32>,
+    /// By connection and end: messages not handed over yet.
+    to_write: Vec<[u32; 2]>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Two for each slot: client, server.
+    endpoints: Vec<EndpointOf<P>>,
+    nics: Vec<Nic<P::Receiver>>,
+    programs: Vec<Program<P::Application>>,
+    /// By connection: the aggregator whose it is.
+    program_of: Vec<u32>,
+    flows: Vec<Flow>,
+    /// Messages of known size that are not complete.
+    pub(crate) unfinished: u64,
+    /// Completion of the last of them.
+    pub(crate) finished_at: u64,
+    pub(crate) endless: bool,
+    pub(crate) totals: Totals,
+    curve: Curve,
+    /// The latest time at which a packet reached its host.
+    pub(crate) last_delivery: u64,
+}
+
+impl<P: Parts, O: Observer> World<'_, P, O> {
+    /// Where an entity lives.
+    pub(crate) fn host_of(&self, entity: Entity) -> u32 {
+        match entity.kind() {
+            Kind::Endpoint(number) => {
+                let connection = &self.plan.connections[number as usize / 2];
+                if number % 2 == 0 { connection.client } else { connection.server }
+            }
+            Kind::Send(index) => {
+                let send = &self.plan.sends[index as usize];
+                let connection = &self.plan.connections[send.connection as usize];
+                match send.from {
+                    End::Client => connection.client,
+                    End::Server => connection.server,
+                }
+            }
+            Kind::Nic(host) => host,
+            Kind::Scheduler(program) | Kind::Begin(program) => self.plan.aggregators[program as usize].host,
+            Kind::Ask(response) => self.asker_of(response),
+            Kind::Respond(response) => self.worker_of(response),
+            Kind::Link(_) => NONE,
+        }
+    }
+
+    /// A packet arrives at an output port.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, link: u32, now: u64, packet: Packet, schedule: &mut impl Schedule) {
+        let port = &mut self.links[link as usize];
+        let had_flying = !port.flying.is_empty();
+        let had_waiting = !port.waiting.is_empty();
+        let mut around = Around {
+            link,
+            buffers: &mut self.buffers,
+            observer: &mut self.observer,
+            vanished: &mut self.vanished,
+        };
+        port.enqueue(now, packet, &mut around);
+        if !had_flying && !port.flying.is_empty() {
+            schedule.wake_link(link, port.head());
+        }
+        if port.impairment.is_some() {
+            schedule.impaired(link, port.next_event());
+        }
+        if !had_waiting && !port.waiting.is_empty() {
+            schedule.backlog(link, port.busy_until);
+        }
+    }
+
+    /// Begins the transmissions of a link that are due up to and including `now`.
+    #[inline]
+    pub(crate) fn advance(&mut self, link: u32, now: u64, schedule: &mut impl Schedule) {
+        let port = &mut self.links[link as usize];
+        let had_flying = !port.flying.is_empty();
+        let mut around = Around {
+            link,
+            buffers: &mut self.buffers,
+            observer: &mut self.observer,
+            vanished: &mut self.vanished,
+        };
+        port.advance(now, &mut around);
+        if !had_flying && !port.flying.is_empty() {
+            schedule.wake_link(link, port.head());
+        }
+        if port.impairment.is_some() {
+            schedule.impaired(link, port.next_event());
+        }
+    }
+
+    /// Whether what one port of a switch holds changes what another may take.
+    pub(crate) fn is_coupled(&self, switch: u32) -> bool {
+        !self.coupled[switch as usize].is_empty()
+    }
+
+    /// Begins the transmissions of all ports of a switch that are due up to and including `now`.
+    pub(crate) fn advance_switch(&mut self, switch: u32, now: u64, schedule: &mut impl Schedule) {
+        let ports = std::mem::take(&mut self.coupled[switch as usize]);
+        for &link in &ports {
+            self.advance(link, now, schedule);
+        }
+        self.coupled[switch as usize] = ports;
+    }
+
+    /// The output link for a packet that has arrived at a switch.
+    #[inline]
+    pub(crate) fn route(&self, switch: u32, packet: &Packet) -> u32 {
+        self.routes.next(switch, packet.destination, packet.edge, packet.path)
+    }
+
+    /// A packet arrives at its host.
+    #[inline]
+    pub(crate) fn deliver(&mut self, now: u64, packet: &Packet, schedule: &mut impl Schedule) {
+        self.totals.delivered += 1;
+        self.last_delivery = self.last_delivery.max(now);
+        let slot = self.slot_of[packet.connection as usize];
+        if slot == NONE {
+            return;
+        }
+        self.slots[slot as usize].in_network -= 1;
+        let index = slot * 2 + u32::from(packet.flags.has(Flags::FROM_CLIENT));
+        let endpoint = &mut self.endpoints[index as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        let arrived = endpoint.on_segment(now, tcp, packet, &mut self.out);
+        let controlled = endpoint.flow.is_some();
+        if let Some(data) = &arrived.data {
+            self.curve.add(now, data.delivered);
+            if data.out_of_order {
+                self.count_out_of_order(packet);
+            }
+        }
+        if controlled || arrived.opened {
+            self.tell_controller(now, index, packet, &arrived);
+        }
+        while let Some(span) = self.endpoints[index as usize].receive.completed() {
+            self.complete(now, index, &span, schedule);
+        }
+        let endpoint = &mut self.endpoints[index as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        endpoint.output(now, tcp, &mut self.out);
+        if arrived.syn_ack_due {
+            self.request_ack(now, index, AckCause::SynAck);
+        } else if endpoint.receive.ack_due {
+            self.request_ack(now, index, AckCause::Data);
+        }
+        self.settle(now, index, schedule);
+        if controlled || arrived.opened {
+            let host = self.endpoints[index as usize].host;
+            self.run_controller(now, host, schedule);
+        }
+        if self.endpoints[index as usize].state == State::Done {
+            self.release_if_done(now, slot);
+        }
+    }
+
+    /// An entity falls due.
+    pub(crate) fn fire(&mut self, now: u64, entity: Entity, schedule: &mut impl Schedule) {
+        match entity.kind() {
+            Kind::Endpoint(number) => self.fire_endpoint(now, number, schedule),
+            Kind::Send(index) => {
+                let send = &self.plan.sends[index as usize];
+                self.hand_over(now, send.connection, send.from, MessageId::Flow(index), send.message, schedule);
+            }
+            Kind::Nic(host) => self.fire_controller(now, host, schedule),
+            Kind::Scheduler(program) => self.fire_scheduler(now, program, schedule),
+            Kind::Begin(program) => self.begin_round(now, program, schedule),
+            Kind::Ask(response) => self.ask(now, response, schedule),
+            Kind::Respond(response) => self.respond(now, response, schedule),
+            Kind::Link(_) => {}
+        }
+    }
+
+    fn fire_endpoint(&mut self, now: u64, number: u32, schedule: &mut impl Schedule) {
+        let slot = self.slot_of[number as usize / 2];
+        if slot == NONE {
+            return;
+        }
+        let index = slot * 2 + number % 2;
+        let endpoint = &mut self.endpoints[index as usize];
+        if endpoint.scheduled_at != now {
+            return;
+        }
+        endpoint.scheduled_at = NEVER;
+        if endpoint.deadline() <= now {
+            let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+            let syn_ack_due = endpoint.on_timer(now, tcp, &mut self.out);
+            endpoint.output(now, tcp, &mut self.out);
+            if syn_ack_due {
+                // A repeated SYN-ACK announces nothing new, so no controller is asked whether it may leave.
+                self.send_ack(now, index, AckCause::SynAck);
+            } else if endpoint.receive.ack_due {
+                self.request_ack(now, index, AckCause::Data);
+            }
+        }
+        self.settle(now, index, schedule);
+    }
+
+    /// An application hands a message to its socket.
+    pub(crate) fn hand_over(
+        &mut self,
+        now: u64,
+        connection: u32,
+        from: End,
+        id: MessageId,
+        message: Message,
+        schedule: &mut impl Schedule,
+    ) {
+        let slot = match self.slot_of[connection as usize] {
+            NONE => self.open_slot(connection),
+            slot => slot,
+        };
+        let index = slot * 2 + u32::from(from == End::Server);
+        let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
+        let endpoint = &mut self.endpoints[index as usize];
+        let span = endpoint.send.write(id, message);
+        endpoint.to_write -= 1;
+        if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
+            endpoint.send.fin = Fin::Wanted;
+        }
+        let opens = endpoint.state == State::Closed && from == End::Client;
+        if opens {
+            endpoint.open(now, tcp, &mut self.out);
+        } else {
+            endpoint.output(now, tcp, &mut self.out);
+        }
+        self.endpoints[(index ^ 1) as usize].receive.incoming.push_back(span);
+        if opens {
+            self.register(now, index);
+        }
+        self.settle(now, index, schedule);
+    }
+
+    /// Sends what an endpoint has put out, writes down what it told, and arms its timer.
+    #[inline]
+    fn settle(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
+        let endpoint = &mut self.endpoints[index as usize];
+        let deadline = endpoint.deadline();
+        let host = endpoint.host;
+        let connection = endpoint.template.connection;
+        if deadline < endpoint.scheduled_at {
+            endpoint.scheduled_at = deadline;
+            let entity = Entity::of(Kind::Endpoint(connection * 2 + (index & 1)));
+            schedule.arm(deadline, host, entity);
+        }
+        if !self.out.packets.is_empty() {
+            let sent = self.out.packets.len();
+            self.slots[index as usize / 2].in_network += sent as u32;
+            self.totals.sent += sent as u64;
+            let uplink = self.routes.uplink[host as usize];
+            for at in 0..sent {
+                let packet = self.out.packets[at];
+                self.enqueue(uplink, now, packet, schedule);
+            }
+            self.out.packets.clear();
+        }
+        if !self.out.signals.is_empty() {
+            self.note_signals(now, index);
+        }
+        if self.observer.wants_windows(connection) {
+            self.sample_windows(now, index);
+        }
+    }
+
+    #[cold]
+    fn note_signals(&mut self, now: u64, index: u32) {
+        let from_client = index % 2 == 0;
+        let connection = self.endpoints[index as usize].template.connection;
+        for at in 0..self.out.signals.len() {
+            let signal = self.out.signals[at];
+            self.observer.event(sender_event(now, signal.kind, connection, from_client, signal.offset));
+            let Some(MessageId::Flow(flow)) = signal.message else { continue };
+            let losses = &mut self.flows[flow as usize].losses;
+            match signal.kind {
+                EventKind::TimeoutFullWindow => losses.timeouts_full_window += 1,
+                EventKind::TimeoutTail => losses.timeouts_tail += 1,
+                EventKind::TimeoutLostRetransmission => losses.timeouts_lost_retransmission += 1,
+                EventKind::TimeoutControl => losses.timeouts_control += 1,
+                EventKind::FastRetransmit => losses.fast_retransmits += 1,
+                EventKind::Retransmission => losses.retransmitted_packets += 1,
+                EventKind::MarkReduction => losses.mark_reductions += 1,
+                EventKind::Drop | EventKind::WireLoss | EventKind::CeMark | EventKind::EinMark => {}
+            }
+        }
+        self.out.signals.clear();
+    }
+
+    #[cold]
+    fn sample_windows(&mut self, now: u64, index: u32) {
+        let endpoint = &self.endpoints[index as usize];
+        if endpoint.send.limit == 0 {
+            return;
+        }
+        let windows = endpoint.send.sender.windows();
+        let view = endpoint.send.view(now);
+        self.observer.windows(WindowSample {
+            time: Time(now),
+            connection: endpoint.template.connection,
+            from_client: index % 2 == 0,
+            cwnd: windows.cwnd,
+            ssthresh: (windows.ssthresh != Windows::UNLIMITED).then_some(windows.ssthresh),
+            rwnd: view.advertised,
+            flight: view.flight(),
+            alpha: endpoint.send.sender.alpha(),
+            srtt: view.srtt,
+        });
+    }
+
+    /// The state of a connection goes once both ends are done and none of its packets is under way, so
+    /// that nothing can ever ask for it again.
+    fn release_if_done(&mut self, now: u64, slot: u32) {
+        let ends = &self.endpoints[slot as usize * 2..slot as usize * 2 + 2];
+        if self.slots[slot as usize].in_network > 0 || ends.iter().any(|end| end.state != State::Done) {
+            return;
+        }
+        self.unregister(now, slot * 2);
+        self.unregister(now, slot * 2 + 1);
+        self.slot_of[self.slots[slot as usize].connection as usize] = NONE;
+        self.free.push(slot);
+    }
+
+    /// Settles accounts for packets that will never arrive.
+    pub(crate) fn bury_vanished(&mut self, now: u64) {
+        while let Some(connection) = self.vanished.pop() {
+            let slot = self.slot_of[connection as usize];
+            if slot != NONE {
+                self.slots[slot as usize].in_network -= 1;
+                self.release_if_done(now, slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Building the world of a plan.
+
+use incast_protocols::application::ApplicationContext;
+use incast_protocols::echo::EchoContext;
+use incast_protocols::receiver::{NicContext, Receiver};
+use incast_protocols::sender::SenderContext;
+use incast_protocols::switch::buffer::{Buffer, BufferContext, PortIndex};
+use incast_protocols::switch::marker::MarkerContext;
+use incast_protocols::{Bytes, Duration, Message, Time};
+use incast_results::record::{Flow, Losses, Totals};
+use incast_scenario::plan::{End, Handshake, Network, Node, Plan};
+
+use super::control::Nic;
+use super::outcome::{Curve, ideal};
+use super::programs::Program;
+use super::{EndpointOf, NONE, Slot, Target, World};
+use crate::RunError;
+use crate::link::{Impairment, Link, Port};
+use crate::observe::Observer;
+use crate::packet::{Flags, Packet};
+use crate::parts::Parts;
+use crate::random::{Purpose, Stream};
+use crate::routing::Routes;
+use crate::tcp::{Endpoint, Outbox};
+use crate::tie::Order;
+
+/// Ports, targets, buffers, and by switch the links whose ports are coupled.
+type Ports<P> = (Vec<Link<<P as Parts>::Marker>>, Vec<Target>, Vec<<P as Parts>::Buffer>, Vec<Vec<u32>>);
+
+fn ports<P: Parts>(network: &Network, seed: u64, parts: &P) -> Ports<P> {
+    let mut buffers = Vec::new();
+    let mut first_buffer = Vec::new();
+    for (number, switch) in network.switches.iter().enumerate() {
+        first_buffer.push(buffers.len() as u32);
+        let ports = network.links.iter().filter(|link| link.from == Node::Switch(number as u32)).count() as u32;
+        buffers.extend(switch.buffers.iter().map(|choice| parts.buffer(choice, &BufferContext { ports })));
+    }
+    let mut next_port = vec![0; network.switches.len()];
+    let mut coupled = vec![Vec::new(); network.switches.len()];
+    let (mut links, mut targets) = (Vec::new(), Vec::new());
+    for (number, link) in network.links.iter().enumerate() {
+        let port = match (link.from, &link.port) {
+            (Node::Switch(switch), Some(port)) => {
+                let switch = switch as usize;
+                let index = PortIndex(next_port[switch]);
+                next_port[switch] += 1;
+                let buffer = first_buffer[switch] + port.buffer;
+                if buffers[buffer as usize].couples_ports() {
+                    coupled[switch].push(number as u32);
+                }
+                let marker = parts.marker(&port.marker, &MarkerContext { rate: link.rate });
+                Some(Port { marker, buffer, index })
+            }
+            _ => None,
+        };
+        let impairment = (link.loss > 0.0 || link.reorder.is_some()).then(|| Impairment {
+            loss: link.loss,
+            reorder: link.reorder,
+            random: Stream::new(seed, Purpose::Link, number as u64),
+        });
+        links.push(Link::new(link.rate, link.delay.0, port, impairment));
+        targets.push(match link.to {
+            Node::Host(host) => Target::Host(host),
+            Node::Switch(switch) => Target::Switch(switch),
+        });
+    }
+    (links, targets, buffers, coupled)
+}
+
+/// By connection and end: how many messages will be handed over.
+fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
+    let mut count = vec![[0; 2]; plan.connections.len()];
+    for send in &plan.sends {
+        count[send.connection as usize][usize::from(send.from == End::Server)] += 1;
+    }
+    for aggregator in &plan.aggregators {
+        for &connection in &aggregator.workers {
+            for end in 0..2 {
+                count[connection as usize][end] += aggregator.rounds.len() as u32;
+            }
+        }
+    }
+    count
+}
+
+impl<'p, P: Parts, O: Observer> World<'p, P, O> {
+    /// # Errors
+    /// A network that cannot carry the plan; see [`RunError`].
+    pub(crate) fn new(plan: &'p Plan, parts: &'p P, observer: O) -> Result<Self, RunError> {
+        let routes = Routes::new(&plan.network)?;
+        let (links, targets, buffers, coupled) = ports(&plan.network, plan.seed, parts);
+        let to_write = messages_per_end(plan);
+        let mut program_of = vec![NONE; if plan.aggregators.is_empty() { 0 } else { plan.connections.len() }];
+        for (number, aggregator) in plan.aggregators.iter().enumerate() {
+            for &connection in &aggregator.workers {
+                program_of[connection as usize] = number as u32;
+            }
+        }
+        let mut world = Self {
+            plan,
+            parts,
+            order: Order::new(plan.seed),
+            routes,
+            links,
+            targets,
+            buffers,
+            coupled,
+            observer,
+            vanished: Vec::new(),
+            out: Outbox::default(),
+            slot_of: vec![NONE; plan.connections.len()],
+            to_write,
+            slots: Vec::new(),
+            free: Vec::new(),
+            endpoints: Vec::new(),
+            nics: Vec::new(),
+            programs: Vec::new(),
+            program_of,
+            flows: Vec::new(),
+            unfinished: 0,
+            finished_at: 0,
+            endless: plan.sends.iter().any(|send| send.message.size.is_none()),
+            totals: Totals::default(),
+            curve: Curve::default(),
+            last_delivery: 0,
+        };
+        world.add_nics();
+        world.add_programs();
+        world.add_flows();
+        world.establish_connections()?;
+        Ok(world)
+    }
+
+    fn add_nics(&mut self) {
+        self.nics = (0..self.plan.network.hosts).map(|_| Nic::new(None)).collect();
+        for (connection, writes) in self.plan.connections.iter().zip(&self.to_write) {
+            let class = &self.plan.classes[connection.class as usize];
+            for (host, receives) in [(connection.client, writes[1] > 0), (connection.server, writes[0] > 0)] {
+                let nic = &mut self.nics[host as usize];
+                if !receives || nic.controller.is_some() {
+                    continue;
+                }
+                let downlink = self.routes.downlink[host as usize] as usize;
+                let context = NicContext {
+                    rate: self.plan.network.links[downlink].rate,
+                    mss: class.tcp.mss,
+                    header: class.tcp.header,
+                };
+                nic.controller =
+                    Some(self.parts.receiver(&class.stack.receiver, &context)).filter(Receiver::is_active);
+            }
+        }
+    }
+
+    fn add_programs(&mut self) {
+        let mut first = 0;
+        for aggregator in &self.plan.aggregators {
+            let class = &self.plan.classes[aggregator.class as usize];
+            let downlink = self.routes.downlink[aggregator.host as usize] as usize;
+            let base_rtt = aggregator.workers.first().map_or(Duration::ZERO, |&connection| self.idle_rtt(connection));
+            let context = ApplicationContext {
+                rate: self.plan.network.links[downlink].rate,
+                base_rtt,
+                buffer: aggregator.last_port_buffer,
+                mss: class.tcp.mss,
+            };
+            let scheduler = self.parts.application(&class.stack.application, &context);
+            self.programs.push(Program::new(scheduler, first));
+            first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
+        }
+    }
+
+    fn add_flows(&mut self) {
+        let plan = self.plan;
+        let planned = plan.sends.iter().map(|send| (send.connection, send.from, send.round, send.start, send.message));
+        let asked = plan.aggregators.iter().flat_map(|aggregator| {
+            aggregator.rounds.iter().enumerate().flat_map(|(round, work)| {
+                work.responses.iter().zip(&aggregator.workers).map(move |(response, &connection)| {
+                    (connection, End::Server, round as u32, Time::NEVER, response.message)
+                })
+            })
+        });
+        for (number, (index, from, round, start, message)) in planned.chain(asked).enumerate() {
+            let flow = self.flow_row(number as u64, index, from, round, start, &message);
+            self.unfinished += u64::from(flow.size.is_some());
+            self.flows.push(flow);
+        }
+    }
+
+    fn flow_row(&self, id: u64, index: u32, from: End, round: u32, start: Time, message: &Message) -> Flow {
+        let connection = &self.plan.connections[index as usize];
+        let (source, destination) = match from {
+            End::Client => (connection.client, connection.server),
+            End::Server => (connection.server, connection.client),
+        };
+        let tcp = &self.plan.classes[connection.class as usize].tcp;
+        let path = self.path_number(index, from);
+        let links = || {
+            let path = self.routes.path(&self.plan.network, source, destination, path);
+            path.into_iter().map(|link| &self.links[link as usize]).collect::<Vec<_>>()
+        };
+        Flow {
+            id,
+            class: connection.class,
+            connection: index,
+            source,
+            destination,
+            round,
+            size: message.size,
+            start,
+            end: None,
+            delivered: Bytes::ZERO,
+            ideal: message.size.map(|size| ideal(&links(), size.0, tcp.mss.0, tcp.header.0)),
+            deadline: message.deadline,
+            coflow: message.coflow.map(|coflow| coflow.0),
+            losses: Losses::default(),
+        }
+    }
+
+    /// Chooses among equal paths.
+    fn path_number(&self, connection: u32, from: End) -> u16 {
+        let number = u64::from(connection) * 2 + u64::from(from == End::Server);
+        (Stream::new(self.plan.seed, Purpose::Path, number).next() >> 48) as u16
+    }
+
+    /// What a handshake measures on an idle network: a header there and back.
+    fn idle_rtt(&self, index: u32) -> Duration {
+        let connection = &self.plan.connections[index as usize];
+        let header = self.plan.classes[connection.class as usize].tcp.header.0;
+        let ways = [
+            (connection.client, connection.server, End::Client),
+            (connection.server, connection.client, End::Server),
+        ];
+        let total = ways
+            .into_iter()
+            .flat_map(|(source, destination, from)| {
+                self.routes.path(&self.plan.network, source, destination, self.path_number(index, from))
+            })
+            .map(|link| &self.links[link as usize])
+            .map(|link| link.time_for(header) + link.delay())
+            .sum();
+        Duration(total)
+    }
+
+    /// Sets up connections whose handshake took place before the run.
+    fn establish_connections(&mut self) -> Result<(), RunError> {
+        for index in 0..self.plan.connections.len() as u32 {
+            let connection = &self.plan.connections[index as usize];
+            if connection.handshake == Handshake::Counted {
+                if self.to_write[index as usize][0] == 0 && self.to_write[index as usize][1] > 0 {
+                    return Err(RunError::NobodyOpens { connection: index });
+                }
+                continue;
+            }
+            let slot = self.open_slot(index);
+            let rtt = self.idle_rtt(index);
+            for end in [slot * 2, slot * 2 + 1] {
+                self.register(0, end);
+                let window = self.first_grant(end);
+                let tcp = &self.plan.classes[connection.class as usize].tcp;
+                self.endpoints[(end ^ 1) as usize].establish(rtt, tcp, window);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a connection its state.
+    pub(super) fn open_slot(&mut self, index: u32) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Slot { connection: index, in_network: 0 };
+        self.slot_of[index as usize] = slot;
+        for end in [End::Client, End::Server] {
+            let endpoint = self.endpoint(index, end);
+            let at = slot as usize * 2 + usize::from(end == End::Server);
+            if at < self.endpoints.len() {
+                self.endpoints[at] = endpoint;
+            } else {
+                self.endpoints.push(endpoint);
+            }
+        }
+        slot
+    }
+
+    fn endpoint(&self, index: u32, end: End) -> EndpointOf<P> {
+        let connection = &self.plan.connections[index as usize];
+        let class = &self.plan.classes[connection.class as usize];
+        let (host, peer) = match end {
+            End::Client => (connection.client, connection.server),
+            End::Server => (connection.server, connection.client),
+        };
+        let template = Packet {
+            connection: index,
+            destination: peer,
+            edge: self.routes.edge[peer as usize],
+            path: self.path_number(index, end),
+            flags: Flags::default().with_if(end == End::Client, Flags::FROM_CLIENT),
+            ..Packet::default()
+        };
+        let context = SenderContext {
+            mss: class.tcp.mss,
+            initial_window: class.tcp.mss.times(class.tcp.initial_window_segments),
+            rules: class.tcp.rules,
+        };
+        let sender = self.parts.sender(&class.stack.sender, &context);
+        let echo = self.parts.echo(&class.stack.echo, &EchoContext::default());
+        let class_index = connection.class as u16;
+        let mut endpoint =
+            Endpoint::new(template, class_index, host, &class.tcp, connection.window_per_message, sender, echo);
+        endpoint.to_write = self.to_write[index as usize][usize::from(end == End::Server)];
+        endpoint.close_when_done = connection.close_when_done;
+        endpoint
+    }
+}
