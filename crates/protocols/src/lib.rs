@@ -29,5 +29,5 @@ pub mod switch;
 pub mod units;
 
 pub use message::{CoflowId, Message, Priority};
-pub use registry::{Capability, Part, PartInfo, Place, Requirement};
+pub use registry::{Amount, Capability, Part, PartInfo, Place, Requirement};
 pub use units::{Bytes, Duration, Offset, Rate, Time};

@@ -41,6 +41,9 @@ pub enum Capability {
     CongestionMarks,
     /// Incast marks (EIN) set by the switches.
     IncastMarks,
+    /// Congestion marks echoed to the sender: each is told by one ACK at least, until the sender has
+    /// answered (RFC 3168).
+    CongestionEcho,
     /// Congestion marks echoed to the sender one for one (RFC 8257).
     ExactCongestionEcho,
     /// Incast marks echoed to the sender.
@@ -97,14 +100,7 @@ impl PartInfo {
     /// The description of `P`, registered as `name` at `place`.
     #[must_use]
     pub const fn of<P: Part>(place: Place, name: &'static str) -> Self {
-        Self {
-            place,
-            name,
-            summary: P::SUMMARY,
-            source: P::SOURCE,
-            requires: P::REQUIRES,
-            provides: P::PROVIDES,
-        }
+        Self { place, name, summary: P::SUMMARY, source: P::SOURCE, requires: P::REQUIRES, provides: P::PROVIDES }
     }
 }
 
@@ -151,6 +147,12 @@ macro_rules! registry {
             pub const ALL: &'static [crate::PartInfo] =
                 &[$(crate::PartInfo::of::<$module::$Type>(crate::Place::$place, $name)),+];
 
+            /// All parts of this place with their default parameters, in the order of [`Self::ALL`].
+            #[must_use]
+            pub fn defaults() -> alloc::vec::Vec<Self> {
+                alloc::vec![$(Self::$Type($module::Config::default())),+]
+            }
+
             /// What the chosen part says about itself.
             #[must_use]
             pub const fn info(&self) -> crate::PartInfo {
@@ -194,9 +196,11 @@ mod schema {
             let text = <Cow<'de, str>>::deserialize(deserializer)?;
             let text = text.trim();
             if let Some(number) = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet")) {
-                return number.trim().parse().map(Self::Packets).map_err(|_| {
-                    serde::de::Error::custom(format!("\"{text}\" is no whole number of packets"))
-                });
+                return number
+                    .trim()
+                    .parse()
+                    .map(Self::Packets)
+                    .map_err(|_| serde::de::Error::custom(format!("\"{text}\" is no whole number of packets")));
             }
             crate::units::schema::parse_bytes(text).map(Self::Bytes).map_err(serde::de::Error::custom)
         }

@@ -40,7 +40,7 @@ pub struct WindowRules {
     /// The least window, in segments, that a cut by marks leaves: 2 in Linux and RFC 8257's ssthresh,
     /// 1 in the code of the RDTCP paper. With n senders, `floor * n` segments are always in flight.
     pub floor_segments: u64,
-    /// How congestion avoidance adds its segment per round trip.
+    /// In what unit the window grows, and is kept.
     pub growth: Growth,
     /// Whether duplicate ACKs inflate the window in recovery (RFC 6582); not so where SACK tells what
     /// has left the network.
@@ -62,12 +62,14 @@ pub enum LossBasis {
     Cwnd,
 }
 
-/// How congestion avoidance grows.
+/// How the window grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// `MSS * MSS / cwnd` per ACK, fractions kept (RFC 5681 equation 3).
+    /// In bytes: at most an MSS per ACK in slow start, then `MSS * MSS / cwnd` per ACK, fractions kept
+    /// (RFC 5681 equations 2 and 3).
     Bytes,
-    /// A whole segment once a window of bytes has been acknowledged (Linux).
+    /// In whole segments, which cuts leave whole too (Linux): one for each acknowledged in slow start, then
+    /// one per window acknowledged.
     Segments,
 }
 
@@ -118,7 +120,7 @@ pub struct Ack {
 pub enum MarkResponse {
     /// No reduction.
     None,
-    /// The window was reduced because of a mark.
+    /// The window was reduced because of a mark, or would have been were it not at its floor.
     Reduced,
 }
 
@@ -230,8 +232,8 @@ pub(crate) mod tests {
             }
         }
 
-        fn ack(&self, acked: u64, ece: bool) -> Ack {
-            Ack { acked: Bytes(acked), ece, ein: false, may_move_window: self.mss > 0 }
+        fn ack(acked: u64, ece: bool) -> Ack {
+            Ack { acked: Bytes(acked), ece, ein: false, may_move_window: true }
         }
 
         pub(crate) fn cwnd_segments(&self) -> f64 {
@@ -251,7 +253,7 @@ pub(crate) mod tests {
 
         pub(crate) fn ack_one_segment(&mut self, ece: bool) {
             self.una += self.mss;
-            let _ = self.sender.on_ack(&self.view(), &self.ack(self.mss, ece));
+            let _ = self.sender.on_ack(&self.view(), &Self::ack(self.mss, ece));
         }
 
         pub(crate) fn ack_everything_segment_by_segment(&mut self, ece: bool) {
@@ -261,7 +263,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn duplicate_ack(&mut self, ece: bool) {
-            let _ = self.sender.on_duplicate_ack(&self.view(), &self.ack(0, ece));
+            let _ = self.sender.on_duplicate_ack(&self.view(), &Self::ack(0, ece));
         }
 
         pub(crate) fn third_duplicate(&mut self) {
@@ -272,7 +274,7 @@ pub(crate) mod tests {
         pub(crate) fn recover_fully(&mut self) {
             let acked = self.nxt - self.una;
             self.una = self.nxt;
-            self.sender.on_recovered(&self.view(), &self.ack(acked, false));
+            self.sender.on_recovered(&self.view(), &Self::ack(acked, false));
         }
 
         pub(crate) fn timeout(&mut self) {

@@ -83,11 +83,7 @@ pub struct Unmet {
 
 impl fmt::Display for Unmet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "\"{}\" does not work with {} = \"{}\": {}",
-            self.part, self.place, self.found, self.because
-        )
+        write!(f, "\"{}\" does not work with {} = \"{}\": {}", self.part, self.place, self.found, self.because)
     }
 }
 

@@ -26,7 +26,7 @@ impl QueueState {
     #[inline]
     #[must_use]
     pub const fn packets(&self, with_in_service: bool) -> u32 {
-        self.waiting_packets + (with_in_service && self.in_service.0 > 0) as u32
+        self.waiting_packets.saturating_add((with_in_service && self.in_service.0 > 0) as u32)
     }
 
     /// Bytes at the port, with or without the packet in transmission. The packet in transmission
@@ -34,7 +34,7 @@ impl QueueState {
     #[inline]
     #[must_use]
     pub const fn bytes(&self, with_in_service: bool) -> Bytes {
-        Bytes(self.waiting_bytes.0 + if with_in_service { self.in_service.0 } else { 0 })
+        Bytes(self.waiting_bytes.0.saturating_add(if with_in_service { self.in_service.0 } else { 0 }))
     }
 }
 

@@ -270,8 +270,7 @@ pub mod schema {
     /// # Errors
     /// A sentence that says what was found and what is allowed.
     pub fn parse_duration(text: &str) -> Result<Duration, String> {
-        let units =
-            [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)];
+        let units = [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)];
         parse(text, &units, "a time").map(Duration)
     }
 
@@ -280,13 +279,8 @@ pub mod schema {
     /// # Errors
     /// A sentence that says what was found and what is allowed.
     pub fn parse_rate(text: &str) -> Result<Rate, String> {
-        let units = [
-            ("bps", 1),
-            ("kbps", 1_000),
-            ("Mbps", 1_000_000),
-            ("Gbps", 1_000_000_000),
-            ("Tbps", 1_000_000_000_000),
-        ];
+        let units =
+            [("bps", 1), ("kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
         parse(text, &units, "a rate").map(Rate)
     }
 
@@ -321,15 +315,24 @@ pub mod schema {
         };
     }
     quantity!(
-        Bytes, parse_bytes, "B", r"^[0-9]+(\.[0-9]+)? ?(B|KB|MB|GB|KiB|MiB|GiB)$",
+        Bytes,
+        parse_bytes,
+        "B",
+        r"^[0-9]+(\.[0-9]+)? ?(B|KB|MB|GB|KiB|MiB|GiB)$",
         "An amount of data: \"1460B\", \"128KB\" (1000 bytes each), \"64KiB\" (1024 bytes each)."
     );
     quantity!(
-        Duration, parse_duration, "ps", r"^[0-9]+(\.[0-9]+)? ?(ps|ns|us|ms|s)$",
+        Duration,
+        parse_duration,
+        "ps",
+        r"^[0-9]+(\.[0-9]+)? ?(ps|ns|us|ms|s)$",
         "A time: \"40us\", \"200ms\", \"1.5s\"."
     );
     quantity!(
-        Rate, parse_rate, "bps", r"^[0-9]+(\.[0-9]+)? ?(bps|kbps|Mbps|Gbps|Tbps)$",
+        Rate,
+        parse_rate,
+        "bps",
+        r"^[0-9]+(\.[0-9]+)? ?(bps|kbps|Mbps|Gbps|Tbps)$",
         "A rate in bits per second: \"1Gbps\", \"56Mbps\"."
     );
 

@@ -1,4 +1,53 @@
 //! What to run: scenario files, their checks, and their expansion into a [`plan::Plan`] that a world
 //! (the simulator, the Linux side) carries out.
+//!
+//! ```
+//! use incast_scenario::{Override, Scenario, example};
+//!
+//! let text = example("incast").unwrap();
+//! let senders = Override::parse("traffic.requests.workers=40").unwrap();
+//! let scenario = Scenario::parse(text, "incast.toml", &[senders]).unwrap();
+//! let plan = scenario.plan(Some(7)).unwrap();
+//! assert_eq!(plan.connections.len(), 40);
+//! ```
 
+mod capacity;
+pub mod catalog;
+mod cdf;
+mod check;
+mod document;
+mod expand;
+mod files;
+mod limits;
+mod network;
+mod offered;
+mod overrides;
 pub mod plan;
+mod random;
+mod report;
+mod scenario;
+pub mod schema;
+mod sizes;
+mod spec;
+mod traffic;
+
+pub use cdf::{Cdf, SizeUnit};
+pub use files::{Reader, beside};
+pub use overrides::Override;
+pub use report::{Origin, Problem, Report};
+pub use scenario::Scenario;
+
+/// The scenarios that come with the program: name and text.
+pub const EXAMPLES: &[(&str, &str)] = &[
+    ("incast", include_str!("../../../scenarios/incast.toml")),
+    ("dumbbell", include_str!("../../../scenarios/dumbbell.toml")),
+    ("leaf-spine", include_str!("../../../scenarios/leaf-spine.toml")),
+    ("poisson", include_str!("../../../scenarios/poisson.toml")),
+    ("custom", include_str!("../../../scenarios/custom.toml")),
+];
+
+/// The text of a scenario that comes with the program.
+#[must_use]
+pub fn example(name: &str) -> Option<&'static str> {
+    EXAMPLES.iter().find(|example| example.0 == name).map(|example| example.1)
+}

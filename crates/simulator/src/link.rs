@@ -225,9 +225,10 @@ impl<M: Marker> Link<M> {
     pub(crate) fn enqueue<B: Buffer, O: Observer>(
         &mut self,
         now: u64,
-        mut packet: Packet,
+        packet: &Packet,
         around: &mut Around<'_, B, O>,
     ) {
+        let mut packet = *packet;
         self.advance(now, around);
         let idle = self.busy_until <= now;
         if self.port.is_some() {

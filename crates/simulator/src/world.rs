@@ -123,7 +123,18 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
 
     /// A packet arrives at an output port.
     #[inline]
-    pub(crate) fn enqueue(&mut self, link: u32, now: u64, packet: Packet, schedule: &mut impl Schedule) {
+    pub(crate) fn enqueue(&mut self, link: u32, now: u64, packet: &Packet, schedule: &mut impl Schedule) {
+        self.enqueue_all(link, std::iter::once((now, packet)), schedule);
+    }
+
+    /// Packets arrive at an output port, in order.
+    #[inline]
+    pub(crate) fn enqueue_all<'q>(
+        &mut self,
+        link: u32,
+        arrivals: impl Iterator<Item = (u64, &'q Packet)>,
+        schedule: &mut impl Schedule,
+    ) {
         let port = &mut self.links[link as usize];
         let had_flying = !port.flying.is_empty();
         let had_waiting = !port.waiting.is_empty();
@@ -133,7 +144,9 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             observer: &mut self.observer,
             vanished: &mut self.vanished,
         };
-        port.enqueue(now, packet, &mut around);
+        for (now, packet) in arrivals {
+            port.enqueue(now, packet, &mut around);
+        }
         if !had_flying && !port.flying.is_empty() {
             schedule.wake_link(link, port.head());
         }
@@ -324,11 +337,10 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             self.slots[index as usize / 2].in_network += sent as u32;
             self.totals.sent += sent as u64;
             let uplink = self.routes.uplink[host as usize];
-            for at in 0..sent {
-                let packet = self.out.packets[at];
-                self.enqueue(uplink, now, packet, schedule);
-            }
-            self.out.packets.clear();
+            let mut packets = std::mem::take(&mut self.out.packets);
+            self.enqueue_all(uplink, packets.iter().map(|packet| (now, packet)), schedule);
+            packets.clear();
+            self.out.packets = packets;
         }
         if !self.out.signals.is_empty() {
             self.note_signals(now, index);

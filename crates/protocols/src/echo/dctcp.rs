@@ -58,7 +58,7 @@ impl Part for DctcpEcho {
     type Config = Config;
     const SUMMARY: &'static str = "echoes every congestion mark exactly, delayed ACKs included";
     const SOURCE: &'static str = "RFC 8257 section 3.2";
-    const PROVIDES: &'static [Capability] = &[Capability::ExactCongestionEcho];
+    const PROVIDES: &'static [Capability] = &[Capability::CongestionEcho, Capability::ExactCongestionEcho];
 }
 
 #[cfg(test)]
@@ -86,7 +86,7 @@ mod tests {
         acks
     }
 
-    /// protocols.md section 2.5.
+    /// RFC 8257 section 3.2, with an ACK of its own for what came before the change.
     #[test]
     fn ce_changes_flush_the_delayed_ack() {
         let seen = acks(2, &[false, false, true, true, true, false]);

@@ -1,7 +1,7 @@
 //! The echo of RFC 3168 section 6.1.3: ECE on every ACK from a CE mark until the sender's CWR.
 
 use super::{Echo, EchoContext, Feedback};
-use crate::registry::Part;
+use crate::registry::{Capability, Part};
 use crate::switch::Marks;
 
 /// No parameters.
@@ -54,6 +54,7 @@ impl Part for Rfc3168 {
     type Config = Config;
     const SUMMARY: &'static str = "echoes a congestion mark until the sender answers with CWR";
     const SOURCE: &'static str = "RFC 3168 section 6.1.3";
+    const PROVIDES: &'static [Capability] = &[Capability::CongestionEcho];
 }
 
 #[cfg(test)]

@@ -2,19 +2,21 @@
 //!
 //! Control flow follows RFC 8257; the arithmetic is Linux's (alpha in 1/1024, shift 4), so that
 //! kernel and simulator agree to the digit. RFC and Linux differ on when an observation window ends:
-//! RFC 8257 section 3.3 step 5 asks for an ACK *beyond* its end (here), Linux for one at its end.
+//! RFC 8257 section 3.3 step 4 asks for an ACK *beyond* its end (here), Linux for one at its end.
 //!
 //! Loss is answered as by conventional TCP whatever alpha says (section 3.5), and a window of data
 //! without a mark is never cut: other simulators got both wrong.
 
 use super::reno::{Reno, Variant};
 use super::{SenderContext, SenderView};
-use crate::message::Message;
 use crate::registry::{Capability, Part, Place, Requirement};
 use crate::units::{Bytes, Offset};
 
 /// Alpha of a path that marks everything.
 pub const ALPHA_ONE: u32 = 1024;
+
+/// With a smaller g not even a path that marks everything would move alpha.
+const MAX_SHIFT: u32 = 10;
 
 /// DCTCP's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +55,18 @@ pub struct MarkedShare {
 }
 
 impl MarkedShare {
-    /// Nothing observed yet.
+    /// Nothing observed yet. Parameters out of range are brought into it.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        Self { alpha: config.initial_alpha.min(ALPHA_ONE), config: config.clone(), window_end: Offset(0), acked: 0, marked: 0 }
+        let config =
+            Config { initial_alpha: config.initial_alpha.min(ALPHA_ONE), shift: config.shift.clamp(1, MAX_SHIFT) };
+        Self {
+            alpha: config.initial_alpha,
+            config,
+            window_end: Offset(0),
+            acked: 0,
+            marked: 0,
+        }
     }
 
     /// Linux's recurrence: `alpha -= min_not_zero(alpha, alpha >> g)`, then `+ (marked << (10 - g)) / acked`.
@@ -64,7 +74,7 @@ impl MarkedShare {
     fn update(&mut self) {
         let shift = self.config.shift;
         let decay = if self.alpha >> shift == 0 { self.alpha } else { self.alpha >> shift };
-        let share = ((self.marked << (10 - shift)) / self.acked.max(1)) as u32;
+        let share = ((self.marked << (MAX_SHIFT - shift)) / self.acked.max(1)) as u32;
         self.alpha = (self.alpha - decay + share).min(ALPHA_ONE);
         self.acked = 0;
         self.marked = 0;
@@ -74,13 +84,11 @@ impl MarkedShare {
 impl Variant for MarkedShare {
     const ECN_CAPABLE: bool = true;
 
-    fn on_message(&mut self, _view: &SenderView, _message: &Message) {}
-
     #[inline]
-    fn account(&mut self, view: &SenderView, acked: Bytes, ece: bool) {
-        self.acked += acked.0;
+    fn account(&mut self, view: &SenderView, delivered: Bytes, ece: bool) {
+        self.acked += delivered.0;
         if ece {
-            self.marked += acked.0;
+            self.marked += delivered.0;
         }
         if view.una > self.window_end {
             self.update();
@@ -95,7 +103,10 @@ impl Variant for MarkedShare {
     }
 
     fn forget(&mut self) {
+        // The old observation window ends where all is acknowledged, which is where a new one begins.
         self.alpha = self.config.initial_alpha;
+        self.acked = 0;
+        self.marked = 0;
     }
 
     fn alpha(&self) -> Option<u32> {
@@ -153,7 +164,7 @@ mod tests {
             .collect()
     }
 
-    /// protocols.md section 2.5, the real-valued recurrence; integers lie within 0.01 of it (section 12.1).
+    /// The real-valued recurrence of RFC 8257 section 3.3; the integers lie within 0.01 of it.
     #[test]
     fn alpha_follows_the_recurrence_of_rfc_8257() {
         let falling = alphas(1024, false, 32);

@@ -1,9 +1,7 @@
 //! The machine that the Reno family shares (RFC 5681, RFC 6582), generic over what really differs:
 //! how the window grows, how a mark or a loss cuts it, what is learned from marks.
 
-use super::{
-    Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows,
-};
+use super::{Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows};
 use crate::message::Message;
 use crate::units::{Bytes, Offset};
 
@@ -15,8 +13,9 @@ pub trait Variant {
     /// A message begins.
     fn on_message(&mut self, _view: &SenderView, _message: &Message) {}
 
-    /// Learns from the marks on any ACK; `acked` counts one MSS for a duplicate.
-    fn account(&mut self, _view: &SenderView, _acked: Bytes, _ece: bool) {}
+    /// Learns from the marks on any ACK. `delivered` is what it tells of for the first time: a duplicate
+    /// tells of one segment beyond the gap, which the ACK that closes the gap does not count again.
+    fn account(&mut self, _view: &SenderView, _delivered: Bytes, _ece: bool) {}
 
     /// Grows the window for one ACK of `acked` new bytes.
     fn grow(&mut self, window: &mut Window, _view: &SenderView, acked: Bytes) {
@@ -55,26 +54,48 @@ pub struct Window {
 }
 
 impl Window {
-    /// Slow start below ssthresh, else about one MSS per round trip (RFC 5681 equations 2 and 3).
+    /// Slow start below ssthresh, else about one MSS per round trip.
     #[inline]
     pub fn grow_as_reno(&mut self, acked: Bytes) {
+        match self.growth {
+            Growth::Bytes => self.grow_in_bytes(acked),
+            Growth::Segments => self.grow_in_segments(acked),
+        }
+    }
+
+    /// RFC 5681 equations 2 and 3.
+    #[inline]
+    fn grow_in_bytes(&mut self, acked: Bytes) {
         if self.cwnd < self.ssthresh {
             self.cwnd += acked.min(self.mss);
             return;
         }
+        let earned = self.earned + self.mss.0 * self.mss.0;
+        self.earned = earned % self.cwnd.0;
+        self.cwnd += Bytes(earned / self.cwnd.0);
+    }
+
+    /// As Linux counts: one segment for each acknowledged up to ssthresh, what is left of the ACK goes to
+    /// congestion avoidance.
+    #[inline]
+    fn grow_in_segments(&mut self, acked: Bytes) {
+        let acked = Bytes(acked.0.next_multiple_of(self.mss.0));
+        let slow_start = acked.min(self.ssthresh.saturating_sub(self.cwnd));
+        self.cwnd += slow_start;
+        self.earned += (acked - slow_start).0;
+        if self.earned >= self.cwnd.0 {
+            let segments = self.earned / self.cwnd.0;
+            self.earned %= self.cwnd.0;
+            self.cwnd += self.mss.times(segments);
+        }
+    }
+
+    /// `amount`, without what is no whole segment where the window is kept in whole segments.
+    #[inline]
+    const fn whole(&self, amount: Bytes) -> Bytes {
         match self.growth {
-            Growth::Bytes => {
-                self.earned += self.mss.0 * self.mss.0;
-                self.cwnd += Bytes(self.earned / self.cwnd.0);
-                self.earned %= self.cwnd.0;
-            }
-            Growth::Segments => {
-                self.earned += acked.0;
-                if self.earned >= self.cwnd.0 {
-                    self.earned -= self.cwnd.0;
-                    self.cwnd += self.mss;
-                }
-            }
+            Growth::Bytes => amount,
+            Growth::Segments => Bytes(amount.0 - amount.0 % self.mss.0),
         }
     }
 
@@ -94,10 +115,13 @@ pub struct Reno<V> {
     rules: WindowRules,
     /// What the member adds to the machine.
     pub variant: V,
-    /// No second cut until the data in flight at the last one is acknowledged.
-    cut_end: Offset,
-    /// The window before the last cut by a mark, which a loss in the same window of data is measured by.
+    /// The end of what had been sent at the last cut; none before the first. Marks and losses of data
+    /// before it belong to the congestion that was already answered.
+    cut_end: Option<Offset>,
+    /// What a loss would have halved just before that cut.
     before_cut: Bytes,
+    /// Bytes beyond the gap that duplicates have told the variant of.
+    told_by_duplicates: Bytes,
     in_recovery: bool,
 }
 
@@ -108,48 +132,90 @@ impl<V: Variant> Reno<V> {
         let SenderContext { mss, initial_window, rules } = *context;
         let window =
             Window { cwnd: initial_window, ssthresh: Windows::UNLIMITED, mss, growth: rules.growth, earned: 0 };
-        Self { window, initial_window, rules, variant, cut_end: Offset(0), before_cut: Bytes(0), in_recovery: false }
+        Self {
+            window,
+            initial_window,
+            rules,
+            variant,
+            cut_end: None,
+            before_cut: Bytes::ZERO,
+            told_by_duplicates: Bytes::ZERO,
+            in_recovery: false,
+        }
     }
 
-    /// Whether the data in flight at the last cut is still not all acknowledged.
+    /// Whether all that an ACK up to `una` acknowledges had been sent at the last cut.
     #[inline]
-    const fn in_cut_window(&self, una: Offset) -> bool {
-        una.0 <= self.cut_end.0 && self.cut_end.0 > 0
+    fn acks_only_before_cut(&self, una: Offset) -> bool {
+        self.cut_end.is_some_and(|end| una <= end)
+    }
+
+    /// Whether the segment at `una`, which is lost, had been sent at the last cut.
+    #[inline]
+    fn lost_before_cut(&self, una: Offset) -> bool {
+        self.cut_end.is_some_and(|end| una < end)
+    }
+
+    /// What a loss halves.
+    #[inline]
+    const fn loss_basis(&self, view: &SenderView) -> Bytes {
+        match self.rules.loss_basis {
+            LossBasis::Flight => view.flight(),
+            LossBasis::Cwnd => self.window.cwnd,
+        }
     }
 
     #[inline]
     fn learn(&mut self, view: &SenderView, ack: &Ack) {
-        let counted = if ack.acked == Bytes::ZERO { self.window.mss } else { ack.acked };
-        self.variant.account(view, counted, ack.ece);
+        let mss = self.window.mss;
+        let delivered = if ack.acked == Bytes::ZERO {
+            // At least the segment at the gap is still missing.
+            let delivered = mss.min(view.flight().saturating_sub(self.told_by_duplicates + mss));
+            self.told_by_duplicates += delivered;
+            delivered
+        } else {
+            // What closed the gap is new, whatever duplicates have told.
+            let delivered = ack.acked.saturating_sub(self.told_by_duplicates).max(ack.acked.min(mss));
+            self.told_by_duplicates = self.told_by_duplicates.saturating_sub(ack.acked - delivered);
+            delivered
+        };
+        self.variant.account(view, delivered, ack.ece);
     }
 
     /// Reacts to an echoed mark at most once per window of data (RFC 3168 section 6.1.2).
     #[inline]
     fn react_to_mark(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
-        if !ack.ece || !ack.may_move_window || self.in_cut_window(view.una) {
+        if !ack.ece || !ack.may_move_window || self.acks_only_before_cut(view.una) {
             return MarkResponse::None;
         }
-        self.before_cut = self.window.cwnd;
+        self.before_cut = self.loss_basis(view);
+        self.cut_end = Some(view.nxt);
+        let cwnd = self.window.cwnd;
+        let cut = self.variant.cut_by_mark(cwnd, view);
+        // What is removed is rounded, not what is left: Linux's `cwnd - ((cwnd * alpha) >> 11)`.
+        let removed = self.window.whole(cwnd.saturating_sub(cut));
         let floor = self.window.mss.times(self.rules.floor_segments);
-        let cut = self.variant.cut_by_mark(self.window.cwnd, view).max(floor).min(self.window.cwnd.max(floor));
-        self.window.set(cut);
-        self.window.ssthresh = cut;
-        self.cut_end = view.nxt;
+        self.window.ssthresh = (cwnd - removed).max(floor);
+        // A window that a timeout left below the floor stays there: no mark raises it.
+        self.window.set(cwnd.min(self.window.ssthresh));
         MarkResponse::Reduced
     }
 
     /// The new ssthresh after a loss: never less than two segments (RFC 5681 equation 4). Where the
-    /// window was already cut by a mark in this window of data, the loss is measured by what it was
-    /// before, so that one congestion event is not answered by the product of two cuts.
+    /// window was already cut in this window of data, the loss is measured by what it was before, so that
+    /// one congestion is not answered by the product of two cuts.
     fn cut_by_loss(&mut self, view: &SenderView) {
         let basis = match self.rules.loss_basis {
-            LossBasis::Flight => view.flight(),
-            LossBasis::Cwnd if self.in_cut_window(view.una) => self.before_cut.max(self.window.cwnd),
-            LossBasis::Cwnd => self.window.cwnd,
+            // A timeout in recovery: RFC 5681 has the flight as it is; the window is cut and inflated.
+            LossBasis::Flight if self.in_recovery => view.flight(),
+            LossBasis::Cwnd if self.in_recovery => self.before_cut,
+            _ if self.lost_before_cut(view.una) => self.loss_basis(view).max(self.before_cut),
+            _ => self.loss_basis(view),
         };
-        self.window.ssthresh = self.variant.cut_by_loss(basis, view).max(self.window.mss.times(2));
-        self.cut_end = view.nxt;
-        self.before_cut = Bytes::ZERO;
+        let halved = self.window.whole(self.variant.cut_by_loss(basis, view));
+        self.window.ssthresh = halved.max(self.window.mss.times(2));
+        self.before_cut = basis;
+        self.cut_end = Some(view.nxt);
     }
 }
 
@@ -174,7 +240,7 @@ impl<V: Variant> Sender for Reno<V> {
         self.learn(view, ack);
         if self.in_recovery {
             // A segment has left the network: RFC 5681 section 3.2, step 4.
-            if self.rules.inflate_in_recovery {
+            if self.rules.inflate_in_recovery && ack.may_move_window {
                 self.window.cwnd += self.window.mss;
             }
             return MarkResponse::None;
@@ -192,7 +258,7 @@ impl<V: Variant> Sender for Reno<V> {
 
     fn on_partial_ack(&mut self, view: &SenderView, ack: &Ack) {
         self.learn(view, ack);
-        if self.rules.inflate_in_recovery {
+        if self.rules.inflate_in_recovery && ack.may_move_window {
             // Deflate by what was acknowledged, keep one segment for the retransmission (RFC 6582, step 3).
             let mss = self.window.mss;
             let deflated = self.window.cwnd.saturating_sub(ack.acked);
@@ -204,17 +270,21 @@ impl<V: Variant> Sender for Reno<V> {
     fn on_recovered(&mut self, view: &SenderView, ack: &Ack) {
         self.learn(view, ack);
         self.in_recovery = false;
-        // RFC 6582 section 3.2, step 3, option 1: no burst when little is in flight.
-        let flight = view.flight().max(self.window.mss) + self.window.mss;
-        self.window.set(self.window.ssthresh.min(flight));
+        if ack.may_move_window {
+            // RFC 6582 section 3.2, step 3, option 1: no burst when little is in flight.
+            let flight = self.window.whole(view.flight()).max(self.window.mss) + self.window.mss;
+            self.window.set(self.window.ssthresh.min(flight));
+        }
     }
 
     fn on_timeout(&mut self, view: &SenderView, again: bool) {
-        if again {
-            self.cut_end = view.nxt;
-        } else {
+        if !again {
             self.cut_by_loss(view);
         }
+        // What was in flight until now has had its answer; what is lost from here on is measured by the
+        // window that grows from here on.
+        self.cut_end = Some(view.nxt);
+        self.before_cut = Bytes::ZERO;
         self.in_recovery = false;
         // The loss window of RFC 5681 section 3.1.
         self.window.set(self.window.mss);
@@ -226,6 +296,10 @@ impl<V: Variant> Sender for Reno<V> {
             Restart::Fresh => {
                 self.window.set(self.initial_window);
                 self.window.ssthresh = Windows::UNLIMITED;
+                self.cut_end = None;
+                self.before_cut = Bytes::ZERO;
+                self.told_by_duplicates = Bytes::ZERO;
+                self.in_recovery = false;
                 self.variant.forget();
             }
         }

@@ -190,7 +190,7 @@ fn pass<P: Parts, O: Observer>(world: &mut World<'_, P, O>, (at, link): (u64, u3
                 world.advance_switch(switch, at, agenda);
             }
             let out = world.route(switch, &packet);
-            world.enqueue(out, at, packet, agenda);
+            world.enqueue(out, at, &packet, agenda);
         }
     }
 }

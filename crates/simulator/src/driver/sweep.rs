@@ -133,20 +133,18 @@ impl Schedule for Agenda {
     }
 }
 
-/// A packet that has arrived at a switch.
+/// A packet that has arrived at a switch: when, on which link, and where it lies meanwhile.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: u64,
     link: u32,
-    packet: Packet,
+    place: u32,
 }
 
 /// Sorts the arrivals at one port; those of one link come in order and keep it.
 #[inline]
 fn sort(arrivals: &mut [Arrival], order: Order) {
-    let before = |a: &Arrival, b: &Arrival| {
-        a.at < b.at || (a.at == b.at && order.before((a.at, Entity::link(a.link)), (b.at, Entity::link(b.link))))
-    };
+    let before = |a: &Arrival, b: &Arrival| order.before((a.at, Entity::link(a.link)), (b.at, Entity::link(b.link)));
     if arrivals.len() > INSERTION_SORT {
         arrivals.sort_by(|a, b| {
             if before(a, b) {
@@ -175,17 +173,26 @@ fn sort(arrivals: &mut [Arrival], order: Order) {
 #[derive(Debug, Default)]
 struct Bins {
     /// By link: number of its port at its switch.
-    place: Vec<u16>,
-    bins: Vec<(u32, Vec<Arrival>)>,
+    port: Vec<u16>,
+    bins: Vec<Bin>,
     used: Vec<u16>,
     /// Arrivals at a switch whose ports are coupled, with the output link.
     whole: Vec<(u32, Arrival)>,
+    /// The packets, which stay where they are while their arrivals are sorted.
+    packets: Vec<Packet>,
+}
+
+/// Arrivals at one output port.
+#[derive(Clone, Debug, Default)]
+struct Bin {
+    link: u32,
+    arrivals: Vec<Arrival>,
 }
 
 impl Bins {
     fn new(plan: &Plan) -> Self {
         let mut ports = vec![0_u16; plan.network.switches.len()];
-        let place = plan.network.links.iter().map(|link| match link.from {
+        let port = plan.network.links.iter().map(|link| match link.from {
             Node::Host(_) => 0,
             Node::Switch(switch) => {
                 let port = &mut ports[switch as usize];
@@ -193,9 +200,9 @@ impl Bins {
                 *port - 1
             }
         });
-        let place = place.collect();
+        let port = port.collect();
         let most = ports.iter().copied().max().unwrap_or(0) as usize;
-        Self { place, bins: vec![(0, Vec::new()); most], used: Vec::new(), whole: Vec::new() }
+        Self { port, bins: vec![Bin::default(); most], ..Self::default() }
     }
 }
 
@@ -369,17 +376,18 @@ fn sweep_switches<P: Parts, O: Observer>(
                     return false;
                 }
                 let out = world.route(switch, &flight.packet);
-                let arrival = Arrival { at: flight.at, link, packet: flight.packet };
+                let arrival = Arrival { at: flight.at, link, place: bins.packets.len() as u32 };
+                bins.packets.push(flight.packet);
                 if coupled {
                     bins.whole.push((out, arrival));
                 } else {
-                    let place = bins.place[out as usize];
-                    let bin = &mut bins.bins[place as usize];
-                    if bin.1.is_empty() {
-                        bins.used.push(place);
-                        bin.0 = out;
+                    let port = bins.port[out as usize];
+                    let bin = &mut bins.bins[port as usize];
+                    if bin.arrivals.is_empty() {
+                        bins.used.push(port);
+                        bin.link = out;
                     }
-                    bin.1.push(arrival);
+                    bin.arrivals.push(arrival);
                 }
                 true
             });
@@ -390,17 +398,18 @@ fn sweep_switches<P: Parts, O: Observer>(
             }
             link = due.next_link[link as usize];
         }
-        for &place in &bins.used {
-            let (out, arrivals) = &mut bins.bins[place as usize];
-            sort(arrivals, agenda.order);
-            for arrival in arrivals.drain(..) {
-                world.enqueue(*out, arrival.at, arrival.packet, agenda);
-            }
+        for &port in &bins.used {
+            let bin = &mut bins.bins[port as usize];
+            sort(&mut bin.arrivals, agenda.order);
+            let arrivals = bin.arrivals.iter().map(|arrival| (arrival.at, &bins.packets[arrival.place as usize]));
+            world.enqueue_all(bin.link, arrivals, agenda);
+            bin.arrivals.clear();
         }
         bins.used.clear();
         if coupled {
-            sweep_coupled(world, agenda, switch, &mut bins.whole);
+            sweep_coupled(world, agenda, switch, bins);
         }
+        bins.packets.clear();
     }
     due.switches.clear();
 }
@@ -411,16 +420,16 @@ fn sweep_coupled<P: Parts, O: Observer>(
     world: &mut World<'_, P, O>,
     agenda: &mut Agenda,
     switch: u32,
-    arrivals: &mut Vec<(u32, Arrival)>,
+    bins: &mut Bins,
 ) {
     let key = |arrival: &Arrival| {
         let entity = Entity::link(arrival.link);
         (arrival.at, agenda.order.rank(arrival.at, entity), entity)
     };
-    arrivals.sort_by_key(|(_, arrival)| key(arrival));
-    for (out, arrival) in arrivals.drain(..) {
+    bins.whole.sort_by_key(|(_, arrival)| key(arrival));
+    for (out, arrival) in bins.whole.drain(..) {
         world.advance_switch(switch, arrival.at, agenda);
-        world.enqueue(out, arrival.at, arrival.packet, agenda);
+        world.enqueue(out, arrival.at, &bins.packets[arrival.place as usize], agenda);
     }
 }
 
@@ -436,6 +445,13 @@ fn sweep_hosts<P: Parts, O: Observer>(
         let host = due.hosts[at];
         let downlink = world.routes.downlink[host as usize];
         let mut next = std::mem::replace(&mut due.first_own[host as usize], NIL) as usize;
+        if next == NIL as usize {
+            // Nothing but arrivals, until one of them arms a timer for this very window.
+            while agenda.soon.is_empty() && world.links[downlink as usize].head() < agenda.end {
+                let flight = world.links[downlink as usize].flying.pop();
+                world.deliver(flight.at, &flight.packet, agenda);
+            }
+        }
         loop {
             let arrival = world.links[downlink as usize].head();
             let arrival = (arrival < agenda.end).then(|| (arrival, Entity::link(downlink)));

@@ -35,6 +35,11 @@ impl Timers {
         self.heap.push(Reverse(due));
     }
 
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     pub(crate) fn first(&self) -> Option<Due> {
         self.heap.peek().map(|due| due.0)
     }

@@ -77,7 +77,7 @@ impl Buffer for Static {
         }
         // "Fits": there + own <= limit. "Below": there + 1 <= limit.
         let own = if self.own == 1 { packet.bytes.0 } else { 1 };
-        queue.bytes(self.count_in_service).0 + own <= self.bytes
+        queue.bytes(self.count_in_service).0.saturating_add(own) <= self.bytes
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         assert!(!admits(&config, 2, 0));
     }
 
-    /// protocols.md section 8.1: a packet is still accepted at 119 999 of 120 000 bytes.
+    /// A packet is still accepted at 119 999 of 120 000 bytes.
     #[test]
     fn the_rdtcp_code_admits_as_long_as_the_queue_is_below_the_limit() {
         let config = Config { limit: Amount::Bytes(Bytes(120_000)), admit: Admit::IfBelow, ..Config::default() };

@@ -120,12 +120,11 @@ mod tests {
     }
 
     /// Of fifty packets that arrive at once, those that find forty there are marked: ten if the packet
-    /// in transmission counts, nine if not (protocols.md section 2.5).
+    /// in transmission counts, nine if not.
     #[test]
     fn ten_of_fifty_simultaneous_packets_are_marked_at_forty() {
         for (count_in_service, expected) in [(true, 10), (false, 9)] {
-            let mut marker =
-                marker(&Config { threshold: Amount::Packets(40), count_in_service, ..Config::default() });
+            let mut marker = marker(&Config { threshold: Amount::Packets(40), count_in_service, ..Config::default() });
             // The first packet goes into transmission at once, packet i finds i - 1 waiting.
             let marks = (0..50_u32).filter(|&i| {
                 let queue = if i == 0 { found(0, 0) } else { found(i - 1, 1500) };
