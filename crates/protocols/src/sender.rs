@@ -91,7 +91,7 @@ pub struct SenderView {
 }
 
 impl SenderView {
-    /// Bytes sent and not cumulatively acknowledged: the FlightSize of RFC 5681.
+    /// Bytes sent and not cumulatively acknowledged: the `FlightSize` of RFC 5681.
     #[inline]
     #[must_use]
     pub const fn flight(&self) -> Bytes {

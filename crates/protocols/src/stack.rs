@@ -92,26 +92,30 @@ impl core::error::Error for Unmet {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::switch::{buffer, marker};
+    use crate::{application, echo, receiver, sender};
     use std::string::ToString;
 
     fn dctcp_with(marker: &MarkerChoice, echo: EchoChoice) -> Result<(), Unmet> {
         let ends = EndStack {
-            sender: SenderChoice::Dctcp(Default::default()),
+            sender: SenderChoice::Dctcp(sender::dctcp::Config::default()),
             echo,
-            receiver: ReceiverChoice::None(Default::default()),
-            application: ApplicationChoice::AllAtOnce(Default::default()),
+            receiver: ReceiverChoice::None(receiver::none::Config::default()),
+            application: ApplicationChoice::AllAtOnce(application::all_at_once::Config::default()),
         };
-        ends.check(&BufferChoice::Static(Default::default()), marker)
+        ends.check(&BufferChoice::Static(buffer::static_limit::Config::default()), marker)
     }
 
     #[test]
     fn dctcp_without_a_marking_switch_is_refused_with_its_own_sentence() {
-        let exact = || EchoChoice::DctcpEcho(Default::default());
-        let marking = MarkerChoice::EcnThreshold(Default::default());
+        let exact = || EchoChoice::DctcpEcho(echo::dctcp::Config::default());
+        let marking = MarkerChoice::EcnThreshold(marker::ecn_threshold::Config::default());
         assert_eq!(dctcp_with(&marking, exact()), Ok(()));
-        let refused = dctcp_with(&MarkerChoice::None(Default::default()), exact()).unwrap_err().to_string();
+        let refused =
+            dctcp_with(&MarkerChoice::None(marker::none::Config::default()), exact()).unwrap_err().to_string();
         assert!(refused.contains("marker = \"none\"") && refused.contains("ecn-threshold"), "{refused}");
-        let refused = dctcp_with(&marking, EchoChoice::Rfc3168(Default::default())).unwrap_err().to_string();
+        let refused =
+            dctcp_with(&marking, EchoChoice::Rfc3168(echo::rfc3168::Config::default())).unwrap_err().to_string();
         assert!(refused.contains("echo = \"rfc3168\""), "{refused}");
     }
 }

@@ -25,6 +25,9 @@ pub(crate) fn window(plan: &Plan) -> u64 {
     }
 }
 
+/// 53 days: a run whose messages can never complete ends here, long before picoseconds run out.
+const FOREVER: u64 = 1 << 62;
+
 /// How far a run goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Horizon {
@@ -36,7 +39,7 @@ pub(crate) struct Horizon {
 
 impl Horizon {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let at = plan.stop_at.map_or(u64::MAX, |stop| stop.0);
+        let at = plan.stop_at.map_or(FOREVER, |stop| stop.0.min(FOREVER));
         Self { at, window: window(plan), time_up: plan.stop_at.is_some() }
     }
 
@@ -50,7 +53,7 @@ impl Horizon {
     /// How far time came in a run that was not interrupted.
     pub(crate) const fn end<P: Parts, O: Observer>(&self, world: &World<'_, P, O>) -> u64 {
         let at_rest = world.unfinished == 0 && !world.endless;
-        if self.at == u64::MAX || at_rest { world.last_delivery } else { self.at }
+        if self.at == FOREVER || at_rest { world.last_delivery } else { self.at }
     }
 
     pub(crate) const fn outcome<P: Parts, O: Observer>(&self, world: &World<'_, P, O>) -> Outcome {

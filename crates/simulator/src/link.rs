@@ -130,9 +130,10 @@ impl<M: Marker> Link<M> {
         if self.flying.is_empty() { u64::MAX } else { self.flying.first().at }
     }
 
-    /// When something happens here next of itself: an arrival, or, if all that was sent is lost, a departure.
+    /// When something happens here next of itself: an arrival or a departure. On a link that loses and
+    /// reorders, what departs may be the first to arrive.
     pub(crate) fn next_event(&self) -> u64 {
-        if self.flying.is_empty() && !self.waiting.is_empty() { self.busy_until } else { self.head() }
+        if self.waiting.is_empty() { self.head() } else { self.head().min(self.busy_until) }
     }
 
     /// Whether packets can overtake each other on the wire.

@@ -64,9 +64,7 @@ mod tests {
         for id in 0..3 {
             application.on_request(Time(0), Request { id: RequestId(id), expected: None });
         }
-        assert_eq!(
-            std::vec::Vec::from_iter(core::iter::from_fn(|| application.poll(Time(0)))),
-            [0, 1, 2].map(RequestId)
-        );
+        let sent: std::vec::Vec<_> = core::iter::from_fn(|| application.poll(Time(0))).collect();
+        assert_eq!(sent, [0, 1, 2].map(RequestId));
     }
 }

@@ -1,5 +1,5 @@
-//! DCTCP's exact echo (RFC 8257 section 3.2): the share of ACKed bytes that carry ECE is the share of
-//! bytes that were marked, whatever the delayed-ACK factor.
+//! DCTCP's exact echo (RFC 8257 section 3.2): of the bytes acknowledged, the share with ECE
+//! is the share that was marked, whatever the delayed-ACK factor.
 
 use super::{Echo, EchoContext, Feedback};
 use crate::registry::{Capability, Part};

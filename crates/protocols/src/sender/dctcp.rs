@@ -143,6 +143,7 @@ impl Part for Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sender::Sender;
     use crate::sender::tests::Script;
 
     const MSS: u64 = 1446;
@@ -201,6 +202,6 @@ mod tests {
         let mut c = Script::new(MSS, 10, |context| Dctcp::new(&Config::default(), context));
         c.send_window_full();
         c.ack_one_segment(true);
-        assert_eq!(c.cwnd_segments(), 5.0);
+        assert_eq!(c.sender.windows().cwnd, Bytes(5 * MSS));
     }
 }

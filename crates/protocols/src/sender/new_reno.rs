@@ -1,4 +1,4 @@
-//! TCP NewReno (RFC 5681, RFC 6582): the baseline of every paper on incast.
+//! TCP `NewReno` (RFC 5681, RFC 6582): the baseline of every paper on incast.
 //!
 //! Decides by loss alone. Where its packets are made ECN-capable, a mark halves the window once per
 //! window of data (RFC 3168 section 6.1.2).
@@ -8,7 +8,7 @@ use super::{SenderContext, SenderView};
 use crate::registry::Part;
 use crate::units::Bytes;
 
-/// NewReno's parameters: none.
+/// No parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(
     feature = "schema",
@@ -17,7 +17,7 @@ use crate::units::Bytes;
 )]
 pub struct Config {}
 
-/// NewReno.
+/// TCP `NewReno`.
 pub type NewReno = Reno<Halving>;
 
 /// Halves on every congestion signal.
@@ -33,7 +33,7 @@ impl Variant for Halving {
 }
 
 impl NewReno {
-    /// A NewReno sender.
+    /// A `NewReno` sender.
     #[must_use]
     pub const fn new(_config: &Config, context: &SenderContext) -> Self {
         Self::with(Halving, context)
@@ -80,7 +80,7 @@ mod tests {
         c.third_duplicate();
         assert_eq!((c.ssthresh_segments(), c.cwnd_segments()), (5.0, 8.0));
         c.duplicate_ack(false);
-        assert_eq!(c.cwnd_segments(), 9.0);
+        assert_eq!(c.sender.windows().cwnd, Bytes(9 * MSS));
     }
 
     #[test]
@@ -120,6 +120,6 @@ mod tests {
         c.third_duplicate();
         c.recover_fully();
         // Nothing is in flight: RFC 6582 allows max(0, 1) + 1 segments, no burst of five.
-        assert_eq!(c.cwnd_segments(), 2.0);
+        assert_eq!(c.sender.windows().cwnd, Bytes(2 * MSS));
     }
 }

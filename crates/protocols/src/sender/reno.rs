@@ -5,7 +5,7 @@ use super::{Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderContext
 use crate::message::Message;
 use crate::units::{Bytes, Offset};
 
-/// What a member of the family decides for itself. The defaults are NewReno's.
+/// What a member of the family decides for itself. The defaults are those of `NewReno`.
 pub trait Variant {
     /// Its packets are ECN-capable.
     const ECN_CAPABLE: bool;

@@ -154,11 +154,8 @@ pub(crate) fn run<P: Parts, O: Observer>(
             horizon.update(world);
         }
     }
-    if horizon.at != u64::MAX {
-        now = horizon.at;
-        for link in 0..links as u32 {
-            world.advance(link, horizon.at - 1, &mut agenda);
-        }
+    for link in 0..links as u32 {
+        world.advance(link, horizon.at - 1, &mut agenda);
     }
     world.bury_vanished(now);
     report(world, now, control);

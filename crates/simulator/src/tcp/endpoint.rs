@@ -206,7 +206,12 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                 if !self.handshake_repeated {
                     self.send.sample(Duration(now - self.handshake_sent_at), tcp);
                 }
-                self.receive.ack_due = true;
+                if self.flow.is_none() {
+                    // The third part of the handshake leaves by itself, before any data.
+                    self.acknowledge(tcp, None, AckCause::Data, out);
+                } else {
+                    self.receive.ack_due = true;
+                }
             }
             State::Established if syn && ack => {
                 // The last part of the handshake was lost.

@@ -178,7 +178,7 @@ mod tests {
         for (size, us) in [(8 << 10, 50.35), (20 << 10, 60.46), (32 << 10, 70.55), (1 << 20, 905.5)] {
             // The formula of the paper counts a full packet for each further hop, ours the last packet's own.
             let ours = ideal_us(&rates, size);
-            assert!(ours <= us && us - ours < 3.7, "{size}: {ours} against {us}");
+            assert!(ours <= us + 0.01 && us - ours < 3.7, "{size}: {ours} against {us}");
         }
     }
 

@@ -72,6 +72,10 @@ impl Static {
 impl Buffer for Static {
     #[inline]
     fn admit(&mut self, _port: PortIndex, queue: &QueueState, packet: &PacketView) -> bool {
+        if !self.count_in_service && queue.in_service == Bytes::ZERO {
+            // It goes straight into transmission and takes no place in the queue.
+            return true;
+        }
         if self.bytes == u64::MAX {
             return queue.packets(self.count_in_service) < self.packets;
         }
@@ -113,6 +117,8 @@ mod tests {
         let config = Config { limit: Amount::Packets(3), ..Config::default() };
         assert!(admits(&config, 2, 1500));
         assert!(!admits(&config, 3, 1500));
+        let nothing_waits = Config { limit: Amount::Packets(0), ..Config::default() };
+        assert!(admits(&nothing_waits, 0, 0) && !admits(&nothing_waits, 0, 1500));
         let config = Config { count_in_service: true, ..config };
         assert!(!admits(&config, 2, 1500));
         assert!(admits(&config, 2, 0));
@@ -121,18 +127,18 @@ mod tests {
     #[test]
     fn a_limit_in_bytes_takes_what_fits_whole() {
         let config = Config { limit: Amount::Bytes(Bytes(4499)), ..Config::default() };
-        assert!(admits(&config, 1, 0));
-        assert!(!admits(&config, 2, 0));
+        assert!(admits(&config, 1, 1500));
+        assert!(!admits(&config, 2, 1500));
     }
 
     /// A packet is still accepted at 119 999 of 120 000 bytes.
     #[test]
     fn the_rdtcp_code_admits_as_long_as_the_queue_is_below_the_limit() {
         let config = Config { limit: Amount::Bytes(Bytes(120_000)), admit: Admit::IfBelow, ..Config::default() };
-        assert!(admits(&config, 79, 0));
-        assert!(!admits(&config, 80, 0));
+        assert!(admits(&config, 79, 1500));
+        assert!(!admits(&config, 80, 1500));
         let config = Config { admit: Admit::IfItFits, ..config };
-        assert!(admits(&config, 79, 0));
-        assert!(!admits(&Config { limit: Amount::Bytes(Bytes(119_999)), ..config }, 79, 0));
+        assert!(admits(&config, 79, 1500));
+        assert!(!admits(&Config { limit: Amount::Bytes(Bytes(119_999)), ..config }, 79, 1500));
     }
 }

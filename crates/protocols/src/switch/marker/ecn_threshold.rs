@@ -1,7 +1,7 @@
 //! One threshold on the instantaneous queue (DCTCP, RFC 8257 section 3.1).
 //!
 //! A packet is marked CE if it finds at least `threshold` at the port. Packets that are not
-//! ECN-capable (pure ACKs, SYNs, every packet of NewReno) pass unmarked; they are not dropped either.
+//! ECN-capable (pure ACKs, SYNs, every packet of `NewReno`) pass unmarked; they are not dropped either.
 //! Tested on arrival by default; some switches test when transmission begins.
 
 use super::{Marker, MarkerContext};
