@@ -233,7 +233,7 @@ pub mod schema {
             return Err(format!("\"{text}\" {problem}; {what} is a number with one of the units {}", allowed()));
         };
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let bad = || format!("\"{text}\" is no {what}: write a number and one of the units {}", allowed());
+        let bad = || format!("\"{text}\" is not {what}: write a number and one of the units {}", allowed());
         if whole.is_empty() || (number.contains('.') && fraction.is_empty()) || fraction.len() > 18 {
             return Err(bad());
         }

@@ -1,6 +1,8 @@
 //! A scenario written out: every node, link, connection and message, with all random choices of the
 //! workload made. A world carries out a plan without knowing the scenario's language.
 
+mod validate;
+
 use incast_protocols::sender::WindowRules;
 use incast_protocols::stack::EndStack;
 use incast_protocols::switch::buffer::BufferChoice;

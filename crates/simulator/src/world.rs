@@ -234,12 +234,16 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             self.request_ack(now, index, AckCause::Data);
         }
         self.settle(now, index, schedule);
+        let done = self.endpoints[index as usize].state == State::Done;
         if controlled || arrived.opened {
+            if done {
+                self.unregister(now, index);
+            }
             let host = self.endpoints[index as usize].host;
             self.run_controller(now, host, schedule);
         }
-        if self.endpoints[index as usize].state == State::Done {
-            self.release_if_done(now, slot);
+        if done {
+            self.release_if_done(slot);
         }
     }
 
@@ -396,24 +400,22 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
 
     /// The state of a connection goes once both ends are done and none of its packets is under way, so
     /// that nothing can ever ask for it again.
-    fn release_if_done(&mut self, now: u64, slot: u32) {
+    fn release_if_done(&mut self, slot: u32) {
         let ends = &self.endpoints[slot as usize * 2..slot as usize * 2 + 2];
         if self.slots[slot as usize].in_network > 0 || ends.iter().any(|end| end.state != State::Done) {
             return;
         }
-        self.unregister(now, slot * 2);
-        self.unregister(now, slot * 2 + 1);
         self.slot_of[self.slots[slot as usize].connection as usize] = NONE;
         self.free.push(slot);
     }
 
     /// Settles accounts for packets that will never arrive.
-    pub(crate) fn bury_vanished(&mut self, now: u64) {
+    pub(crate) fn bury_vanished(&mut self) {
         while let Some(connection) = self.vanished.pop() {
             let slot = self.slot_of[connection as usize];
             if slot != NONE {
                 self.slots[slot as usize].in_network -= 1;
-                self.release_if_done(now, slot);
+                self.release_if_done(slot);
             }
         }
     }

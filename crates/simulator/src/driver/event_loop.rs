@@ -145,7 +145,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
         until_report -= 1;
         if until_report == 0 {
             until_report = REPORT_EVERY;
-            world.bury_vanished(now);
+            world.bury_vanished();
             if report(world, now, control) {
                 return (now, Outcome::Interrupted);
             }
@@ -157,7 +157,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
     for link in 0..links as u32 {
         world.advance(link, horizon.at - 1, &mut agenda);
     }
-    world.bury_vanished(now);
+    world.bury_vanished();
     report(world, now, control);
     (horizon.end(world), horizon.outcome(world))
 }

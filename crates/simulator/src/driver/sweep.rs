@@ -276,7 +276,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
         until_report -= 1;
         if until_report == 0 {
             until_report = REPORT_EVERY;
-            world.bury_vanished(now);
+            world.bury_vanished();
             if report(world, now, control) {
                 return (now, Outcome::Interrupted);
             }
@@ -288,7 +288,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
             break;
         }
     }
-    world.bury_vanished(now);
+    world.bury_vanished();
     report(world, now, control);
     (horizon.end(world), horizon.outcome(world))
 }

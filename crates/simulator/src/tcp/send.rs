@@ -183,11 +183,11 @@ impl<S: Sender> SendHalf<S> {
                 self.on_ack_in_recovery(now, tcp, &ack, template, out);
             } else {
                 self.duplicates = 0;
-                let response = {
-                    let view = self.view(now);
-                    self.sender.on_ack(&view, &ack)
-                };
-                self.note(response, out);
+                // A FIN is no data that a congestion window counts.
+                if acked > 0 {
+                    let response = self.sender.on_ack(&self.view(now), &ack);
+                    self.note(response, out);
+                }
                 self.restart_timer(now);
             }
             if self.una > self.limit {
@@ -220,7 +220,7 @@ impl<S: Sender> SendHalf<S> {
             self.outgoing.pop_front();
             self.begun = self.begun.saturating_sub(1);
         }
-        self.front_end = self.outgoing.front().map_or(u64::MAX - 1, |span| span.end);
+        self.front_end = self.outgoing.front().map_or(self.una, |span| span.end);
     }
 
     #[inline]

@@ -1,0 +1,194 @@
+//! A connection's side of the contract with its sender, driven by hand: it finds losses by three
+//! duplicate ACKs (RFC 5681, RFC 6582) and calls the sender in the order its documentation promises.
+
+#![expect(dead_code, reason = "each test file uses a part of it")]
+
+use incast_protocols::sender::{
+    Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows,
+};
+use incast_protocols::{Bytes, Message, Offset, Time};
+
+/// The points on which Linux differs from the RFCs.
+pub(crate) const LINUX: WindowRules = WindowRules {
+    loss_basis: LossBasis::Cwnd,
+    floor_segments: 2,
+    growth: Growth::Segments,
+    inflate_in_recovery: false,
+};
+
+/// What a sender of segments of `mss` bytes is told at first.
+pub(crate) fn context(mss: u64, initial_segments: u64, rules: WindowRules) -> SenderContext {
+    SenderContext { mss: Bytes(mss), initial_window: Bytes(mss * initial_segments), rules }
+}
+
+/// One end of a connection, with a sender and endless data.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection<S> {
+    pub(crate) sender: S,
+    mss: u64,
+    una: u64,
+    nxt: u64,
+    /// Duplicates since una moved.
+    duplicates: u64,
+    pub(crate) in_recovery: bool,
+    /// The end of what had been sent when the last loss was found: RFC 6582's "recover".
+    recover: Option<u64>,
+    /// The segment that timed out last.
+    timed_out: Option<u64>,
+    /// Whether ACKs let the window move.
+    pub(crate) may_move_window: bool,
+}
+
+impl<S: Sender> Connection<S> {
+    pub(crate) fn new(context: &SenderContext, sender: S) -> Self {
+        Self {
+            sender,
+            mss: context.mss.0,
+            una: 0,
+            nxt: 0,
+            duplicates: 0,
+            in_recovery: false,
+            recover: None,
+            timed_out: None,
+            may_move_window: true,
+        }
+    }
+
+    pub(crate) fn view(&self) -> SenderView {
+        SenderView {
+            now: Time(0),
+            una: Offset(self.una),
+            nxt: Offset(self.nxt),
+            remaining: None,
+            srtt: None,
+            advertised: Bytes(u64::MAX),
+        }
+    }
+
+    pub(crate) fn flight(&self) -> u64 {
+        self.nxt - self.una
+    }
+
+    pub(crate) fn windows(&self) -> Windows {
+        self.sender.windows()
+    }
+
+    /// The window in whole segments; what it has beyond them is a failure of the test.
+    pub(crate) fn cwnd(&self) -> u64 {
+        self.in_segments(self.windows().cwnd)
+    }
+
+    /// The threshold in whole segments; what it has beyond them is a failure of the test.
+    pub(crate) fn ssthresh(&self) -> u64 {
+        self.in_segments(self.windows().ssthresh)
+    }
+
+    fn in_segments(&self, amount: Bytes) -> u64 {
+        assert_eq!(amount.0 % self.mss, 0, "{amount} is no whole number of segments of {}", self.mss);
+        amount.0 / self.mss
+    }
+
+    pub(crate) fn set_windows(&mut self, cwnd: u64, ssthresh: u64) {
+        self.sender.set_windows(Windows { cwnd: Bytes(cwnd * self.mss), ssthresh: Bytes(ssthresh * self.mss) });
+    }
+
+    /// Sends up to `segments` full segments, as far as the window allows.
+    pub(crate) fn send(&mut self, segments: u64) {
+        for _ in 0..segments {
+            if self.flight() + self.mss > self.sender.send_window(&self.view()).0 {
+                break;
+            }
+            self.nxt += self.mss;
+        }
+    }
+
+    /// Sends until the window is full.
+    pub(crate) fn fill(&mut self) {
+        self.send(u64::MAX);
+    }
+
+    /// Sends whatever the window says.
+    pub(crate) fn send_regardless(&mut self, segments: u64) {
+        self.nxt += segments * self.mss;
+    }
+
+    /// A cumulative ACK for up to `segments` segments.
+    pub(crate) fn ack(&mut self, segments: u64, ece: bool) -> MarkResponse {
+        self.ack_bytes((segments * self.mss).min(self.flight()), ece)
+    }
+
+    /// A cumulative ACK for `acked` bytes, more than none.
+    pub(crate) fn ack_bytes(&mut self, acked: u64, ece: bool) -> MarkResponse {
+        assert!(acked > 0 && acked <= self.flight());
+        self.una += acked;
+        self.duplicates = 0;
+        let (view, ack) = (self.view(), self.an_ack(acked, ece));
+        if !self.in_recovery {
+            return self.sender.on_ack(&view, &ack);
+        }
+        if self.recover.is_some_and(|recover| self.una >= recover) {
+            self.in_recovery = false;
+            self.sender.on_recovered(&view, &ack);
+        } else {
+            self.sender.on_partial_ack(&view, &ack);
+        }
+        MarkResponse::None
+    }
+
+    /// An ACK of its own for each segment in flight.
+    pub(crate) fn ack_all(&mut self, ece: bool) {
+        while self.flight() > 0 {
+            let _ = self.ack(1, ece);
+        }
+    }
+
+    /// Whether enough is in flight beyond a gap for one more duplicate.
+    pub(crate) fn can_duplicate(&self) -> bool {
+        self.flight() > (self.duplicates + 1) * self.mss
+    }
+
+    /// A duplicate ACK; the third finds a loss.
+    pub(crate) fn duplicate(&mut self, ece: bool) -> MarkResponse {
+        self.duplicates += 1;
+        let response = self.sender.on_duplicate_ack(&self.view(), &self.an_ack(0, ece));
+        if self.duplicates == 3 && !self.in_recovery && self.recover.is_none_or(|recover| self.una > recover) {
+            self.in_recovery = true;
+            self.recover = Some(self.nxt);
+            self.sender.on_loss(&self.view());
+        }
+        response
+    }
+
+    /// Three duplicates.
+    pub(crate) fn lose_one(&mut self) {
+        for _ in 0..3 {
+            let _ = self.duplicate(false);
+        }
+        assert!(self.in_recovery);
+    }
+
+    /// The retransmission timer expires.
+    pub(crate) fn timeout(&mut self) {
+        let again = self.timed_out == Some(self.una);
+        self.timed_out = Some(self.una);
+        self.recover = Some(self.nxt);
+        self.in_recovery = false;
+        self.duplicates = 0;
+        self.sender.on_timeout(&self.view(), again);
+    }
+
+    /// The window starts over; only between messages.
+    pub(crate) fn restart(&mut self, why: Restart) {
+        assert_eq!(self.flight(), 0);
+        self.sender.on_restart(why);
+    }
+
+    pub(crate) fn message(&mut self, message: &Message) {
+        let view = self.view();
+        self.sender.on_message(&view, message);
+    }
+
+    fn an_ack(&self, acked: u64, ece: bool) -> Ack {
+        Ack { acked: Bytes(acked), ece, ein: false, may_move_window: self.may_move_window }
+    }
+}

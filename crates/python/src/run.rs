@@ -1,0 +1,146 @@
+//! A run in a thread of its own.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use incast_protocols::Time;
+use incast_results::record;
+use incast_scenario::plan::Plan;
+use incast_simulator::{Control, RunOptions};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::RunError;
+use crate::result;
+use crate::scenario::plan;
+
+/// How long to wait before Python may see signals, Ctrl-C above all.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// How a run ended: what was recorded, or why it failed.
+type Ending = Result<Arc<record::Run>, String>;
+
+/// A run under way.
+#[pyclass(frozen, module = "incast._native")]
+#[derive(Debug)]
+pub(crate) struct Run {
+    control: Arc<Control>,
+    stop_at: Option<Time>,
+    desk: Arc<Desk>,
+}
+
+/// Where the thread leaves the ending and others wait for it.
+#[derive(Debug, Default)]
+struct Desk {
+    ending: Mutex<Option<Ending>>,
+    left: Condvar,
+}
+
+impl Desk {
+    fn ending(&self) -> MutexGuard<'_, Option<Ending>> {
+        // The lock is held for single assignments only, which cannot leave anything half done.
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, ending: Ending) {
+        *self.ending() = Some(ending);
+        self.left.notify_all();
+    }
+
+    /// Whether the ending is there, waiting for it at most this long.
+    fn wait(&self, timeout: Duration) -> bool {
+        let waited = self.left.wait_timeout_while(self.ending(), timeout, |ending| ending.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
+    }
+}
+
+fn carry_out(plan: &Plan, control: &Control) -> Ending {
+    let run = || incast_simulator::run(plan, &RunOptions::default(), control);
+    // Python should outlive a defect of ours and be told of it.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(run)) => Ok(Arc::new(run)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+            Err(format!("a defect of the simulator stopped the run; please report it: {text}"))
+        }
+    }
+}
+
+#[pymethods]
+impl Run {
+    /// Reads a scenario and starts to run it.
+    #[staticmethod]
+    #[pyo3(signature = (text, file, overrides, seed))]
+    #[expect(clippy::needless_pass_by_value, reason = "Python lists arrive as owned values")]
+    fn start(py: Python<'_>, text: &str, file: &str, overrides: Vec<String>, seed: Option<u64>) -> PyResult<Self> {
+        let plan = py.detach(|| plan(text, file, &overrides, seed))?;
+        let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
+        let run = Self { control: Arc::clone(&control), stop_at: plan.stop_at, desk: Arc::clone(&desk) };
+        thread::Builder::new()
+            .name("incast-run".into())
+            .spawn(move || desk.leave(carry_out(&plan, &control)))
+            .map_err(|error| RunError::new_err(format!("cannot start a thread: {error}")))?;
+        Ok(run)
+    }
+
+    /// How far it is.
+    fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        // Asked in this order, a run that is finished shows its last numbers.
+        let finished = self.desk.ending().is_some();
+        let progress = self.control.progress();
+        let dict = PyDict::new(py);
+        dict.set_item("simulated_s", progress.now.as_secs_f64())?;
+        dict.set_item("stop_at_s", self.stop_at.map(Time::as_secs_f64))?;
+        dict.set_item("packet_hops", progress.packet_hops)?;
+        dict.set_item("messages_done", progress.messages_done)?;
+        dict.set_item("messages_total", progress.messages_total)?;
+        dict.set_item("finished", finished)?;
+        Ok(dict)
+    }
+
+    /// Asks it to stop soon; what was finished is then its result.
+    fn cancel(&self) {
+        self.control.cancel();
+    }
+
+    /// Waits for its end at most this long and says whether it came.
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        let bad = |_| PyValueError::new_err(format!("timeout_s is {timeout_s}; it must be zero seconds or more"));
+        let mut left = Duration::try_from_secs_f64(timeout_s).map_err(bad)?;
+        loop {
+            let slice = left.min(SLICE);
+            if py.detach(|| self.desk.wait(slice)) {
+                return Ok(true);
+            }
+            left -= slice;
+            if left.is_zero() {
+                return Ok(false);
+            }
+            py.check_signals()?;
+        }
+    }
+
+    /// Waits for its end and returns what it found.
+    fn result(&self, py: Python<'_>) -> PyResult<result::Result> {
+        while !py.detach(|| self.desk.wait(SLICE)) {
+            py.check_signals()?;
+        }
+        match &*self.desk.ending() {
+            Some(Ok(run)) => Ok(result::Result::new(Arc::clone(run))),
+            Some(Err(message)) => Err(RunError::new_err(message.clone())),
+            None => Err(RunError::new_err("the run has no ending")),
+        }
+    }
+}
+
+impl Drop for Run {
+    /// Nobody can ask for the result any more.
+    fn drop(&mut self) {
+        self.control.cancel();
+    }
+}

@@ -1,0 +1,518 @@
+//! The run as a whole and each class of traffic.
+
+use incast_protocols::Time;
+
+use crate::column::{Column, Values, column};
+use crate::goodput::{mean_bps, steady_bps};
+use crate::record::{Flow, Losses, Outcome, Run, Totals};
+use crate::statistics::{Permille, jain, mean, percentile};
+
+pub(crate) const NAME: &str = "summary";
+pub(crate) const MEANING: &str =
+    "One row for all traffic, with `class` = `all`, then one per class of traffic in the order of the scenario.";
+
+/// The class of the first row.
+const ALL: &str = "all";
+
+/// What is known of one class, or of all of them.
+pub(crate) struct Row<'a> {
+    run: &'a Run,
+    class: &'a str,
+    flows: u64,
+    complete: u64,
+    endless: u64,
+    with_timeout: u64,
+    payload: u64,
+    delivered: u64,
+    /// Start of the first flow.
+    first_start: Option<Time>,
+    /// Completion of the last flow, or the end of the run if some flow is not complete.
+    last_end: Option<Time>,
+    /// Completion times in picoseconds, ascending.
+    fct_ps: Vec<u64>,
+    /// Ascending.
+    slowdowns: Vec<f64>,
+    deadlines: u64,
+    deadlines_missed: u64,
+    losses: LossSums,
+    jain: Option<f64>,
+    /// Only for all traffic: the network does not count by class.
+    network: Option<Network>,
+}
+
+/// [`Losses`] of many flows.
+#[derive(Default)]
+struct LossSums {
+    timeouts: u64,
+    full_window: u64,
+    tail: u64,
+    lost_retransmission: u64,
+    control: u64,
+    fast_retransmits: u64,
+    retransmitted_packets: u64,
+    mark_reductions: u64,
+}
+
+impl LossSums {
+    fn add(&mut self, losses: &Losses) {
+        self.timeouts += u64::from(losses.timeouts());
+        self.full_window += u64::from(losses.timeouts_full_window);
+        self.tail += u64::from(losses.timeouts_tail);
+        self.lost_retransmission += u64::from(losses.timeouts_lost_retransmission);
+        self.control += u64::from(losses.timeouts_control);
+        self.fast_retransmits += u64::from(losses.fast_retransmits);
+        self.retransmitted_packets += u64::from(losses.retransmitted_packets);
+        self.mark_reductions += u64::from(losses.mark_reductions);
+    }
+}
+
+struct Network {
+    totals: Totals,
+    goodput_steady_bps: Option<f64>,
+}
+
+impl Outcome {
+    /// Its name in the tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::TimeUp => "time-up",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Row<'_>> {
+    std::iter::once_with(|| whole(run)).chain(classes(run))
+}
+
+/// The row of all traffic.
+pub(crate) fn whole(run: &Run) -> Row<'_> {
+    let network = Network { totals: run.totals, goodput_steady_bps: steady_bps(&run.delivered, run.end) };
+    Row { network: Some(network), ..Row::of(run, ALL, run.flows.iter()) }
+}
+
+/// One row per class.
+pub(crate) fn classes(run: &Run) -> impl Iterator<Item = Row<'_>> {
+    (0..)
+        .zip(&run.classes)
+        .map(|(index, name)| Row::of(run, name, run.flows.iter().filter(move |flow| flow.class == index)))
+}
+
+impl<'a> Row<'a> {
+    fn of(run: &'a Run, class: &'a str, flows: impl Iterator<Item = &'a Flow> + Clone) -> Self {
+        let mut row = Self {
+            run,
+            class,
+            flows: 0,
+            complete: 0,
+            endless: 0,
+            with_timeout: 0,
+            payload: 0,
+            delivered: 0,
+            first_start: None,
+            last_end: None,
+            fct_ps: Vec::new(),
+            slowdowns: Vec::new(),
+            deadlines: 0,
+            deadlines_missed: 0,
+            losses: LossSums::default(),
+            jain: fairness(run, flows.clone()),
+            network: None,
+        };
+        for flow in flows {
+            row.add(flow);
+        }
+        row.fct_ps.sort_unstable();
+        row.slowdowns.sort_unstable_by(f64::total_cmp);
+        row
+    }
+
+    fn add(&mut self, flow: &Flow) {
+        self.flows += 1;
+        self.complete += u64::from(flow.end.is_some());
+        self.endless += u64::from(flow.size.is_none());
+        self.with_timeout += u64::from(flow.losses.timeouts() > 0);
+        self.payload += flow.size.map_or(0, |size| size.0);
+        self.delivered += flow.delivered.0;
+        self.first_start = Some(self.first_start.map_or(flow.start, |first| first.min(flow.start)));
+        self.last_end = self.last_end.max(Some(flow.end.unwrap_or(self.run.end)));
+        self.fct_ps.extend(flow.completion_time().map(|fct| fct.0));
+        self.slowdowns.extend(flow.slowdown());
+        self.deadlines += u64::from(flow.deadline.is_some());
+        self.deadlines_missed += u64::from(flow.deadline_met(self.run.end) == Some(false));
+        self.losses.add(&flow.losses);
+    }
+
+    fn goodput_total_bps(&self) -> Option<f64> {
+        mean_bps(self.delivered, self.first_start?, self.last_end?)
+    }
+
+    fn fct_s(&self, at: Permille) -> Option<f64> {
+        percentile(&self.fct_ps, at).map(|ps| Time(ps).as_secs_f64())
+    }
+
+    fn total(&self, of: fn(&Totals) -> u64) -> Option<u64> {
+        self.network.as_ref().map(|network| of(&network.totals))
+    }
+}
+
+/// Jain's index over the throughput of the endless flows if there are any, else of all flows.
+fn fairness<'a>(run: &Run, flows: impl Iterator<Item = &'a Flow> + Clone) -> Option<f64> {
+    let only_endless = flows.clone().any(|flow| flow.size.is_none());
+    let shares: Vec<f64> = flows
+        .filter(|flow| !only_endless || flow.size.is_none())
+        .filter_map(|flow| mean_bps(flow.delivered.0, flow.start, flow.end.unwrap_or(run.end)))
+        .collect();
+    jain(&shares)
+}
+
+pub(crate) fn columns<'a>() -> Vec<Column<Row<'a>>> {
+    let mut columns = run_columns();
+    columns.extend(class_columns());
+    columns.extend(network_columns());
+    columns
+}
+
+/// What is the same for all rows.
+pub(crate) fn run_columns<'a>() -> Vec<Column<Row<'a>>> {
+    use Values::{Real, Seed, Text};
+    vec![
+        column("scenario", "", "Name of the scenario.", Text(|r| &r.run.name)),
+        column("seed", "", "Seed of all random choices.", Seed(|r| r.run.seed)),
+        column("driver", "", "What carried the run out, and why that one.", Text(|r| &r.run.driver)),
+        column(
+            "outcome",
+            "",
+            "`complete`: every message of known size arrived; `time-up`: the scenario's end time came first; \
+             `interrupted`: somebody stopped it, and the tables hold what was finished.",
+            Text(|r| r.run.outcome.name()),
+        ),
+        column("end_s", "s", "How far simulated time came.", Real(|r| r.run.end.as_secs_f64())),
+        column("class", "", "Class of traffic, or `all`.", Text(|r| r.class)),
+    ]
+}
+
+/// What is known of each class.
+pub(crate) fn class_columns<'a>() -> Vec<Column<Row<'a>>> {
+    let mut columns = flow_columns();
+    columns.extend(time_columns());
+    columns.extend(loss_columns());
+    columns
+}
+
+fn flow_columns<'a>() -> Vec<Column<Row<'a>>> {
+    use Values::{MaybeReal, Whole};
+    vec![
+        column("flows", "", "Messages: complete, unfinished and endless ones.", Whole(|r| r.flows)),
+        column("flows_complete", "", "Messages whose last byte arrived.", Whole(|r| r.complete)),
+        column(
+            "flows_unfinished",
+            "",
+            "Messages of known size that were not complete when the run ended.",
+            Whole(|r| r.flows - r.complete - r.endless),
+        ),
+        column("flows_endless", "", "Flows without an end.", Whole(|r| r.endless)),
+        column("payload_bytes", "bytes", "Sum of the known sizes, delivered or not.", Whole(|r| r.payload)),
+        column("delivered_bytes", "bytes", "Payload delivered in order, of all flows.", Whole(|r| r.delivered)),
+        column(
+            "goodput_total_bps",
+            "bit/s",
+            "`delivered_bytes * 8` over the time from the first start to the last completion (to `end_s` if some flow \
+             is not complete); null without flows.",
+            MaybeReal(Row::goodput_total_bps),
+        ),
+        column(
+            "jain_index",
+            "",
+            "Jain's fairness index over the mean throughput of each flow, its delivered bytes over the time from its \
+             start to its completion or `end_s`; of the endless flows if there are any, else of all. Null if nothing \
+             was delivered.",
+            MaybeReal(|r| r.jain),
+        ),
+    ]
+}
+
+fn time_columns<'a>() -> Vec<Column<Row<'a>>> {
+    use Values::{MaybeReal, Whole};
+    vec![
+        column(
+            "fct_mean_s",
+            "s",
+            "Mean completion time of the complete flows; null, as the percentiles, if there are none.",
+            MaybeReal(|r| mean(&r.fct_ps).map(|ps| ps / 1e12)),
+        ),
+        column("fct_p1_s", "s", "1st percentile of the completion times.", MaybeReal(|r| r.fct_s(Permille::P1))),
+        column("fct_p50_s", "s", "Median completion time.", MaybeReal(|r| r.fct_s(Permille::P50))),
+        column("fct_p95_s", "s", "95th percentile.", MaybeReal(|r| r.fct_s(Permille::P95))),
+        column("fct_p99_s", "s", "99th percentile.", MaybeReal(|r| r.fct_s(Permille::P99))),
+        column("fct_p999_s", "s", "99.9th percentile.", MaybeReal(|r| r.fct_s(Permille::P999))),
+        column("fct_max_s", "s", "Longest completion time.", MaybeReal(|r| r.fct_s(Permille::MAX))),
+        column(
+            "slowdown_p50",
+            "",
+            "Median slowdown of the flows that have one.",
+            MaybeReal(|r| percentile(&r.slowdowns, Permille::P50)),
+        ),
+        column(
+            "slowdown_p99",
+            "",
+            "99th percentile of the slowdown.",
+            MaybeReal(|r| percentile(&r.slowdowns, Permille::P99)),
+        ),
+        column("deadlines", "", "Messages with a deadline.", Whole(|r| r.deadlines)),
+        column(
+            "deadlines_missed",
+            "",
+            "Those that completed too late, or not at all although the deadline passed within the run.",
+            Whole(|r| r.deadlines_missed),
+        ),
+    ]
+}
+
+fn loss_columns<'a>() -> Vec<Column<Row<'a>>> {
+    use Values::Whole;
+    vec![
+        column("flows_with_timeout", "", "Messages with at least one timeout.", Whole(|r| r.with_timeout)),
+        column("timeouts", "", "Retransmission timeouts of all causes.", Whole(|r| r.losses.timeouts)),
+        column(
+            "timeouts_full_window",
+            "",
+            "Timeouts after which nothing that was in flight had arrived.",
+            Whole(|r| r.losses.full_window),
+        ),
+        column("timeouts_tail", "", "Timeouts because the end of what was sent was lost.", Whole(|r| r.losses.tail)),
+        column(
+            "timeouts_lost_retransmission",
+            "",
+            "Timeouts because a retransmitted segment was lost again.",
+            Whole(|r| r.losses.lost_retransmission),
+        ),
+        column("timeouts_control", "", "Timeouts of SYN, SYN-ACK or FIN.", Whole(|r| r.losses.control)),
+        column("fast_retransmits", "", "Recoveries begun by duplicate ACKs.", Whole(|r| r.losses.fast_retransmits)),
+        column(
+            "retransmitted_packets",
+            "packets",
+            "Data segments sent again.",
+            Whole(|r| r.losses.retransmitted_packets),
+        ),
+        column(
+            "mark_reductions",
+            "",
+            "Window reductions in answer to echoed congestion marks.",
+            Whole(|r| r.losses.mark_reductions),
+        ),
+    ]
+}
+
+/// What is known of the whole network only: null in the rows of single classes.
+pub(crate) fn network_columns<'a>() -> Vec<Column<Row<'a>>> {
+    use Values::{MaybeReal, MaybeWhole};
+    vec![
+        column(
+            "goodput_steady_bps",
+            "bit/s",
+            "Payload over time between the moments at which 10 % and 90 % of all payload had been delivered; null if \
+             the run is too short to tell. This and all further columns are null for a single class.",
+            MaybeReal(|r| r.network.as_ref().and_then(|network| network.goodput_steady_bps)),
+        ),
+        column("drops", "packets", "Packets that switch ports did not admit.", MaybeWhole(|r| r.total(|t| t.dropped))),
+        column("ce_marks", "packets", "Packets that switch ports marked CE.", MaybeWhole(|r| r.total(|t| t.ce_marks))),
+        column(
+            "ein_marks",
+            "packets",
+            "Packets that switch ports marked EIN.",
+            MaybeWhole(|r| r.total(|t| t.ein_marks)),
+        ),
+        column(
+            "packets_sent",
+            "packets",
+            "Packets that hosts handed to their NICs. Every one is accounted for: `packets_sent = packets_delivered + \
+             drops + packets_lost_on_wire + packets_in_network`.",
+            MaybeWhole(|r| r.total(|t| t.sent)),
+        ),
+        column(
+            "packets_delivered",
+            "packets",
+            "Packets that reached their host.",
+            MaybeWhole(|r| r.total(|t| t.delivered)),
+        ),
+        column(
+            "packets_lost_on_wire",
+            "packets",
+            "Packets lost on wires by the scenario's wish.",
+            MaybeWhole(|r| r.total(|t| t.lost_on_wire)),
+        ),
+        column(
+            "packets_in_network",
+            "packets",
+            "Packets queued or on wires when the run ended.",
+            MaybeWhole(|r| r.total(|t| t.in_network)),
+        ),
+        column(
+            "packet_hops",
+            "packets",
+            "Packets beginning transmission on a link, host links included.",
+            MaybeWhole(|r| r.total(|t| t.packet_hops)),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{empty_run, flow, json_row, small_run};
+    use incast_protocols::{Bytes, Duration};
+    use serde_json::{Value, json};
+
+    fn whole_of(run: &Run) -> Value {
+        json_row(&columns(), &whole(run))
+    }
+
+    fn close(value: &Value, to: f64) -> bool {
+        value.as_f64().is_some_and(|value| (value / to - 1.0).abs() < 1e-12)
+    }
+
+    /// 100 flows of 1000 bytes that start together; flow `i` (from 1) takes `i` us.
+    fn hundred() -> Run {
+        let end = |i: u64| Time::from_us(5 + i);
+        Run {
+            classes: vec!["only".into()],
+            flows: (1..=100).map(|i| flow(0, 1000, Time::from_us(5), Some(end(i)))).collect(),
+            end: Time::from_us(105),
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn completion_times_have_nearest_rank_percentiles() {
+        let row = whole_of(&hundred());
+        for (name, us) in [
+            ("fct_p1_s", 1.0),
+            ("fct_p50_s", 50.0),
+            ("fct_p95_s", 95.0),
+            ("fct_p99_s", 99.0),
+            ("fct_p999_s", 100.0),
+            ("fct_max_s", 100.0),
+            ("fct_mean_s", 50.5),
+        ] {
+            assert!(close(&row[name], us * 1e-6), "{name}: {}", row[name]);
+        }
+    }
+
+    #[test]
+    fn total_goodput_runs_from_the_first_start_to_the_last_completion() {
+        // 100 * 1000 bytes in 100 us.
+        assert!(close(&whole_of(&hundred())["goodput_total_bps"], 8e9));
+    }
+
+    #[test]
+    fn total_goodput_runs_to_the_end_of_the_run_if_a_flow_is_not_complete() {
+        let mut run = hundred();
+        run.end = Time::from_us(205);
+        run.flows[99].end = None;
+        run.flows[99].delivered = Bytes(0);
+        let row = whole_of(&run);
+        assert!(close(&row["goodput_total_bps"], 99_000.0 * 8.0 / 200e-6));
+        assert_eq!((&row["flows_complete"], &row["flows_unfinished"]), (&json!(99), &json!(1)));
+        assert_eq!((&row["payload_bytes"], &row["delivered_bytes"]), (&json!(100_000), &json!(99_000)));
+    }
+
+    #[test]
+    fn fairness_is_over_the_endless_flows_where_there_are_any() {
+        let mut run = hundred();
+        run.end = Time::from_us(105);
+        for delivered in [3000, 1000] {
+            let mut endless = flow(0, 0, Time::from_us(5), None);
+            (endless.size, endless.delivered) = (None, Bytes(delivered));
+            run.flows.push(endless);
+        }
+        let row = whole_of(&run);
+        // (3+1)^2 / (2 * (9+1)).
+        assert!(close(&row["jain_index"], 0.8));
+        assert_eq!(row["flows_endless"], json!(2));
+        assert_eq!(row["flows_unfinished"], json!(0));
+    }
+
+    #[test]
+    fn fairness_of_flows_with_an_end_is_over_their_throughput_not_their_size() {
+        let run = Run {
+            flows: vec![
+                flow(0, 1000, Time(0), Some(Time::from_us(10))),
+                flow(0, 4000, Time::from_us(10), Some(Time::from_us(50))),
+            ],
+            end: Time::from_us(50),
+            ..Run::default()
+        };
+        assert!(close(&whole_of(&run)["jain_index"], 1.0));
+    }
+
+    #[test]
+    fn the_rows_of_classes_add_up_to_the_row_of_all() {
+        let run = small_run();
+        let all = whole_of(&run);
+        let classes: Vec<_> = classes(&run).map(|row| json_row(&columns(), &row)).collect();
+        assert_eq!(classes.iter().map(|row| &row["class"]).collect::<Vec<_>>(), ["short", "long"]);
+        for name in [
+            "flows",
+            "flows_complete",
+            "flows_unfinished",
+            "flows_endless",
+            "payload_bytes",
+            "delivered_bytes",
+            "timeouts",
+            "timeouts_full_window",
+            "timeouts_tail",
+            "timeouts_lost_retransmission",
+            "timeouts_control",
+            "flows_with_timeout",
+            "fast_retransmits",
+            "retransmitted_packets",
+            "mark_reductions",
+            "deadlines",
+            "deadlines_missed",
+        ] {
+            let sum: u64 = classes.iter().map(|row| row[name].as_u64().unwrap()).sum();
+            assert_eq!(all[name], json!(sum), "{name}");
+            assert!(sum > 0, "{name} is not exercised");
+        }
+        assert_eq!(all["timeouts"], json!(1 + 2 + 3 + 4));
+    }
+
+    #[test]
+    fn what_the_network_does_not_count_by_class_is_null_there() {
+        let run = small_run();
+        let all = whole_of(&run);
+        let class = json_row(&columns(), &classes(&run).next().unwrap());
+        for column in network_columns() {
+            assert_eq!(class[column.name()], json!(null), "{}", column.name());
+            assert_ne!(all[column.name()], json!(null), "{}", column.name());
+        }
+        let count = |name: &str| all[name].as_u64().unwrap();
+        assert_eq!(
+            count("packets_sent"),
+            count("packets_delivered") + count("drops") + count("packets_lost_on_wire") + count("packets_in_network")
+        );
+    }
+
+    #[test]
+    fn a_run_without_flows_has_a_row_of_nulls_and_zeros() {
+        let row = whole_of(&empty_run());
+        assert_eq!(row["flows"], json!(0));
+        for name in ["goodput_total_bps", "goodput_steady_bps", "fct_mean_s", "fct_p99_s", "slowdown_p50", "jain_index"]
+        {
+            assert_eq!(row[name], json!(null), "{name}");
+        }
+    }
+
+    #[test]
+    fn slowdowns_are_those_of_complete_flows_with_an_ideal() {
+        let mut run = hundred();
+        for flow in &mut run.flows[..3] {
+            flow.ideal = Some(Duration::from_us(1));
+        }
+        let row = whole_of(&run);
+        assert_eq!((&row["slowdown_p50"], &row["slowdown_p99"]), (&json!(2.0), &json!(3.0)));
+    }
+}

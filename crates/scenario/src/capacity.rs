@@ -1,0 +1,83 @@
+//! What a buffer holds, found by asking it, so that every registered buffer can be asked.
+
+use incast_protocols::Bytes;
+use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex};
+use incast_protocols::switch::{Marks, PacketView, QueueState};
+use incast_protocols::{Rate, Time};
+
+use crate::limits;
+
+/// Whether a packet of `packet` bytes that finds so much at an otherwise unused switch is taken.
+fn admits(buffer: &BufferChoice, waiting_packets: u32, waiting_bytes: u64, in_service: u64, packet: Bytes) -> bool {
+    let queue = QueueState {
+        now: Time(0),
+        waiting_packets,
+        waiting_bytes: Bytes(waiting_bytes),
+        in_service: Bytes(in_service),
+        rate: Rate(1_000_000_000),
+    };
+    let packet = PacketView { bytes: packet, marks: Marks::NONE, ecn_capable: false };
+    buffer.build(&BufferContext { ports: 1 }).admit(PortIndex(0), &queue, &packet)
+}
+
+/// Whether an idle port lets a packet of this size pass.
+pub(crate) fn passes(buffer: &BufferChoice, packet: Bytes) -> bool {
+    admits(buffer, 0, 0, 0, packet)
+}
+
+/// What one port can hold while the others are empty: its limit in bytes, or in packets times `packet`.
+pub(crate) fn port_capacity(buffer: &BufferChoice, packet: Bytes) -> Bytes {
+    let most = limits::MESSAGE_BYTES;
+    let bytes = limit(most, |waiting, in_service| admits(buffer, 1, waiting, in_service, Bytes(1)));
+    let packets =
+        limit(u64::from(u32::MAX), |waiting, in_service| admits(buffer, waiting as u32, 0, in_service, Bytes(1)));
+    Bytes(bytes.min(packets.saturating_mul(packet.0)).min(most))
+}
+
+/// The first number waiting at which an idle port takes no more. Where the packet in transmission does not count, an
+/// idle port takes everything, and a busy one tells the limit.
+fn limit(end: u64, admitted: impl Fn(u64, u64) -> bool) -> u64 {
+    let idle = first_refused(end, |waiting| admitted(waiting, 0));
+    if idle < end { idle } else { first_refused(end, |waiting| admitted(waiting, 1)) }
+}
+
+/// The least number up to `end` that is refused, where all after it are.
+fn first_refused(end: u64, admitted: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if admitted(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer(limit: &str, count_in_service: bool) -> BufferChoice {
+        let text = format!("{{\"name\":\"static\",\"limit\":\"{limit}\",\"count_in_service\":{count_in_service}}}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_ports_capacity_is_its_limit() {
+        for counted in [true, false] {
+            assert_eq!(port_capacity(&buffer("64KiB", counted), Bytes(1064)), Bytes(65_536));
+            assert_eq!(port_capacity(&buffer("250packets", counted), Bytes(1500)), Bytes(375_000));
+        }
+    }
+
+    #[test]
+    fn a_buffer_smaller_than_a_packet_lets_nothing_pass() {
+        assert!(passes(&buffer("1500B", true), Bytes(1500)));
+        assert!(!passes(&buffer("1499B", true), Bytes(1500)));
+        assert!(!passes(&buffer("0packets", true), Bytes(1500)));
+        // Where it does not count, a packet may go straight into transmission.
+        assert!(passes(&buffer("0packets", false), Bytes(1500)));
+    }
+}

@@ -1,0 +1,311 @@
+//! A TOML document whose every key and value knows where it was written, overrides included.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::overrides::Override;
+use crate::report::{Origin, Problem, Report};
+
+mod read;
+pub(crate) mod typed;
+
+/// Where a key or value was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    /// Bytes from the file's start.
+    File(usize),
+    /// Number of the override.
+    Override(usize),
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) place: Place,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    String(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    Datetime(String),
+    Array(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+/// A key with its value; a table keeps the order of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) place: Place,
+    pub(crate) node: Node,
+}
+
+impl Value {
+    /// For messages: what was found.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::String(text) => format!("the text {text:?}"),
+            Self::Integer(number) => format!("the number {number}"),
+            Self::Float(number) => format!("the number {number:?}"),
+            Self::Boolean(value) => value.to_string(),
+            Self::Datetime(text) => format!("the date {text}"),
+            Self::Array(_) => "a list".into(),
+            Self::Table(_) => "a table".into(),
+        }
+    }
+}
+
+/// A value that stands alone, such as an override's.
+pub(crate) fn read_value(value: &toml_edit::Value) -> Node {
+    read::value(value, 0)
+}
+
+impl Node {
+    /// Says of this value and all in it that they were written at `place`.
+    pub(crate) fn move_to(&mut self, place: Place) {
+        self.place = place;
+        match &mut self.value {
+            Value::Array(items) => items.iter_mut().for_each(|item| item.move_to(place)),
+            Value::Table(entries) => {
+                for entry in entries {
+                    entry.place = place;
+                    entry.node.move_to(place);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        match &self.value {
+            Value::Table(entries) => entries.iter().find(|entry| entry.key == key),
+            _ => None,
+        }
+    }
+}
+
+/// One step from a value to one inside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// From the root to a value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Path(pub(crate) Vec<Step>);
+
+impl Path {
+    pub(crate) fn of(keys: &[&str]) -> Self {
+        Self(keys.iter().map(|&key| Step::Key(key.to_owned())).collect())
+    }
+
+    pub(crate) fn key(&self, key: &str) -> Self {
+        let mut path = self.clone();
+        path.0.push(Step::Key(key.to_owned()));
+        path
+    }
+
+    pub(crate) fn index(&self, index: usize) -> Self {
+        let mut path = self.clone();
+        path.0.push(Step::Index(index));
+        path
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, step) in self.0.iter().enumerate() {
+            match step {
+                Step::Key(key) => {
+                    let bare =
+                        !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+                    let dot = if position == 0 { "" } else { "." };
+                    if bare { write!(f, "{dot}{key}")? } else { write!(f, "{dot}{key:?}")? }
+                }
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A scenario file with its overrides applied.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    pub(crate) root: Node,
+    file: String,
+    text: String,
+    overrides: Vec<String>,
+}
+
+impl Document {
+    /// Reads `text` and applies the overrides in their order.
+    pub(crate) fn parse(text: &str, file: &str, overrides: &[Override]) -> Result<Self, Report> {
+        let empty = Node { value: Value::Table(Vec::new()), place: Place::File(0) };
+        let mut document = Self {
+            root: empty,
+            file: file.to_owned(),
+            text: text.to_owned(),
+            overrides: overrides.iter().map(|one| one.key().to_owned()).collect(),
+        };
+        let parsed = toml_edit::Document::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span: Range<usize>| span.start);
+            document.problem(Place::File(at), &Path::default(), format!("this is no TOML: {}", error.message().trim()))
+        })?;
+        document.root = read::table(parsed.as_table(), 0);
+        for (index, one) in overrides.iter().enumerate() {
+            one.apply(&mut document.root, index)
+                .map_err(|message| document.problem(Place::Override(index), &one.path(), message))?;
+        }
+        Ok(document)
+    }
+
+    /// The value at `path`, if there.
+    pub(crate) fn find(&self, path: &Path) -> Option<&Node> {
+        let mut node = &self.root;
+        for step in &path.0 {
+            node = match (step, &node.value) {
+                (Step::Key(key), _) => &node.get(key)?.node,
+                (Step::Index(index), Value::Array(items)) => items.get(*index)?,
+                (Step::Index(_), _) => return None,
+            };
+        }
+        Some(node)
+    }
+
+    /// Where the value at `path` was written, or the innermost table that would hold it.
+    pub(crate) fn place(&self, path: &Path) -> Place {
+        let mut node = &self.root;
+        for step in &path.0 {
+            let next = match (step, &node.value) {
+                (Step::Key(key), _) => node.get(key).map(|entry| &entry.node),
+                (Step::Index(index), Value::Array(items)) => items.get(*index),
+                (Step::Index(_), _) => None,
+            };
+            match next {
+                Some(next) => node = next,
+                None => break,
+            }
+        }
+        node.place
+    }
+
+    /// For people.
+    pub(crate) fn origin(&self, place: Place) -> Origin {
+        match place {
+            Place::File(offset) => {
+                let (line, column) = position(&self.text, offset);
+                Origin::File { file: self.file.clone(), line, column }
+            }
+            Place::Override(index) => Origin::Override { key: self.overrides[index].clone() },
+        }
+    }
+
+    /// A problem at a known place.
+    pub(crate) fn problem(&self, place: Place, path: &Path, message: impl Into<String>) -> Problem {
+        Problem {
+            origin: self.origin(place),
+            key: path.to_string(),
+            message: message.into(),
+            nearest: None,
+            allowed: None,
+        }
+    }
+}
+
+/// Line and column of a byte, both from 1.
+fn position(text: &str, offset: usize) -> (u32, u32) {
+    let mut offset = offset.min(text.len());
+    while !text.is_char_boundary(offset) {
+        offset -= 1;
+    }
+    let before = &text[..offset];
+    let line = before.bytes().filter(|&byte| byte == b'\n').count() + 1;
+    let column = before[before.rfind('\n').map_or(0, |at| at + 1)..].chars().count() + 1;
+    (line as u32, column as u32)
+}
+
+/// Problems on their way to a report.
+#[derive(Debug)]
+pub(crate) struct Problems<'d> {
+    pub(crate) document: &'d Document,
+    found: Vec<(Place, Problem)>,
+}
+
+impl<'d> Problems<'d> {
+    pub(crate) const fn new(document: &'d Document) -> Self {
+        Self { document, found: Vec::new() }
+    }
+
+    /// Notes a problem with the value at `path`, or with its absence.
+    pub(crate) fn at(&mut self, path: &Path, message: impl Into<String>) -> &mut Problem {
+        self.at_place(self.document.place(path), path, message)
+    }
+
+    /// Notes a problem at a place known better than by its path: a key, for example.
+    pub(crate) fn at_place(&mut self, place: Place, path: &Path, message: impl Into<String>) -> &mut Problem {
+        let problem = self.document.problem(place, path, message);
+        self.push(place, problem)
+    }
+
+    /// Notes a problem inside another file, named at `path`.
+    pub(crate) fn inside(&mut self, path: &Path, problem: Problem) {
+        self.push(self.document.place(path), problem);
+    }
+
+    fn push(&mut self, place: Place, problem: Problem) -> &mut Problem {
+        self.found.push((place, problem));
+        &mut self.found.last_mut().expect("just pushed").1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// In the order of the file, overrides last, each problem once.
+    pub(crate) fn into_sorted(mut self) -> Vec<Problem> {
+        self.found.sort_by_key(|&(place, _)| place);
+        let mut problems: Vec<Problem> = Vec::with_capacity(self.found.len());
+        for (_, problem) in self.found {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_characters_from_one() {
+        assert_eq!(position("a\nµb = 1", 4), (2, 2));
+        assert_eq!(position("", 0), (1, 1));
+        assert_eq!(position("a\n", 99), (2, 1));
+    }
+
+    #[test]
+    fn every_value_knows_where_it_stands() {
+        let text = "seed = 1\n[a.b]\nc = { d = [1, \"x\"] }\n[[t]]\nx = 1\n[[t]]\nx = 2\n";
+        let document = Document::parse(text, "f", &[]).unwrap();
+        let at = |path: &Path| document.origin(document.place(path)).to_string();
+        assert_eq!(at(&Path::of(&["seed"])), "f:1:8");
+        assert_eq!(at(&Path::of(&["a", "b", "c", "d"]).index(1)), "f:3:15");
+        assert_eq!(at(&Path::of(&["a", "b", "none"])), "f:2:4");
+        assert_eq!(at(&Path::of(&["t"]).index(1).key("x")), "f:7:5");
+    }
+
+    #[test]
+    fn text_that_is_no_toml_is_refused_where_it_breaks() {
+        let problem = Document::parse("a = 1\nb = = 2\n", "f.toml", &[]).unwrap_err().to_string();
+        assert!(problem.starts_with("f.toml:2:5: this is no TOML: "), "{problem}");
+    }
+}

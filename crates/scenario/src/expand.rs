@@ -1,0 +1,83 @@
+//! Writing a checked scenario out as a plan.
+
+use std::collections::BTreeMap;
+
+use incast_protocols::Bytes;
+
+use crate::capacity::port_capacity;
+use crate::limits;
+use crate::network::Layout;
+use crate::plan::{Connection, Handshake, Node, Plan, WindowPerMessage};
+use crate::random::Stream;
+use crate::report::{Problem, Report};
+use crate::traffic::Reuse;
+
+/// What a class of traffic adds its connections and messages to.
+pub(crate) struct Expansion<'e> {
+    pub(crate) plan: &'e mut Plan,
+    /// Index of the class.
+    pub(crate) class: u32,
+    pub(crate) name: &'e str,
+    pub(crate) seed: u64,
+    pub(crate) layout: &'e Layout,
+    /// What the class wants; otherwise it depends on the kind of connection.
+    pub(crate) handshake: Option<Handshake>,
+    /// Bytes on the wire of a full segment.
+    pub(crate) packet: Bytes,
+    /// Blames the class.
+    pub(crate) blame: &'e Problem,
+    pub(crate) coflows: &'e mut u32,
+    pub(crate) open: BTreeMap<(u32, u32), u32>,
+}
+
+impl Expansion<'_> {
+    /// The class's stream of random numbers for one purpose.
+    pub(crate) fn stream(&self, purpose: &str) -> Stream {
+        Stream::new(self.seed, &format!("traffic.{}.{purpose}", self.name))
+    }
+
+    /// The number of a new coflow.
+    pub(crate) const fn coflow(&mut self) -> u32 {
+        let number = *self.coflows;
+        *self.coflows += 1;
+        number
+    }
+
+    /// A connection for the next message between two hosts.
+    pub(crate) fn connect(&mut self, client: u32, server: u32, reuse: Reuse) -> u32 {
+        let next = self.plan.connections.len() as u32;
+        if reuse.persistent {
+            let known = *self.open.entry((client, server)).or_insert(next);
+            if known != next {
+                return known;
+            }
+        }
+        let otherwise = if reuse.persistent { Handshake::Before } else { Handshake::Counted };
+        self.plan.connections.push(Connection {
+            client,
+            server,
+            class: self.class,
+            handshake: self.handshake.unwrap_or(otherwise),
+            close_when_done: !reuse.persistent,
+            window_per_message: if reuse.persistent { reuse.window } else { WindowPerMessage::Fresh },
+        });
+        next
+    }
+
+    /// What the last switch port before a host can hold alone.
+    pub(crate) fn last_port_buffer(&self, host: u32) -> Bytes {
+        let link = &self.layout.network.links[self.layout.down[host as usize] as usize];
+        match (link.from, &link.port) {
+            (Node::Switch(switch), Some(port)) => {
+                let buffer = &self.layout.network.switches[switch as usize].buffers[port.buffer as usize];
+                port_capacity(buffer, self.packet)
+            }
+            _ => Bytes(limits::MESSAGE_BYTES),
+        }
+    }
+
+    /// A problem with the class as a whole.
+    pub(crate) fn problem(&self, message: String) -> Report {
+        Problem { message, ..self.blame.clone() }.into()
+    }
+}

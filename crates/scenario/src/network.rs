@@ -1,0 +1,288 @@
+//! From a topology as written to nodes and links, with what traffic needs to know of it.
+
+use incast_protocols::switch::buffer::BufferChoice;
+use incast_protocols::switch::marker::{MarkerChoice, none};
+use incast_protocols::{Duration, Rate};
+
+use crate::document::{Path, Problems};
+use crate::limits;
+use crate::plan::{Link, Network, Node, Port, Reorder, Switch};
+use crate::spec::{HostRef, LinkSpec, Named, SwitchSpec, TopologySpec};
+
+mod custom;
+mod regular;
+
+/// A network and what is known of it beyond nodes and links.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub(crate) network: Network,
+    /// Names of the hosts, where they have any.
+    names: Option<Vec<String>>,
+    /// The rack of each host, where there are racks; they are numbered along the hosts.
+    pub(crate) racks: Option<Vec<u32>>,
+    /// The uplinks of each rack, where it has a leaf switch.
+    pub(crate) uplinks: Option<Uplinks>,
+    /// Links between the switches of a dumbbell.
+    pub(crate) core: Vec<u32>,
+    /// The link out of each host.
+    pub(crate) up: Vec<u32>,
+    /// The link into each host.
+    pub(crate) down: Vec<u32>,
+    /// What switch ports do: each combination once, with the key to blame.
+    pub(crate) disciplines: Vec<Discipline>,
+}
+
+/// The links from a leaf to the spines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Uplinks {
+    /// Leaves.
+    pub(crate) leaves: u32,
+    /// Of each leaf.
+    pub(crate) count: u32,
+    /// Of each.
+    pub(crate) rate: Rate,
+}
+
+/// What a switch port does.
+#[derive(Clone, Debug)]
+pub(crate) struct Discipline {
+    pub(crate) buffer: BufferChoice,
+    pub(crate) marker: MarkerChoice,
+    /// Where the buffer is written.
+    pub(crate) buffer_path: Path,
+}
+
+impl Layout {
+    /// Builds the network, or says what is wrong with it.
+    pub(crate) fn build(
+        topology: &TopologySpec,
+        switch: Option<&SwitchSpec>,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
+        let mut builder = Builder::new(switch, problems);
+        let path = Path::of(&["topology"]);
+        match topology {
+            TopologySpec::Star(star) => regular::star(star, &path, &mut builder),
+            TopologySpec::Dumbbell(dumbbell) => regular::dumbbell(dumbbell, &path, &mut builder),
+            TopologySpec::LeafSpine(leaf_spine) => regular::leaf_spine(leaf_spine, &path, &mut builder),
+            TopologySpec::Custom(custom) => custom::build(custom, &path, &mut builder),
+        }
+        builder.finish()
+    }
+
+    pub(crate) const fn hosts(&self) -> u32 {
+        self.network.hosts
+    }
+
+    /// The number of a host, or a problem at `path`.
+    pub(crate) fn host(&self, host: &HostRef, path: &Path, problems: &mut Problems<'_>) -> Option<u32> {
+        match (host, &self.names) {
+            (HostRef::Number(number), _) if *number < self.hosts() => return Some(*number),
+            (HostRef::Number(number), _) => {
+                let last = self.hosts().saturating_sub(1);
+                problems.at(path, format!("there is no host {number}; hosts are numbered 0 to {last}"));
+            }
+            (HostRef::Name(name), Some(names)) => {
+                if let Some(number) = names.iter().position(|known| known == name) {
+                    return Some(number as u32);
+                }
+                let problem = problems.at(path, format!("unknown host {name:?}"));
+                problem.nearest = crate::report::nearest(name, names.iter().map(String::as_str));
+                problem.allowed = Some(shortened(names));
+            }
+            (HostRef::Name(name), None) => {
+                let last = self.hosts().saturating_sub(1);
+                let message = format!("unknown host {name:?}: the hosts of this topology are numbered 0 to {last}");
+                problems.at(path, message);
+            }
+        }
+        None
+    }
+
+    /// A node for people: "host 3", "leaf 2", or its name in a custom topology.
+    pub(crate) fn node_name(&self, node: Node) -> String {
+        match (node, &self.names) {
+            (Node::Host(host), Some(names)) => names[host as usize].clone(),
+            (Node::Host(host), None) => format!("host {host}"),
+            (Node::Switch(switch), _) => self.network.switches[switch as usize].name.clone(),
+        }
+    }
+
+    /// A link for people: "leaf 2->host 47".
+    pub(crate) fn link_name(&self, link: &Link) -> String {
+        format!("{}->{}", self.node_name(link.from), self.node_name(link.to))
+    }
+
+    /// Rate of the link out of a host.
+    pub(crate) fn up_rate(&self, host: u32) -> Rate {
+        self.network.links[self.up[host as usize] as usize].rate
+    }
+
+    /// Rate of the link into a host.
+    pub(crate) fn down_rate(&self, host: u32) -> Rate {
+        self.network.links[self.down[host as usize] as usize].rate
+    }
+}
+
+/// The first names, and how many more there are.
+pub(crate) fn shortened(names: &[String]) -> String {
+    const SHOWN: usize = 20;
+    let list = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{list} and {} more", names.len() - SHOWN) } else { list }
+}
+
+/// Refuses a time beyond what a run may take.
+pub(crate) fn check_time(time: Duration, path: &Path, problems: &mut Problems<'_>) {
+    if time > limits::TIME {
+        problems.at(path, format!("{time} is too long")).allowed = Some(format!("at most {}", limits::TIME));
+    }
+}
+
+/// Collects nodes and links.
+struct Builder<'b, 'd> {
+    network: Network,
+    names: Option<Vec<String>>,
+    racks: Option<Vec<u32>>,
+    uplinks: Option<Uplinks>,
+    core: Vec<u32>,
+    disciplines: Vec<Discipline>,
+    switch: Option<&'b SwitchSpec>,
+    problems: &'b mut Problems<'d>,
+    buffer_missing: bool,
+    failed: bool,
+}
+
+impl<'b, 'd> Builder<'b, 'd> {
+    fn new(switch: Option<&'b SwitchSpec>, problems: &'b mut Problems<'d>) -> Self {
+        Self {
+            network: Network::default(),
+            names: None,
+            racks: None,
+            uplinks: None,
+            core: Vec::new(),
+            disciplines: Vec::new(),
+            switch,
+            problems,
+            buffer_missing: false,
+            failed: false,
+        }
+    }
+
+    fn fail(&mut self, path: &Path, message: impl Into<String>) -> &mut crate::report::Problem {
+        self.failed = true;
+        self.problems.at(path, message)
+    }
+
+    fn add_switch(&mut self, name: impl Into<String>) -> Node {
+        self.network.switches.push(Switch { name: name.into(), buffers: Vec::new() });
+        Node::Switch(self.network.switches.len() as u32 - 1)
+    }
+
+    /// Refuses more links than a network may have.
+    fn check_links(&mut self, links: u64, path: &Path) -> bool {
+        if links > limits::LINKS {
+            let message = format!("this makes {links} links (each direction counts)");
+            self.fail(path, message).allowed = Some(format!("at most {}", limits::LINKS));
+        }
+        links <= limits::LINKS
+    }
+
+    /// Refuses impossible links; done once for all links of a kind.
+    fn check_link(&mut self, link: &LinkSpec, path: &Path) {
+        if !(limits::RATE_MIN..=limits::RATE_MAX).contains(&link.rate) {
+            let message = if link.rate.0 == 0 {
+                "the rate is zero: nothing would ever arrive".to_owned()
+            } else {
+                format!("{} is no rate a link can have here", link.rate)
+            };
+            let allowed = format!("{} to {}", limits::RATE_MIN, limits::RATE_MAX);
+            self.fail(&path.key("rate"), message).allowed = Some(allowed);
+        }
+        check_time(link.delay, &path.key("delay"), self.problems);
+        if let Some(reorder) = &link.reorder {
+            check_time(reorder.extra, &path.key("reorder").key("extra"), self.problems);
+        }
+        if link.loss == Some(1.0) {
+            self.fail(&path.key("loss"), "every packet would be lost").allowed = Some("a probability below 1".into());
+        }
+    }
+
+    /// Both directions.
+    fn cable(&mut self, a: Node, b: Node, link: &LinkSpec, path: &Path) {
+        self.wire(a, b, link, path);
+        self.wire(b, a, link, path);
+    }
+
+    /// One direction. Returns its number.
+    fn wire(&mut self, from: Node, to: Node, link: &LinkSpec, path: &Path) -> u32 {
+        let port = match from {
+            Node::Host(_) => None,
+            Node::Switch(switch) => self.port(switch, link, path),
+        };
+        let reorder = link.reorder.as_ref().filter(|reorder| reorder.probability > 0.0);
+        self.network.links.push(Link {
+            from,
+            to,
+            rate: link.rate,
+            delay: link.delay,
+            port,
+            loss: link.loss.unwrap_or(0.0),
+            reorder: reorder.map(|reorder| Reorder { probability: reorder.probability, extra: reorder.extra }),
+        });
+        self.network.links.len() as u32 - 1
+    }
+
+    fn port(&mut self, switch: u32, link: &LinkSpec, path: &Path) -> Option<Port> {
+        let general = self.switch.and_then(|switch| switch.buffer.as_ref());
+        let Some(buffer) = link.buffer.as_ref().or(general).cloned() else {
+            if !self.buffer_missing {
+                self.buffer_missing = true;
+                let message = "missing: a switch port needs a buffer, and what its limit counts must be said";
+                let example = "{ name = \"static\", limit = \"64KiB\", count_in_service = true }";
+                self.fail(&Path::of(&["switch", "buffer"]), message).allowed = Some(format!("for example {example}"));
+            }
+            return None;
+        };
+        let marker = link.marker.clone().or_else(|| self.switch.and_then(|switch| switch.marker.clone()));
+        let marker = marker.map_or_else(|| MarkerChoice::None(none::Config::default()), |Named(marker)| marker);
+        let buffer_path = match &link.buffer {
+            Some(_) => path.key("buffer"),
+            None => Path::of(&["switch", "buffer"]),
+        };
+        if !self.disciplines.iter().any(|known| known.buffer == buffer && known.marker == marker) {
+            self.disciplines.push(Discipline { buffer: buffer.clone(), marker: marker.clone(), buffer_path });
+        }
+        let buffers = &mut self.network.switches[switch as usize].buffers;
+        let index = buffers.iter().position(|known| *known == buffer).unwrap_or_else(|| {
+            buffers.push(buffer);
+            buffers.len() - 1
+        });
+        Some(Port { buffer: index as u32, marker })
+    }
+
+    fn finish(self) -> Option<Layout> {
+        if self.failed {
+            return None;
+        }
+        let hosts = self.network.hosts as usize;
+        let (mut up, mut down) = (vec![u32::MAX; hosts], vec![u32::MAX; hosts]);
+        for (index, link) in (0_u32..).zip(&self.network.links) {
+            if let Node::Host(host) = link.from {
+                up[host as usize] = index;
+            }
+            if let Node::Host(host) = link.to {
+                down[host as usize] = index;
+            }
+        }
+        Some(Layout {
+            network: self.network,
+            names: self.names,
+            racks: self.racks,
+            uplinks: self.uplinks,
+            core: self.core,
+            up,
+            down,
+            disciplines: self.disciplines,
+        })
+    }
+}

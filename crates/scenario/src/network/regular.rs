@@ -1,0 +1,58 @@
+//! The topologies that numbers describe.
+
+use super::{Builder, Uplinks};
+use crate::document::Path;
+use crate::plan::Node;
+use crate::spec::{DumbbellSpec, LeafSpineSpec, StarSpec};
+
+pub(super) fn star(star: &StarSpec, path: &Path, builder: &mut Builder<'_, '_>) {
+    let link = path.key("link");
+    builder.check_link(&star.link, &link);
+    let switch = builder.add_switch("switch");
+    builder.network.hosts = star.hosts;
+    for host in 0..star.hosts {
+        builder.cable(Node::Host(host), switch, &star.link, &link);
+    }
+}
+
+pub(super) fn dumbbell(dumbbell: &DumbbellSpec, path: &Path, builder: &mut Builder<'_, '_>) {
+    let (edge, core) = (path.key("edge_link"), path.key("core_link"));
+    builder.check_link(&dumbbell.edge_link, &edge);
+    builder.check_link(&dumbbell.core_link, &core);
+    let switches = [builder.add_switch("left"), builder.add_switch("right")];
+    let hosts = dumbbell.left + dumbbell.right;
+    builder.network.hosts = hosts;
+    let side = |host| u32::from(host >= dumbbell.left);
+    for host in 0..hosts {
+        builder.cable(Node::Host(host), switches[side(host) as usize], &dumbbell.edge_link, &edge);
+    }
+    let forth = builder.wire(switches[0], switches[1], &dumbbell.core_link, &core);
+    let back = builder.wire(switches[1], switches[0], &dumbbell.core_link, &core);
+    builder.core = vec![forth, back];
+    builder.racks = Some((0..hosts).map(side).collect());
+}
+
+pub(super) fn leaf_spine(spec: &LeafSpineSpec, path: &Path, builder: &mut Builder<'_, '_>) {
+    let (host_link, fabric_link) = (path.key("host_link"), path.key("fabric_link"));
+    builder.check_link(&spec.host_link, &host_link);
+    builder.check_link(&spec.fabric_link, &fabric_link);
+    let per_leaf = u64::from(spec.hosts_per_leaf) + u64::from(spec.spines);
+    if !builder.check_links(2 * u64::from(spec.leaves) * per_leaf, path) {
+        return;
+    }
+    let leaves: Vec<Node> = (0..spec.leaves).map(|leaf| builder.add_switch(format!("leaf {leaf}"))).collect();
+    let spines: Vec<Node> = (0..spec.spines).map(|spine| builder.add_switch(format!("spine {spine}"))).collect();
+    let hosts = spec.leaves * spec.hosts_per_leaf;
+    builder.network.hosts = hosts;
+    for host in 0..hosts {
+        let leaf = leaves[(host / spec.hosts_per_leaf) as usize];
+        builder.cable(Node::Host(host), leaf, &spec.host_link, &host_link);
+    }
+    for &leaf in &leaves {
+        for &spine in &spines {
+            builder.cable(leaf, spine, &spec.fabric_link, &fabric_link);
+        }
+    }
+    builder.racks = Some((0..hosts).map(|host| host / spec.hosts_per_leaf).collect());
+    builder.uplinks = Some(Uplinks { leaves: spec.leaves, count: spec.spines, rate: spec.fabric_link.rate });
+}

@@ -1,0 +1,81 @@
+//! What random traffic offers to each link on average, to warn of links that can never keep up.
+
+use crate::network::Layout;
+use crate::plan::Node;
+use crate::traffic::Pairs;
+
+/// Bits per second, payload and headers, offered to the links of hosts and racks.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    classes: Vec<String>,
+    out_of_host: Vec<f64>,
+    into_host: Vec<f64>,
+    out_of_rack: Vec<f64>,
+    into_rack: Vec<f64>,
+}
+
+impl Offered {
+    pub(crate) fn new(layout: &Layout) -> Self {
+        let hosts = layout.hosts() as usize;
+        let racks = layout.uplinks.map_or(0, |uplinks| uplinks.leaves as usize);
+        Self {
+            classes: Vec::new(),
+            out_of_host: vec![0.0; hosts],
+            into_host: vec![0.0; hosts],
+            out_of_rack: vec![0.0; racks],
+            into_rack: vec![0.0; racks],
+        }
+    }
+
+    /// Adds a class that offers so many bits per second in total.
+    pub(crate) fn add(&mut self, class: &str, pairs: &Pairs, bits: f64, layout: &Layout) {
+        self.classes.push(class.to_owned());
+        let share = bits / pairs.hosts().len() as f64;
+        for (&host, received) in pairs.hosts().iter().zip(pairs.received()) {
+            self.out_of_host[host as usize] += share;
+            self.into_host[host as usize] += bits * received;
+        }
+        if layout.uplinks.is_some() {
+            for (rack, out, back) in pairs.by_rack() {
+                self.out_of_rack[rack as usize] += bits * out;
+                self.into_rack[rack as usize] += bits * back;
+            }
+        }
+    }
+
+    /// One sentence for each kind of link that is offered more than it carries.
+    pub(crate) fn warnings(&self, layout: &Layout) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let classes = self.classes.iter().map(|class| format!("traffic.{class}")).collect::<Vec<_>>().join(" and ");
+        let mut warn = |load: Option<(usize, f64)>, link: &dyn Fn(usize) -> String| {
+            if let Some((index, load)) = load.filter(|&(_, load)| load > 1.0) {
+                warnings.push(format!(
+                    "{classes}: {} offered {load:.2} of what can be carried (payload and headers, on average): \
+                     queues grow for as long as this lasts",
+                    link(index)
+                ));
+            }
+        };
+        let host = |index: usize| layout.node_name(Node::Host(index as u32));
+        let rate = |host: usize| layout.up_rate(host as u32).0 as f64;
+        warn(worst(&self.out_of_host, rate), &|index| format!("the link from {} is", host(index)));
+        let rate = |host: usize| layout.down_rate(host as u32).0 as f64;
+        warn(worst(&self.into_host, rate), &|index| format!("the link to {} is", host(index)));
+        if let Some(uplinks) = layout.uplinks {
+            let rate = |_| f64::from(uplinks.count) * uplinks.rate.0 as f64;
+            warn(worst(&self.out_of_rack, rate), &|index| format!("the uplinks of leaf {index} are"));
+            warn(worst(&self.into_rack, rate), &|index| format!("the links from the spines to leaf {index} are"));
+        }
+        warnings
+    }
+}
+
+/// The place with the greatest load and this load; the first of equals.
+fn worst(offered: &[f64], rate: impl Fn(usize) -> f64) -> Option<(usize, f64)> {
+    let loads = offered.iter().enumerate().map(|(index, bits)| (index, bits / rate(index)));
+    loads.fold(None, |worst, (index, load)| match worst {
+        // Sums in another order differ in their last bits; such loads are equal.
+        Some((_, most)) if load <= most * (1.0 + 1e-9) => worst,
+        _ => Some((index, load)),
+    })
+}

@@ -1,0 +1,258 @@
+//! What runs at the ends of a class: its stack and its TCP.
+
+use std::collections::BTreeMap;
+
+use incast_protocols::application::{self, ApplicationChoice};
+use incast_protocols::echo::{self, EchoChoice};
+use incast_protocols::receiver::{self, ReceiverChoice};
+use incast_protocols::sender::{self, Growth, LossBasis, SenderChoice, WindowRules};
+use incast_protocols::stack::EndStack;
+use incast_protocols::switch::buffer::{self, BufferChoice};
+use incast_protocols::switch::marker::{self, MarkerChoice};
+use incast_protocols::{Bytes, Duration, Place};
+
+use super::Checked;
+use crate::capacity::passes;
+use crate::document::{Path, Problems};
+use crate::limits;
+use crate::network::{Layout, check_time};
+use crate::plan::{DelayedAck, Handshake, Node, Tcp};
+use crate::spec::{DelayedAckSpec, GrowthSpec, HandshakeSpec, LossBasisSpec, Named, Spec, StackSpec, TcpSpec};
+use crate::traffic::TrafficSpec;
+
+/// The most a TCP can advertise (RFC 7323 section 2.3).
+const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
+
+/// Stack and TCP of one class.
+pub(super) struct Ends {
+    pub(super) stack: EndStack,
+    pub(super) tcp: Tcp,
+    pub(super) handshake: Option<Handshake>,
+}
+
+impl Ends {
+    /// What the class says, where it says nothing what the scenario says, and the defaults.
+    pub(super) fn resolve(
+        name: &str,
+        traffic: &TrafficSpec,
+        spec: &Spec,
+        layout: Option<&Layout>,
+        problems: &mut Problems<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Option<Self> {
+        let (own_stack, own_tcp) = traffic.ends();
+        let stack = own_stack.cloned().unwrap_or_default().or(&spec.stack.clone().unwrap_or_default());
+        let tcp = own_tcp.cloned().unwrap_or_default().or(&spec.tcp.clone().unwrap_or_default());
+        let class = Path::of(&["traffic", name]);
+        let handshake = tcp.handshake.map(|handshake| match handshake {
+            HandshakeSpec::Counted => Handshake::Counted,
+            HandshakeSpec::Before => Handshake::Before,
+        });
+        let tcp = resolve_tcp(&tcp, &class, problems, warnings);
+        let stack = resolve_stack(&stack);
+        if let Some(layout) = layout {
+            check_stack(&stack, &class, layout, problems, warnings);
+            if let Some(tcp) = &tcp {
+                check_buffers(tcp, layout, problems);
+            }
+        }
+        Some(Self { stack, tcp: tcp?, handshake })
+    }
+}
+
+/// Where a key of `section` is written: in the class, or for all.
+fn blame(class: &Path, section: &str, key: &str, problems: &Problems<'_>) -> Path {
+    let own = class.key(section).key(key);
+    if problems.document.find(&own).is_some() { own } else { Path::of(&[section, key]) }
+}
+
+fn resolve_tcp(spec: &TcpSpec, class: &Path, problems: &mut Problems<'_>, warnings: &mut Vec<String>) -> Option<Tcp> {
+    let delayed_ack = match &spec.delayed_ack {
+        Some(DelayedAckSpec::On(delay)) => Some(DelayedAck {
+            every: delay.every.unwrap_or(2),
+            timeout: delay.timeout.unwrap_or(Duration::from_ms(40)),
+        }),
+        Some(DelayedAckSpec::Off(_)) | None => None,
+    };
+    let rules = WindowRules::default();
+    let tcp = Tcp {
+        mss: spec.mss.unwrap_or(Bytes(1460)),
+        header: spec.header.unwrap_or(Bytes(40)),
+        initial_window_segments: spec.initial_window.unwrap_or(10),
+        rules: WindowRules {
+            loss_basis: spec.loss_basis.map_or(rules.loss_basis, |basis| match basis {
+                LossBasisSpec::Flight => LossBasis::Flight,
+                LossBasisSpec::Cwnd => LossBasis::Cwnd,
+            }),
+            floor_segments: spec.window_floor.unwrap_or(rules.floor_segments),
+            growth: spec.growth.map_or(rules.growth, |growth| match growth {
+                GrowthSpec::Bytes => Growth::Bytes,
+                GrowthSpec::Segments => Growth::Segments,
+            }),
+            inflate_in_recovery: spec.inflate_in_recovery.unwrap_or(rules.inflate_in_recovery),
+        },
+        rto_initial: spec.rto_initial.unwrap_or(Duration::from_ms(1000)),
+        rto_min: spec.rto_min.unwrap_or(Duration::from_ms(200)),
+        rto_max: spec.rto_max.unwrap_or(Duration::from_ms(60_000)),
+        delayed_ack,
+        receive_buffer: spec.receive_buffer.unwrap_or(LARGEST_WINDOW),
+    };
+    let mut fine = true;
+    let mut refuse = |key: &str, message: String, allowed: String| {
+        fine = false;
+        problems.at(&blame(class, "tcp", key, problems), message).allowed = Some(allowed);
+    };
+    let most = limits::PACKET_BYTES;
+    if tcp.mss.0 == 0 || tcp.mss.0 > most {
+        refuse("mss", format!("{} is no payload of a segment", tcp.mss), format!("1B to {most}B"));
+    } else if tcp.header.0 == 0 || tcp.header.0 > most - tcp.mss.0 {
+        let message = format!("a header of {} does not go with a payload of {}", tcp.header, tcp.mss);
+        refuse("header", message, format!("at least 1B, and together at most {most}B"));
+    }
+    if tcp.receive_buffer < tcp.mss || tcp.receive_buffer > LARGEST_WINDOW {
+        let allowed = format!("a segment ({}) to 1GiB", tcp.mss);
+        refuse("receive_buffer", format!("TCP cannot work with a buffer of {}", tcp.receive_buffer), allowed);
+    }
+    for (key, time) in [("rto_min", tcp.rto_min), ("rto_initial", tcp.rto_initial)] {
+        if time.0 == 0 {
+            refuse(key, "a timer of zero would always expire".into(), "a time above 0s".into());
+        } else if time > tcp.rto_max {
+            refuse(key, format!("{time} is more than rto_max ({})", tcp.rto_max), format!("at most {}", tcp.rto_max));
+        }
+    }
+    if let Some(delay) = tcp.delayed_ack {
+        if delay.timeout.0 == 0 {
+            refuse("delayed_ack", "an ACK that waits for no time is not delayed".into(), "a time above 0s".into());
+        } else if delay.timeout >= tcp.rto_min {
+            warnings.push(format!(
+                "{class}: ACKs may be delayed by {}, and a retransmission timeout may be as short as {}: \
+                 some timeouts will mean no loss",
+                delay.timeout, tcp.rto_min
+            ));
+        }
+    }
+    check_time(tcp.rto_max, &blame(class, "tcp", "rto_max", problems), problems);
+    fine.then_some(tcp)
+}
+
+fn resolve_stack(spec: &StackSpec) -> EndStack {
+    let sender = spec
+        .sender
+        .clone()
+        .map_or_else(|| SenderChoice::NewReno(sender::new_reno::Config::default()), |Named(sender)| sender);
+    let echo = spec.echo.clone().map_or_else(|| echo_for(&sender), |Named(echo)| echo);
+    EndStack {
+        sender,
+        echo,
+        receiver: spec
+            .receiver
+            .clone()
+            .map_or_else(|| ReceiverChoice::None(receiver::none::Config::default()), |Named(receiver)| receiver),
+        application: spec.application.clone().map_or_else(
+            || ApplicationChoice::AllAtOnce(application::all_at_once::Config::default()),
+            |Named(application)| application,
+        ),
+    }
+}
+
+/// The first echo that gives the sender what it requires; none if it requires nothing.
+fn echo_for(sender: &SenderChoice) -> EchoChoice {
+    let requires: Vec<_> =
+        sender.info().requires.iter().filter(|requirement| requirement.place == Place::Echo).collect();
+    let fitting = EchoChoice::ALL
+        .iter()
+        .find(|echo| requires.iter().all(|requirement| echo.provides.contains(&requirement.capability)));
+    let name = if requires.is_empty() { "none" } else { fitting.map_or("none", |echo| echo.name) };
+    Named::<EchoChoice>::by_name(name).unwrap_or_else(|| EchoChoice::None(echo::none::Config::default()))
+}
+
+/// Refuses a stack that can work at no switch port, and warns of one that cannot at some.
+fn check_stack(
+    stack: &EndStack,
+    class: &Path,
+    layout: &Layout,
+    problems: &mut Problems<'_>,
+    warnings: &mut Vec<String>,
+) {
+    let bare = (
+        BufferChoice::Static(buffer::static_limit::Config::default()),
+        MarkerChoice::None(marker::none::Config::default()),
+    );
+    let mut ports: Vec<_> = layout.disciplines.iter().map(|one| (&one.buffer, &one.marker)).collect();
+    if ports.is_empty() {
+        ports.push((&bare.0, &bare.1));
+    }
+    let unmet: Vec<_> = ports.iter().filter_map(|(buffer, marker)| stack.check(buffer, marker).err()).collect();
+    let Some(first) = unmet.first() else { return };
+    if unmet.len() < ports.len() {
+        warnings.push(format!("{class}: at some switch ports {first}"));
+        return;
+    }
+    let place = stack.parts().iter().find(|part| part.name == first.part).map_or("sender", |part| part.place.key());
+    problems.at(&blame(class, "stack", place, problems), first.to_string());
+}
+
+/// Refuses a buffer through which no full packet passes.
+fn check_buffers(tcp: &Tcp, layout: &Layout, problems: &mut Problems<'_>) {
+    let packet = Bytes(tcp.mss.0 + tcp.header.0);
+    for discipline in &layout.disciplines {
+        if !passes(&discipline.buffer, packet) {
+            let message = format!("no full packet ({packet} with its header) would ever pass this buffer");
+            problems.at(&discipline.buffer_path.key("limit"), message);
+        }
+    }
+}
+
+/// Refuses two controllers at one NIC.
+pub(super) fn check_receivers(classes: &[Checked], layout: &Layout, problems: &mut Problems<'_>) {
+    if classes.windows(2).all(|pair| pair[0].class.stack.receiver == pair[1].class.stack.receiver) {
+        return;
+    }
+    let users = classes
+        .iter()
+        .map(|checked| (checked.class.name.as_str(), &checked.class.stack.receiver, checked.workload.receivers()));
+    if let Some((host, first, second)) = conflict(users) {
+        let host = layout.node_name(Node::Host(host));
+        let class = Path::of(&["traffic", second]);
+        let message = format!(
+            "the NIC of {host} can have one receiver controller only, and traffic.{first} gives it another one (or other parameters)"
+        );
+        problems.at(&blame(&class, "stack", "receiver", problems), message);
+    }
+}
+
+/// The first host at which two users want different things, and these users.
+fn conflict<'n, R: PartialEq>(users: impl Iterator<Item = (&'n str, R, Vec<u32>)>) -> Option<(u32, &'n str, &'n str)> {
+    let mut wishes: Vec<(&str, R)> = Vec::new();
+    let mut at_host: BTreeMap<u32, usize> = BTreeMap::new();
+    for (name, wish, hosts) in users {
+        let index = wishes.len();
+        wishes.push((name, wish));
+        for host in hosts {
+            let first = *at_host.entry(host).or_insert(index);
+            if wishes[first].1 != wishes[index].1 {
+                return Some((host, wishes[first].0, name));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_controllers_at_one_nic_are_found() {
+        let users = |last: &'static str| [("a", "x", vec![0, 1]), ("b", "y", vec![2]), ("c", last, vec![3, 1])];
+        assert_eq!(conflict(users("x").into_iter()), None);
+        assert_eq!(conflict(users("y").into_iter()), Some((1, "a", "c")));
+    }
+
+    #[test]
+    fn a_sender_gets_the_echo_that_it_requires() {
+        let echo = |name: &str| echo_for(&Named::<SenderChoice>::by_name(name).unwrap()).info().name;
+        assert_eq!(echo("newreno"), "none");
+        assert_eq!(echo("dctcp"), "dctcp");
+    }
+}

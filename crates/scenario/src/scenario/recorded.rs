@@ -1,0 +1,157 @@
+//! What to write down: names in the scenario, numbers in the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::Checked;
+use crate::document::{Path, Problems};
+use crate::network::{Layout, shortened};
+use crate::plan::{Node, Record};
+use crate::report::{Problem, Report, nearest};
+use crate::spec::{RecordSpec, Spec};
+
+/// Checked wishes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    queue_statistics: bool,
+    queue_series: BTreeSet<u32>,
+    windows: Vec<Windows>,
+    events: bool,
+}
+
+/// Connections of a class.
+#[derive(Clone, Debug)]
+struct Windows {
+    class: usize,
+    /// First and last; without it all.
+    numbers: Option<(u64, u64)>,
+    /// A problem without a message, to blame the wish with.
+    blame: Problem,
+}
+
+impl Recorded {
+    pub(super) fn resolve(
+        spec: Option<&RecordSpec>,
+        scenario: &Spec,
+        classes: &[Checked],
+        layout: &Layout,
+        problems: &mut Problems<'_>,
+    ) -> Self {
+        let default = RecordSpec::default();
+        let spec = spec.unwrap_or(&default);
+        let mut recorded = Self {
+            queue_statistics: spec.queue_statistics.unwrap_or(true),
+            events: spec.events.unwrap_or(false),
+            ..Self::default()
+        };
+        let path = Path::of(&["record", "queue_series"]);
+        for (index, wish) in spec.queue_series.iter().flatten().enumerate() {
+            recorded.queue_series.extend(links(wish, &path.index(index), classes, layout, problems));
+        }
+        let path = Path::of(&["record", "window_series"]);
+        for (index, wish) in spec.window_series.iter().flatten().enumerate() {
+            recorded.windows.extend(windows(wish, &path.index(index), scenario, classes, problems));
+        }
+        recorded
+    }
+
+    /// With the connections of each class in the plan.
+    pub(super) fn record(&self, connections: &[Range<u32>]) -> Result<Record, Report> {
+        let mut window_series = BTreeSet::new();
+        let mut problems = Vec::new();
+        for wish in &self.windows {
+            let all = &connections[wish.class];
+            let count = u64::from(all.end - all.start);
+            let (first, last) = wish.numbers.unwrap_or((0, count.saturating_sub(1)));
+            if last >= count {
+                let message = format!("this class has {count} connections, numbered from 0; there is no {last}");
+                problems.push(Problem { message, ..wish.blame.clone() });
+                continue;
+            }
+            window_series.extend(all.start + first as u32..=all.start + last as u32);
+        }
+        if !problems.is_empty() {
+            return Err(Report { problems });
+        }
+        Ok(Record {
+            queue_statistics: self.queue_statistics,
+            queue_series: self.queue_series.iter().copied().collect(),
+            window_series: window_series.into_iter().collect(),
+            events: self.events,
+        })
+    }
+}
+
+/// The switch ports that `wish` means.
+fn links(wish: &str, path: &Path, classes: &[Checked], layout: &Layout, problems: &mut Problems<'_>) -> BTreeSet<u32> {
+    let all = (0_u32..).zip(&layout.network.links);
+    let mut ports = all.filter(|(_, link)| matches!(link.from, Node::Switch(_)));
+    let names = || layout.network.links.iter().filter(|link| matches!(link.from, Node::Switch(_)));
+    match wish {
+        "all" => ports.map(|(index, _)| index).collect(),
+        "bottlenecks" => {
+            let receivers = classes.iter().flat_map(|class| class.workload.bottlenecks());
+            let down = receivers.map(|host| layout.down[host as usize]);
+            let of_switch = |&link: &u32| layout.network.links[link as usize].port.is_some();
+            let found: BTreeSet<u32> = down.filter(of_switch).chain(layout.core.iter().copied()).collect();
+            // Where classes have problems of their own, it is not known yet.
+            if found.is_empty() && problems.is_empty() {
+                problems.at(path, "no traffic of this scenario has a bottleneck known beforehand: name the ports");
+            }
+            found
+        }
+        _ => {
+            let wanted = spaced(wish);
+            if let Some((index, _)) = ports.find(|(_, link)| layout.link_name(link) == wanted) {
+                return BTreeSet::from([index]);
+            }
+            // Enough names to find a slip of the finger, not the millions of a large network.
+            let names: Vec<String> = names().take(20_000).map(|link| layout.link_name(link)).collect();
+            let problem = problems.at(path, format!("there is no switch port {wish:?}"));
+            problem.nearest = nearest(&wanted, names.iter().map(String::as_str));
+            problem.allowed = Some(format!("bottlenecks, all, {}", shortened(&names)));
+            BTreeSet::new()
+        }
+    }
+}
+
+/// The name of a link without spaces around its arrow.
+fn spaced(name: &str) -> String {
+    name.split("->").map(str::trim).collect::<Vec<_>>().join("->")
+}
+
+/// The connections that `wish` means.
+fn windows(
+    wish: &str,
+    path: &Path,
+    scenario: &Spec,
+    classes: &[Checked],
+    problems: &mut Problems<'_>,
+) -> Option<Windows> {
+    let (name, numbers) = wish.split_once(':').map_or((wish, None), |(name, numbers)| (name, Some(numbers)));
+    let names: BTreeMap<&str, usize> =
+        classes.iter().enumerate().map(|(index, class)| (class.class.name.as_str(), index)).collect();
+    let Some(&class) = names.get(name) else {
+        let written = || scenario.traffic.0.iter().map(|(name, _)| name.as_str());
+        // A class that has problems of its own is not among the checked ones.
+        if !written().any(|written| written == name) {
+            let problem = problems.at(path, format!("there is no class of traffic {name:?}"));
+            problem.nearest = nearest(name, written());
+            problem.allowed = Some(written().collect::<Vec<_>>().join(", "));
+        }
+        return None;
+    };
+    let parsed = numbers.map(|numbers| {
+        let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
+        let first: u64 = first.trim().parse().ok()?;
+        let last: u64 = last.trim().parse().ok()?;
+        (first <= last).then_some((first, last))
+    });
+    if parsed == Some(None) {
+        problems.at(path, format!("{wish:?} names no connections")).allowed =
+            Some(format!("{name}, {name}:0, {name}:0-9"));
+        return None;
+    }
+    let blame = problems.document.problem(problems.document.place(path), path, "");
+    Some(Windows { class, numbers: parsed.flatten(), blame })
+}

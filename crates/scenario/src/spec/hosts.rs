@@ -1,0 +1,22 @@
+//! Hosts as a scenario names them.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A host: its number from 0, or its name in a custom topology.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Host")]
+pub(crate) enum HostRef {
+    Number(u32),
+    Name(String),
+}
+
+/// How many hosts (the first by number, leaving out the one at the other end), or a list of them.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Hosts")]
+pub(crate) enum Senders {
+    Count(u32),
+    List(Vec<HostRef>),
+}

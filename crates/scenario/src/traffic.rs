@@ -1,0 +1,263 @@
+//! Traffic: each kind is one file with what a scenario writes, what is checked, and how it becomes messages.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use incast_protocols::{Bytes, Duration, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::document::{Path, Problems};
+use crate::expand::Expansion;
+use crate::files::Files;
+use crate::limits;
+use crate::network::{Layout, check_time};
+use crate::offered::Offered;
+use crate::plan::{Tcp, WindowPerMessage};
+use crate::report::{Problem, Report};
+use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+
+mod incast;
+mod long;
+mod poisson;
+mod rounds;
+mod trace;
+
+pub(crate) use poisson::Pairs;
+
+/// A class of traffic.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[schemars(rename = "Traffic")]
+pub(crate) enum TrafficSpec {
+    /// Many hosts send to one at the same time, once or repeatedly.
+    Incast(incast::IncastSpec),
+    /// An aggregator asks its workers round by round: the next begins when all have answered.
+    Rounds(rounds::RoundsSpec),
+    /// Messages between random hosts at random times.
+    Poisson(poisson::PoissonSpec),
+    /// Flows that never end.
+    Long(long::LongSpec),
+    /// Messages listed in a file.
+    Trace(trace::TraceSpec),
+}
+
+impl TrafficSpec {
+    /// The stack and TCP of this class, as far as it chooses its own.
+    pub(crate) const fn ends(&self) -> (Option<&StackSpec>, Option<&TcpSpec>) {
+        match self {
+            Self::Incast(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
+            Self::Rounds(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
+            Self::Poisson(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
+            Self::Long(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
+            Self::Trace(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
+        }
+    }
+
+    /// Checks it against the network.
+    pub(crate) fn resolve(&self, context: &mut Context<'_, '_>) -> Option<Arc<dyn Workload>> {
+        match self {
+            Self::Incast(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
+            Self::Rounds(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
+            Self::Poisson(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
+            Self::Long(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
+            Self::Trace(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
+        }
+    }
+}
+
+/// A class of traffic that was checked and only waits for its random draws.
+pub(crate) trait Workload: Debug + Send + Sync {
+    /// How many messages it will be, exactly or on average.
+    fn messages(&self) -> f64;
+
+    /// Whether its messages have no end.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
+    /// Hosts at which its data arrives.
+    fn receivers(&self) -> Vec<u32>;
+
+    /// Hosts at which it meets itself: their last switch port is the bottleneck.
+    fn bottlenecks(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Adds its connections and messages to the plan.
+    fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report>;
+}
+
+/// What a class is checked against.
+pub(crate) struct Context<'c, 'd> {
+    pub(crate) name: &'c str,
+    pub(crate) path: Path,
+    pub(crate) layout: &'c Layout,
+    pub(crate) tcp: &'c Tcp,
+    pub(crate) files: Files<'c>,
+    pub(crate) problems: &'c mut Problems<'d>,
+    pub(crate) warnings: &'c mut Vec<String>,
+    pub(crate) offered: &'c mut Offered,
+}
+
+impl Context<'_, '_> {
+    fn problem(&mut self, key: &str, message: impl Into<String>) -> &mut Problem {
+        self.problems.at(&self.path.key(key), message)
+    }
+
+    /// The host at `key`, or the first.
+    fn host_or_first(&mut self, host: Option<&HostRef>, key: &str) -> Option<u32> {
+        host.map_or(Some(0), |host| self.layout.host(host, &self.path.key(key), self.problems))
+    }
+
+    /// The hosts that `senders` means, none of them `other`.
+    fn pick(&mut self, senders: &Senders, other: u32, key: &str) -> Option<Vec<u32>> {
+        match senders {
+            Senders::Count(0) => {
+                self.problem(key, "nobody: at least one host is needed");
+                None
+            }
+            Senders::Count(count) => {
+                let others = self.layout.hosts() - 1;
+                if *count > others {
+                    let other = self.layout.node_name(crate::plan::Node::Host(other));
+                    self.problem(key, format!("{count} {key}, but there are {others} hosts besides {other}"));
+                    return None;
+                }
+                Some((0..self.layout.hosts()).filter(|&host| host != other).take(*count as usize).collect())
+            }
+            Senders::List(list) => self.pick_from(list, Some(other), key),
+        }
+    }
+
+    /// The hosts of a list: known, each once, none of them `other`.
+    fn pick_from(&mut self, list: &[HostRef], other: Option<u32>, key: &str) -> Option<Vec<u32>> {
+        if list.is_empty() {
+            self.problem(key, "nobody: at least one host is needed");
+            return None;
+        }
+        let mut hosts = Vec::with_capacity(list.len());
+        let mut seen = std::collections::BTreeSet::new();
+        for (index, host) in list.iter().enumerate() {
+            let path = self.path.key(key).index(index);
+            let host = self.layout.host(host, &path, self.problems)?;
+            let name = || self.layout.node_name(crate::plan::Node::Host(host));
+            if Some(host) == other {
+                self.problems.at(&path, format!("{} would send to itself", name()));
+                return None;
+            }
+            if !seen.insert(host) {
+                self.problems.at(&path, format!("{} is listed twice", name()));
+                return None;
+            }
+            hosts.push(host);
+        }
+        Some(hosts)
+    }
+
+    /// A time of the class, zero if it is not given.
+    fn time(&mut self, time: Option<Duration>, key: &str) -> Duration {
+        let time = time.unwrap_or_default();
+        check_time(time, &self.path.key(key), self.problems);
+        // What is too long was refused; sums of the others are far from overflow.
+        time.min(limits::TIME)
+    }
+
+    /// Payload of each of `count` hosts: the same for all, or an equal part of a total whose remainder goes to the
+    /// first ones.
+    fn split(
+        &mut self,
+        each: Option<Bytes>,
+        total: Option<Bytes>,
+        keys: [&str; 2],
+        count: usize,
+    ) -> Option<Vec<Bytes>> {
+        match (each, total) {
+            (Some(each), None) => {
+                crate::sizes::check_size(each, &self.path.key(keys[0]), self.problems).then(|| vec![each; count])
+            }
+            (None, Some(total)) => {
+                let count = count as u64;
+                if total.0 < count {
+                    self.problem(keys[1], format!("{total} cannot be split among {count}: some would send nothing"));
+                    return None;
+                }
+                let (part, rest) = (total.0 / count, total.0 % count);
+                crate::sizes::check_size(Bytes(part), &self.path.key(keys[1]), self.problems)
+                    .then(|| (0..count).map(|index| Bytes(part + u64::from(index < rest))).collect())
+            }
+            (Some(_), Some(_)) => {
+                self.problem(keys[1], format!("both {} and {} are given: choose one", keys[0], keys[1]));
+                None
+            }
+            (None, None) => {
+                let message = format!("missing: give {} (of each) or {} (split among all)", keys[0], keys[1]);
+                self.problem(keys[0], message);
+                None
+            }
+        }
+    }
+
+    /// How connections are used, checked.
+    fn reuse(&mut self, connections: Option<ConnectionsSpec>, window: Option<WindowSpec>) -> Reuse {
+        let persistent = matches!(connections, Some(ConnectionsSpec::Persistent));
+        if !persistent && window.is_some() {
+            self.problem("window", "every message has a connection of its own, whose window is fresh anyway").allowed =
+                Some("window together with connections = \"persistent\"".into());
+        }
+        Reuse { persistent, window: window.unwrap_or(WindowSpec::RestartAfterIdle).into() }
+    }
+
+    /// Refuses a sum of times beyond what a run may take.
+    fn check_end(&mut self, end: u128, key: &str) {
+        if end > u128::from(limits::TIME.0) && self.problems.is_empty() {
+            self.problem(key, format!("the last message would start after {}", limits::TIME));
+        }
+    }
+}
+
+/// Whether messages share connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Connections")]
+pub(crate) enum ConnectionsSpec {
+    /// One per message, closed after it.
+    Fresh,
+    /// One per pair of hosts, which stays open.
+    Persistent,
+}
+
+/// The window at the start of each message after the first of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Window")]
+pub(crate) enum WindowSpec {
+    /// As on a new connection.
+    Fresh,
+    /// Whatever the last message left.
+    Kept,
+    /// Kept, but at most the initial window after an idle time of one RTO (RFC 5681 section 4.1).
+    RestartAfterIdle,
+}
+
+impl From<WindowSpec> for WindowPerMessage {
+    fn from(window: WindowSpec) -> Self {
+        match window {
+            WindowSpec::Fresh => Self::Fresh,
+            WindowSpec::Kept => Self::Kept,
+            WindowSpec::RestartAfterIdle => Self::RestartAfterIdle,
+        }
+    }
+}
+
+/// How a class uses connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reuse {
+    pub(crate) persistent: bool,
+    pub(crate) window: WindowPerMessage,
+}
+
+/// `start + offset`; both were checked, so the sum is far from overflow.
+pub(crate) fn after(start: Duration, offset: u64) -> Time {
+    Time(start.0 + offset)
+}

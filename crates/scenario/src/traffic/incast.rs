@@ -1,0 +1,159 @@
+//! Bursts: many hosts send to one at the same time.
+
+use incast_protocols::{Bytes, CoflowId, Duration, Message, Priority, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload, after};
+use crate::expand::Expansion;
+use crate::plan::{End, Node, Send};
+use crate::report::Report;
+use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+
+/// Many hosts send to one at the same time, once or repeatedly.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct IncastSpec {
+    /// Who sends: so many hosts, or these.
+    senders: Senders,
+    /// To whom. Default: host 0.
+    receiver: Option<HostRef>,
+    /// What each sends in a burst.
+    size: Option<Bytes>,
+    /// What all send together in a burst, split equally; the first senders send the remaining bytes.
+    total: Option<Bytes>,
+    /// When the first burst begins. Default: "0s".
+    start: Option<Duration>,
+    /// Each sender begins up to this time late, drawn uniformly. Default: "0s".
+    jitter: Option<Duration>,
+    /// Number of bursts. Default: 1.
+    #[schemars(range(min = 1), extend("default" = 1))]
+    repetitions: Option<u32>,
+    /// From the start of one burst to the start of the next.
+    interval: Option<Duration>,
+    /// Whether bursts share connections. Default: "fresh".
+    #[schemars(extend("default" = "fresh"))]
+    connections: Option<ConnectionsSpec>,
+    /// The window at the start of a burst on persistent connections. Default: "restart-after-idle".
+    window: Option<WindowSpec>,
+    /// Each message must be complete this long after it starts. Default: none.
+    deadline: Option<Duration>,
+    /// How the application ranks these messages, for algorithms that look at it. Default: none.
+    priority: Option<u32>,
+    /// Algorithms at the ends, where they differ from `[stack]`.
+    pub(super) stack: Option<StackSpec>,
+    /// TCP, where it differs from `[tcp]`.
+    pub(super) tcp: Option<TcpSpec>,
+}
+
+/// Checked bursts.
+#[derive(Debug)]
+pub(super) struct Incast {
+    /// (host, payload per burst).
+    senders: Vec<(u32, Bytes)>,
+    receiver: u32,
+    start: Duration,
+    jitter: Duration,
+    repetitions: u32,
+    interval: Duration,
+    reuse: Reuse,
+    deadline: Option<Duration>,
+    priority: Option<Priority>,
+}
+
+impl IncastSpec {
+    pub(super) fn resolve(&self, context: &mut Context<'_, '_>) -> Option<Incast> {
+        let receiver = context.host_or_first(self.receiver.as_ref(), "receiver")?;
+        let senders = context.pick(&self.senders, receiver, "senders");
+        let start = context.time(self.start, "start");
+        let jitter = context.time(self.jitter, "jitter");
+        let interval = context.time(self.interval, "interval");
+        let deadline = self.deadline.map(|deadline| context.time(Some(deadline), "deadline"));
+        let repetitions = self.repetitions.unwrap_or(1);
+        match (repetitions, self.interval) {
+            (1, Some(_)) => {
+                context.problem("interval", "there is only one burst: give repetitions as well");
+            }
+            (2.., None | Some(Duration::ZERO)) => {
+                context.problem("interval", format!("missing: the time between the {repetitions} bursts"));
+            }
+            _ => {}
+        }
+        let last = u128::from(interval.0) * u128::from(repetitions - 1);
+        context.check_end(u128::from(start.0) + u128::from(jitter.0) + last, "repetitions");
+        let reuse = context.reuse(self.connections, self.window);
+        let senders = senders?;
+        let sizes = context.split(self.size, self.total, ["size", "total"], senders.len())?;
+        let incast = Incast {
+            senders: senders.into_iter().zip(sizes).collect(),
+            receiver,
+            start,
+            jitter,
+            repetitions,
+            interval,
+            reuse,
+            deadline,
+            priority: self.priority.map(Priority),
+        };
+        incast.warn_of_overload(context);
+        Some(incast)
+    }
+}
+
+impl Incast {
+    /// Bursts that come faster than the receiver's link drains them.
+    fn warn_of_overload(&self, context: &mut Context<'_, '_>) {
+        if self.repetitions < 2 {
+            return;
+        }
+        let (mss, header) = (context.tcp.mss.0.max(1), context.tcp.header.0);
+        let wire: u128 =
+            self.senders.iter().map(|(_, size)| u128::from(size.0) + u128::from(size.0.div_ceil(mss) * header)).sum();
+        let rate = context.layout.down_rate(self.receiver);
+        let needed = wire as f64 * 8.0 / rate.0 as f64;
+        let load = needed / self.interval.as_secs_f64();
+        if load > 1.0 {
+            context.warnings.push(format!(
+                "traffic.{}: every {} a burst comes that takes {:.4} ms on the link to {} (payload and headers): {load:.2} of its rate",
+                context.name,
+                self.interval,
+                needed * 1e3,
+                context.layout.node_name(Node::Host(self.receiver)),
+            ));
+        }
+    }
+}
+
+impl Workload for Incast {
+    fn messages(&self) -> f64 {
+        self.senders.len() as f64 * f64::from(self.repetitions)
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        vec![self.receiver]
+    }
+
+    fn bottlenecks(&self) -> Vec<u32> {
+        vec![self.receiver]
+    }
+
+    fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
+        let mut jitter = expansion.stream("jitter");
+        for round in 0..self.repetitions {
+            let coflow = expansion.coflow();
+            let begin = after(self.start, self.interval.0 * u64::from(round));
+            for &(host, size) in &self.senders {
+                let start = Time(begin.0 + jitter.below(self.jitter.0 + 1));
+                let connection = expansion.connect(host, self.receiver, self.reuse);
+                let message = Message {
+                    size: Some(size),
+                    deadline: self.deadline.map(|deadline| start + deadline),
+                    coflow: Some(CoflowId(coflow)),
+                    priority: self.priority,
+                };
+                expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round });
+            }
+        }
+        Ok(())
+    }
+}

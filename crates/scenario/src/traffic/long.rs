@@ -1,0 +1,115 @@
+//! Flows that never end.
+
+use incast_protocols::{Duration, Message, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Context, Reuse, Workload};
+use crate::expand::Expansion;
+use crate::plan::{End, Send, WindowPerMessage};
+use crate::report::Report;
+use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+
+/// Flows that never end: `run.stop_at` ends them, or the end of all other traffic.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LongSpec {
+    /// Who sends: so many hosts, or these.
+    senders: Option<Senders>,
+    /// To whom. Default: host 0.
+    receiver: Option<HostRef>,
+    /// Instead of senders and receiver: who sends to whom, such as `[[1, 5], [2, 6]]`.
+    pairs: Option<Vec<(HostRef, HostRef)>>,
+    /// When they begin. Default: "0s".
+    start: Option<Duration>,
+    /// Each flow begins up to this time late, drawn uniformly. Default: "0s".
+    jitter: Option<Duration>,
+    /// Algorithms at the ends, where they differ from `[stack]`.
+    pub(super) stack: Option<StackSpec>,
+    /// TCP, where it differs from `[tcp]`.
+    pub(super) tcp: Option<TcpSpec>,
+}
+
+/// Checked flows.
+#[derive(Debug)]
+pub(super) struct Long {
+    pairs: Vec<(u32, u32)>,
+    start: Duration,
+    jitter: Duration,
+}
+
+impl LongSpec {
+    pub(super) fn resolve(&self, context: &mut Context<'_, '_>) -> Option<Long> {
+        let start = context.time(self.start, "start");
+        let jitter = context.time(self.jitter, "jitter");
+        context.check_end(u128::from(start.0) + u128::from(jitter.0), "jitter");
+        let pairs = match (&self.senders, &self.pairs) {
+            (Some(senders), None) => {
+                let receiver = context.host_or_first(self.receiver.as_ref(), "receiver")?;
+                let senders = context.pick(senders, receiver, "senders")?;
+                senders.into_iter().map(|sender| (sender, receiver)).collect()
+            }
+            (None, Some(pairs)) if self.receiver.is_none() => resolve_pairs(pairs, context)?,
+            (None, None) => {
+                context.problem("senders", "missing: give senders and a receiver, or pairs");
+                return None;
+            }
+            _ => {
+                context.problem("pairs", "pairs already say who sends to whom: leave out senders and receiver");
+                return None;
+            }
+        };
+        Some(Long { pairs, start, jitter })
+    }
+}
+
+fn resolve_pairs(pairs: &[(HostRef, HostRef)], context: &mut Context<'_, '_>) -> Option<Vec<(u32, u32)>> {
+    if pairs.is_empty() {
+        context.problem("pairs", "nobody: at least one pair is needed");
+        return None;
+    }
+    let mut resolved = Vec::with_capacity(pairs.len());
+    for (index, (from, to)) in pairs.iter().enumerate() {
+        let path = context.path.key("pairs").index(index);
+        let from = context.layout.host(from, &path.index(0), context.problems)?;
+        let to = context.layout.host(to, &path.index(1), context.problems)?;
+        if from == to {
+            let name = context.layout.node_name(crate::plan::Node::Host(from));
+            context.problems.at(&path, format!("{name} would send to itself"));
+            return None;
+        }
+        resolved.push((from, to));
+    }
+    Some(resolved)
+}
+
+impl Workload for Long {
+    fn messages(&self) -> f64 {
+        self.pairs.len() as f64
+    }
+
+    fn is_endless(&self) -> bool {
+        true
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        self.pairs.iter().map(|pair| pair.1).collect()
+    }
+
+    fn bottlenecks(&self) -> Vec<u32> {
+        self.receivers()
+    }
+
+    fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
+        let mut jitter = expansion.stream("jitter");
+        for &(from, to) in &self.pairs {
+            let reuse = Reuse { persistent: false, window: WindowPerMessage::Kept };
+            let connection = expansion.connect(from, to, reuse);
+            expansion.plan.connections[connection as usize].close_when_done = false;
+            let start = Time(self.start.0 + jitter.below(self.jitter.0 + 1));
+            let message = Message::default();
+            expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round: 0 });
+        }
+        Ok(())
+    }
+}

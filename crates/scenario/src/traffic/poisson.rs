@@ -1,0 +1,271 @@
+//! Messages between random hosts at random times.
+
+use incast_protocols::{Duration, Message, Priority, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload};
+use crate::expand::Expansion;
+use crate::limits;
+use crate::network::Uplinks;
+use crate::plan::{End, Send};
+use crate::report::Report;
+use crate::sizes::{Sizes, SizesSpec};
+use crate::spec::{HostRef, StackSpec, TcpSpec};
+
+mod pairs;
+
+pub(crate) use pairs::Pairs;
+use pairs::PairsSpec;
+
+/// Messages between random hosts at random times: a Poisson process.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PoissonSpec {
+    /// Payload offered, as a share of what `reference` names: 0.6 is 60 %.
+    #[schemars(range(min = 0.0, max = 100.0))]
+    load: Option<f64>,
+    /// What the load is a share of.
+    reference: Option<ReferenceSpec>,
+    /// Instead of load and reference: messages per second.
+    rate_per_s: Option<f64>,
+    /// How large the messages are.
+    sizes: SizesSpec,
+    /// How many messages there are.
+    #[schemars(range(min = 1))]
+    flows: Option<u64>,
+    /// Instead of flows: messages start until this time.
+    until: Option<Duration>,
+    /// When the process begins; the first message starts a random time later. Default: "0s".
+    start: Option<Duration>,
+    /// Which pairs of hosts. Default: "any".
+    #[schemars(extend("default" = "any"))]
+    pairs: Option<PairsSpec>,
+    /// The hosts that take part. Default: all.
+    hosts: Option<Vec<HostRef>>,
+    /// Whether messages share connections. Default: "fresh".
+    #[schemars(extend("default" = "fresh"))]
+    connections: Option<ConnectionsSpec>,
+    /// The window at the start of a message on persistent connections. Default: "restart-after-idle".
+    window: Option<WindowSpec>,
+    /// Each message must be complete this long after it starts. Default: none.
+    deadline: Option<Duration>,
+    /// How the application ranks these messages, for algorithms that look at it. Default: none.
+    priority: Option<u32>,
+    /// Algorithms at the ends, where they differ from `[stack]`.
+    pub(super) stack: Option<StackSpec>,
+    /// TCP, where it differs from `[tcp]`.
+    pub(super) tcp: Option<TcpSpec>,
+}
+
+/// What a load is a share of. Published loads use all three, and they differ by the oversubscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "LoadReference")]
+pub(crate) enum ReferenceSpec {
+    /// The links of the hosts that take part: each host sends (and receives) this share of its rate.
+    HostLinks,
+    /// The links from leaves up to spines, of which only messages between racks take their share.
+    LeafUplinks,
+    /// The links from leaves up to spines, compared with all messages, those within a rack included,
+    /// which never use them.
+    LeafUplinksAllTraffic,
+}
+
+/// A checked process.
+#[derive(Debug)]
+pub(super) struct Poisson {
+    per_second: f64,
+    sizes: Sizes,
+    pairs: Pairs,
+    start: Duration,
+    end: Stop,
+    reuse: Reuse,
+    deadline: Option<Duration>,
+    priority: Option<Priority>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    After(u64),
+    At(Duration),
+}
+
+impl PoissonSpec {
+    pub(super) fn resolve(&self, context: &mut Context<'_, '_>) -> Option<Poisson> {
+        let sizes = Sizes::resolve(&self.sizes, &context.path.key("sizes"), context.files, context.problems);
+        let pairs = self.resolve_pairs(context);
+        let start = context.time(self.start, "start");
+        let deadline = self.deadline.map(|deadline| context.time(Some(deadline), "deadline"));
+        let reuse = context.reuse(self.connections, self.window);
+        let end = self.resolve_end(start, context);
+        let (sizes, pairs) = (sizes?, pairs?);
+        let per_second = self.resolve_rate(sizes.mean_bytes(), &pairs, context)?;
+        let wire = sizes.mean_bytes() + sizes.mean_segments(context.tcp.mss) * context.tcp.header.0 as f64;
+        context.offered.add(context.name, &pairs, per_second * wire * 8.0, context.layout);
+        Some(Poisson {
+            per_second,
+            sizes,
+            pairs,
+            start,
+            end: end?,
+            reuse,
+            deadline,
+            priority: self.priority.map(Priority),
+        })
+    }
+
+    fn resolve_pairs(&self, context: &mut Context<'_, '_>) -> Option<Pairs> {
+        let hosts = match &self.hosts {
+            Some(list) => context.pick_from(list, None, "hosts")?,
+            None => (0..context.layout.hosts()).collect(),
+        };
+        if hosts.len() < 2 {
+            context.problem("hosts", "messages between hosts need at least two of them");
+            return None;
+        }
+        let wish = self.pairs.unwrap_or(PairsSpec::Any);
+        let racks = context.layout.racks.as_deref();
+        if wish == PairsSpec::OtherRack && racks.is_none() {
+            context.problem("pairs", "this topology has no racks").allowed =
+                Some("\"any\"; or a leaf-spine or dumbbell topology".into());
+            return None;
+        }
+        let pairs = Pairs::new(hosts, wish, racks);
+        if pairs.is_none() {
+            context.problem("pairs", "all hosts that take part are in one rack: no message could leave it");
+        }
+        pairs
+    }
+
+    fn resolve_end(&self, start: Duration, context: &mut Context<'_, '_>) -> Option<Stop> {
+        match (self.flows, self.until) {
+            (Some(flows), None) => Some(Stop::After(flows)),
+            (None, Some(until)) => {
+                let until = context.time(Some(until), "until");
+                if until <= start {
+                    context.problem("until", format!("{until} is not after the start, {start}"));
+                    return None;
+                }
+                Some(Stop::At(until))
+            }
+            (Some(_), Some(_)) => {
+                context.problem("until", "both flows and until are given: choose one");
+                None
+            }
+            (None, None) => {
+                context.problem("flows", "missing: give the number of flows, or a time until which they start");
+                None
+            }
+        }
+    }
+
+    /// Messages per second.
+    fn resolve_rate(&self, mean_bytes: f64, pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
+        match (self.load, self.reference, self.rate_per_s) {
+            (None, None, Some(rate)) => {
+                let possible = rate > 0.0 && rate <= 1e12;
+                if !possible {
+                    context.problem("rate_per_s", format!("{rate:?} messages per second are impossible")).allowed =
+                        Some("above 0, at most 1e12".into());
+                }
+                possible.then_some(rate)
+            }
+            (Some(load), Some(reference), None) => {
+                if load <= 0.0 {
+                    context.problem("load", "a load of zero is no traffic").allowed = Some("above 0".into());
+                    return None;
+                }
+                let bits = match reference {
+                    ReferenceSpec::HostLinks => {
+                        pairs.hosts().iter().map(|&host| context.layout.up_rate(host).0 as f64).sum()
+                    }
+                    ReferenceSpec::LeafUplinks => uplinks(context)? / crossing(pairs, context)?,
+                    ReferenceSpec::LeafUplinksAllTraffic => uplinks(context)?,
+                };
+                Some(load * bits / (8.0 * mean_bytes))
+            }
+            (Some(_), None, None) => {
+                let problem =
+                    context.problem("reference", "missing: a load says nothing without what it is a share of");
+                problem.allowed = Some("host-links, leaf-uplinks, leaf-uplinks-all-traffic".into());
+                None
+            }
+            (None, None, None) => {
+                context.problem("load", "missing: give load and reference, or rate_per_s");
+                None
+            }
+            _ => {
+                context.problem("rate_per_s", "give either load and reference, or rate_per_s");
+                None
+            }
+        }
+    }
+}
+
+/// Bits per second of all links from leaves to spines.
+fn uplinks(context: &mut Context<'_, '_>) -> Option<f64> {
+    if let Some(Uplinks { leaves, count, rate }) = context.layout.uplinks {
+        return Some(f64::from(leaves) * f64::from(count) * rate.0 as f64);
+    }
+    context.problem("reference", "this topology has no leaf switches with uplinks").allowed =
+        Some("host-links; or rate_per_s instead of a load".into());
+    None
+}
+
+/// Share of messages that leave their rack.
+fn crossing(pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
+    let share = pairs.crossing();
+    if share <= 0.0 {
+        context.problem("reference", "no message leaves its rack: the uplinks would carry nothing");
+        return None;
+    }
+    Some(share)
+}
+
+impl Workload for Poisson {
+    fn messages(&self) -> f64 {
+        match self.end {
+            Stop::After(flows) => flows as f64,
+            Stop::At(until) => self.per_second * (until.as_secs_f64() - self.start.as_secs_f64()),
+        }
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        self.pairs.hosts().to_vec()
+    }
+
+    fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
+        let (mut arrivals, mut pairs, mut sizes) =
+            (expansion.stream("arrivals"), expansion.stream("pairs"), expansion.stream("sizes"));
+        let (mut now, mut sent) = (self.start.0 as f64, 0_u64);
+        let mean_gap = 1e12 / self.per_second;
+        loop {
+            now += mean_gap * arrivals.exponential();
+            match self.end {
+                Stop::After(flows) if sent == flows => break,
+                Stop::At(until) if now >= until.0 as f64 => break,
+                _ => {}
+            }
+            if now > limits::TIME.0 as f64 {
+                let message = format!("the messages take longer than {} to arrive at this rate", limits::TIME);
+                return Err(expansion.problem(message));
+            }
+            if sent == limits::MESSAGES {
+                return Err(expansion.problem(format!("more than {} messages", limits::MESSAGES)));
+            }
+            let (from, to) = self.pairs.draw(&mut pairs);
+            let start = Time(now as u64);
+            let connection = expansion.connect(from, to, self.reuse);
+            let message = Message {
+                size: Some(self.sizes.draw(&mut sizes)),
+                deadline: self.deadline.map(|deadline| start + deadline),
+                coflow: None,
+                priority: self.priority,
+            };
+            expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round: 0 });
+            sent += 1;
+        }
+        Ok(())
+    }
+}

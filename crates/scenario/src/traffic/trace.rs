@@ -1,0 +1,218 @@
+//! Messages listed in a file, in the format of the HPCC simulator's `flow.txt`.
+
+use incast_protocols::{Bytes, Message, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload};
+use crate::expand::Expansion;
+use crate::files::Files;
+use crate::limits;
+use crate::plan::{End, Send};
+use crate::report::Report;
+use crate::spec::{StackSpec, TcpSpec};
+
+/// Messages listed in a file in the format of HPCC's `flow.txt`: a line with their number, then lines
+/// `source destination priority-group destination-port bytes start-in-seconds`.
+///
+/// The priority group and the port are read and not used.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TraceSpec {
+    /// The file, beside the scenario.
+    file: String,
+    /// Whether messages share connections. Default: "fresh".
+    #[schemars(extend("default" = "fresh"))]
+    connections: Option<ConnectionsSpec>,
+    /// The window at the start of a message on persistent connections. Default: "restart-after-idle".
+    window: Option<WindowSpec>,
+    /// Algorithms at the ends, where they differ from `[stack]`.
+    pub(super) stack: Option<StackSpec>,
+    /// TCP, where it differs from `[tcp]`.
+    pub(super) tcp: Option<TcpSpec>,
+}
+
+/// A checked trace.
+#[derive(Debug)]
+pub(super) struct Trace {
+    flows: Vec<Flow>,
+    reuse: Reuse,
+}
+
+/// One line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flow {
+    source: u32,
+    destination: u32,
+    size: Bytes,
+    start: Time,
+}
+
+impl TraceSpec {
+    pub(super) fn resolve(&self, context: &mut Context<'_, '_>) -> Option<Trace> {
+        let reuse = context.reuse(self.connections, self.window);
+        let path = context.path.key("file");
+        let text = context.files.read(&self.file, &path, context.problems)?;
+        match parse(&text, context.layout.hosts()) {
+            Ok(flows) => Some(Trace { flows, reuse }),
+            Err((line, message)) => {
+                context.problems.inside(&path, Files::problem(&self.file, line, &path, message));
+                None
+            }
+        }
+    }
+}
+
+/// Reads a trace; an error is a line (from 1) and a sentence.
+fn parse(text: &str, hosts: u32) -> Result<Vec<Flow>, (u32, String)> {
+    let mut lines = (1_u32..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let (first, count) =
+        lines.next().ok_or((1, "the file is empty: its first line is the number of flows".to_owned()))?;
+    let count: u64 = count
+        .trim()
+        .parse()
+        .map_err(|_| (first, format!("the first line is the number of flows, found {:?}", count.trim())))?;
+    if count > limits::MESSAGES {
+        return Err((first, format!("{count} flows are too many; allowed: at most {}", limits::MESSAGES)));
+    }
+    let mut flows = Vec::new();
+    let mut last = first;
+    for (number, line) in lines {
+        if flows.len() as u64 == count {
+            return Err((number, format!("there are more flows than the {count} of the first line")));
+        }
+        flows.push(flow(line, hosts).map_err(|message| (number, message))?);
+        last = number;
+    }
+    if (flows.len() as u64) < count {
+        return Err((last, format!("the first line says {count} flows, the file has {}", flows.len())));
+    }
+    if flows.is_empty() {
+        return Err((first, "there are no flows".into()));
+    }
+    Ok(flows)
+}
+
+fn flow(line: &str, hosts: u32) -> Result<Flow, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[source, destination, group, port, size, start] = &words[..] else {
+        return Err(format!(
+            "a flow has six columns (source, destination, priority group, destination port, bytes, start in seconds), found {}",
+            words.len()
+        ));
+    };
+    let whole = |word: &str, what: &str| word.parse::<u64>().map_err(|_| format!("{word:?} is no {what}"));
+    let host = |word: &str, what: &str| match whole(word, what)? {
+        host if host < u64::from(hosts) => Ok(host as u32),
+        host => Err(format!("there is no host {host}; hosts are numbered 0 to {}", hosts - 1)),
+    };
+    let (source, destination) = (host(source, "source host")?, host(destination, "destination host")?);
+    if source == destination {
+        return Err(format!("host {source} would send to itself"));
+    }
+    whole(group, "priority group")?;
+    whole(port, "destination port")?;
+    let size = whole(size, "number of bytes")?;
+    if size == 0 || size > limits::MESSAGE_BYTES {
+        return Err(format!("{size} bytes is no size of a message; allowed: 1B to 1024GiB"));
+    }
+    Ok(Flow { source, destination, size: Bytes(size), start: seconds(start)? })
+}
+
+/// Decimal seconds, exact to a picosecond.
+fn seconds(word: &str) -> Result<Time, String> {
+    let bad = || format!("{word:?} is no start in seconds");
+    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
+    let decimal = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+    let ps = if decimal {
+        let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(12).collect();
+        let whole: u64 = whole.parse().map_err(|_| bad())?;
+        u128::from(whole) * 1_000_000_000_000 + u128::from(digits.parse::<u64>().map_err(|_| bad())?)
+    } else {
+        // Scripts also write 1e-05.
+        let seconds: f64 = word.parse().map_err(|_| bad())?;
+        if !seconds.is_finite() || seconds < 0.0 {
+            return Err(bad());
+        }
+        libm::round(seconds * 1e12) as u128
+    };
+    if ps > u128::from(limits::TIME.0) {
+        return Err(format!("{word} s is too late; allowed: up to {}", limits::TIME));
+    }
+    Ok(Time(ps as u64))
+}
+
+impl Workload for Trace {
+    fn messages(&self) -> f64 {
+        self.flows.len() as f64
+    }
+
+    fn receivers(&self) -> Vec<u32> {
+        self.flows.iter().map(|flow| flow.destination).collect()
+    }
+
+    fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
+        for flow in &self.flows {
+            let connection = expansion.connect(flow.source, flow.destination, self.reuse);
+            let message = Message { size: Some(flow.size), ..Message::default() };
+            expansion.plan.sends.push(Send { connection, from: End::Client, start: flow.start, message, round: 0 });
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_is_read_to_the_picosecond() {
+        let flows = parse("2\n0 1 3 100 2000 2.000000001\n1 0 3 100 1 1e-05\n\n", 2).unwrap();
+        let first = Flow { source: 0, destination: 1, size: Bytes(2000), start: Time(2_000_000_001_000) };
+        let second = Flow { source: 1, destination: 0, size: Bytes(1), start: Time(10_000_000) };
+        assert_eq!(flows, [first, second]);
+    }
+
+    #[test]
+    fn a_trace_that_makes_no_sense_is_refused_with_its_line() {
+        let refused = |text: &str| {
+            let (line, message) = parse(text, 4).unwrap_err();
+            format!("{line}: {message}")
+        };
+        insta::assert_snapshot!(
+            [
+                refused(""),
+                refused("many"),
+                refused("0"),
+                refused("99999999999"),
+                refused("2\n0 1 3 100 2000 2.0\n"),
+                refused("1\n0 1 3 100 2000 2.0\n0 1 3 100 2000 2.0\n"),
+                refused("1\n0 1 3 100 2000\n"),
+                refused("1\n0 4 3 100 2000 2.0\n"),
+                refused("1\n\n2 2 3 100 2000 2.0\n"),
+                refused("1\n0 1 x 100 2000 2.0\n"),
+                refused("1\n0 1 3 100 0 2.0\n"),
+                refused("1\n0 1 3 100 10 -2.0\n"),
+                refused("1\n0 1 3 100 10 1e300\n"),
+                refused("1\n0 1 3 100 10 18446744073709551615.5\n"),
+            ]
+            .join("\n"),
+            @r#"
+            1: the file is empty: its first line is the number of flows
+            1: the first line is the number of flows, found "many"
+            1: there are no flows
+            1: 99999999999 flows are too many; allowed: at most 50000000
+            2: the first line says 2 flows, the file has 1
+            3: there are more flows than the 1 of the first line
+            2: a flow has six columns (source, destination, priority group, destination port, bytes, start in seconds), found 5
+            2: there is no host 4; hosts are numbered 0 to 3
+            3: host 2 would send to itself
+            2: "x" is no priority group
+            2: 0 bytes is no size of a message; allowed: 1B to 1024GiB
+            2: "-2.0" is no start in seconds
+            2: 1e300 s is too late; allowed: up to 1000000s
+            2: 18446744073709551615.5 s is too late; allowed: up to 1000000s
+            "#
+        );
+    }
+}

@@ -1,0 +1,663 @@
+//! What people get to read when a scenario is wrong. The messages are the interface, so they are here word for word.
+
+use incast_scenario::{Override, Scenario};
+
+const GOOD: &str = r#"name = "test"
+[topology]
+kind = "star"
+hosts = 5
+link = { rate = "1Gbps", delay = "25us" }
+[switch]
+buffer = { name = "static", limit = "64KiB", count_in_service = true }
+[traffic.burst]
+kind = "incast"
+senders = 4
+size = "64KiB"
+"#;
+
+const LEAF_SPINE: &str = r#"[topology]
+kind = "leaf-spine"
+leaves = 2
+hosts_per_leaf = 2
+spines = 1
+host_link = { rate = "1Gbps", delay = "25us" }
+fabric_link = { rate = "1Gbps", delay = "25us" }
+[switch]
+buffer = { name = "static", limit = "64KiB", count_in_service = true }
+"#;
+
+fn messages(text: &str, overrides: &[&str]) -> String {
+    let overrides: Result<Vec<Override>, _> = overrides.iter().map(|one| Override::parse(one)).collect();
+    let scenario = overrides.and_then(|overrides| Scenario::parse(text, "s.toml", &overrides));
+    match scenario.and_then(|scenario| scenario.plan(None)) {
+        Ok(_) => "no problem".into(),
+        Err(report) => report.to_string(),
+    }
+}
+
+/// One part of the good scenario replaced.
+fn with(old: &str, new: &str) -> String {
+    assert!(GOOD.contains(old), "{old}");
+    messages(&GOOD.replacen(old, new, 1), &[])
+}
+
+/// Something added to the good scenario.
+fn plus(text: &str) -> String {
+    messages(&format!("{GOOD}{text}"), &[])
+}
+
+fn lines(all: &[String]) -> String {
+    all.join("\n")
+}
+
+#[test]
+fn the_good_scenario_is_good() {
+    assert_eq!(plus(""), "no problem");
+}
+
+#[test]
+fn unknown_keys_are_named_with_the_nearest() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("senders = 4", "sender = 4"),
+            with("hosts = 5", "hosts = 5\nhots = 3\nleft = 2"),
+            with("delay = \"25us\"", "delay = \"25us\", latency = \"1us\""),
+            plus("[tpc]\nmss = \"1KB\""),
+            plus("[stack]\nsender = { name = \"dctcp\", alpha = 0 }"),
+            plus("\"strange key\" = 1"),
+        ]),
+        @r#"
+        s.toml:10:1: traffic.burst.sender: unknown key "sender"; did you mean "senders"? allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
+        s.toml:5:1: topology.hots: unknown key "hots"; did you mean "hosts"? allowed: hosts, kind, link
+        s.toml:6:1: topology.left: unknown key "left" (it belongs to kind = "dumbbell"); allowed: hosts, kind, link
+        s.toml:5:42: topology.link.latency: unknown key "latency"; allowed: buffer, delay, loss, marker, rate, reorder
+        s.toml:12:2: tpc: unknown key "tpc"; did you mean "tcp"? allowed: name, record, run, seed, stack, switch, tcp, topology, traffic
+        s.toml:13:28: stack.sender.alpha: unknown key "alpha"; allowed: initial_alpha, name, shift
+        s.toml:12:1: traffic.burst."strange key": unknown key "strange key"; allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
+        "#
+    );
+}
+
+#[test]
+fn missing_keys_are_named_with_what_they_hold() {
+    insta::assert_snapshot!(
+        lines(&[
+            messages("", &[]),
+            with("link = { rate = \"1Gbps\", delay = \"25us\" }", "link = {}"),
+            with("kind = \"incast\"\n", ""),
+            with("kind = \"star\"\n", ""),
+            with("count_in_service = true", "admit = \"if-below\""),
+            with("size = \"64KiB\"\n", ""),
+            with("buffer = { name = \"static\", limit = \"64KiB\", count_in_service = true }\n", ""),
+            with("[traffic.burst]\nkind = \"incast\"\nsenders = 4\nsize = \"64KiB\"\n", "[traffic]"),
+        ]),
+        @r#"
+        s.toml:1:1: missing key "topology"; allowed: a table
+        s.toml:1:1: missing key "traffic"; allowed: a table
+        s.toml:5:8: topology.link: missing key "rate"; allowed: a rate ("10Gbps")
+        s.toml:5:8: topology.link: missing key "delay"; allowed: a time ("40us")
+        s.toml:8:10: traffic.burst: missing key "kind"; allowed: kind = "incast", "rounds", "poisson", "long" or "trace"
+        s.toml:2:2: topology: missing key "kind"; allowed: kind = "star", "dumbbell", "leaf-spine" or "custom"
+        s.toml:7:10: switch.buffer: missing key "count_in_service"; allowed: true or false
+        s.toml:8:10: traffic.burst.size: missing: give size (of each) or total (split among all)
+        s.toml:6:2: switch.buffer: missing: a switch port needs a buffer, and what its limit counts must be said; allowed: for example { name = "static", limit = "64KiB", count_in_service = true }
+        s.toml:8:2: traffic: the table is empty
+        "#
+    );
+}
+
+#[test]
+fn unknown_names_are_listed_with_those_that_are_known() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("\"star\"", "\"star2\""),
+            with("\"incast\"", "\"incats\""),
+            with("name = \"static\"", "name = \"shared\""),
+            plus("[stack]\nsender = \"dtcp\""),
+            plus("[stack]\nsender = { name = \"cubic\" }"),
+            plus("[tcp]\nhandshake = \"never\""),
+            plus("[tcp]\ndelayed_ack = \"on\""),
+            plus("connections = \"keep\""),
+        ]),
+        @r#"
+        s.toml:3:8: topology.kind: unknown kind "star2"; did you mean "star"? allowed: "star", "dumbbell", "leaf-spine", "custom"
+        s.toml:9:8: traffic.burst.kind: unknown kind "incats"; did you mean "incast"? allowed: "incast", "rounds", "poisson", "long", "trace"
+        s.toml:7:19: switch.buffer.name: unknown name "shared"; allowed: "static"
+        s.toml:13:10: stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "dctcp", or a table with a name and parameters
+        s.toml:13:19: stack.sender.name: unknown name "cubic"; allowed: "newreno", "dctcp"
+        s.toml:13:13: tcp.handshake: unknown name "never"; allowed: "counted", "before"
+        s.toml:13:15: tcp.delayed_ack: unknown name "on"; allowed: "none", or a table
+        s.toml:12:15: traffic.burst.connections: unknown name "keep"; allowed: "fresh", "persistent"
+        "#
+    );
+}
+
+#[test]
+fn wrong_types_say_what_was_expected_and_found() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("hosts = 5", "hosts = \"five\""),
+            with("hosts = 5", "hosts = 5.5"),
+            with("senders = 4", "senders = true"),
+            with("senders = 4", "senders = [1, 2.5]"),
+            with("size = \"64KiB\"", "size = 65536"),
+            with("size = \"64KiB\"", "size = { kind = \"constant\" }"),
+            with("link = { rate = \"1Gbps\", delay = \"25us\" }", "link = \"1Gbps\""),
+            with("\"star\"", "3"),
+            with("buffer = {", "marker = 1979-05-27\nbuffer = {"),
+            plus("[record]\nevents = \"yes\""),
+            plus("[record]\nqueue_series = \"all\""),
+            plus("[stack]\nsender = 3"),
+            plus("[tcp]\ndelayed_ack = 2"),
+            "traffic = 3".to_owned(),
+            messages("traffic = 3", &[]),
+        ]),
+        @r#"
+        s.toml:4:9: topology.hosts: expected a whole number, found the text "five"
+        s.toml:4:9: topology.hosts: expected a whole number, found the number 5.5
+        s.toml:10:11: traffic.burst.senders: expected a whole number or a list, found true
+        s.toml:10:15: traffic.burst.senders[1]: expected a whole number or a text, found the number 2.5
+        s.toml:11:8: traffic.burst.size: expected an amount of data ("64KiB"), found the number 65536: write the unit, in quotes
+        s.toml:11:8: traffic.burst.size: expected an amount of data ("64KiB"), found a table
+        s.toml:5:8: topology.link: expected a table, found the text "1Gbps"
+        s.toml:3:8: topology.kind: expected a name, found the number 3; allowed: "star", "dumbbell", "leaf-spine", "custom"
+        s.toml:7:10: switch.marker: expected "none", "ecn-threshold" or a table, found the date 1979-05-27
+        s.toml:13:10: record.events: expected true or false, found the text "yes"
+        s.toml:13:16: record.queue_series: expected a list, found the text "all"
+        s.toml:13:10: stack.sender: expected "newreno", "dctcp" or a table, found the number 3
+        s.toml:13:15: tcp.delayed_ack: expected "none" or a table, found the number 2
+        traffic = 3
+        s.toml:1:1: missing key "topology"; allowed: a table
+        s.toml:1:11: traffic: expected a table, found the number 3
+        "#
+    );
+}
+
+#[test]
+fn quantities_say_which_units_there_are() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("size = \"64KiB\"", "size = \"64\""),
+            with("size = \"64KiB\"", "size = \"64kb\""),
+            with("rate = \"1Gbps\"", "rate = \"1 gigabit\""),
+            with("delay = \"25us\"", "delay = \"-25us\""),
+            with("delay = \"25us\"", "delay = \"0.5ps\""),
+            with("limit = \"64KiB\"", "limit = \"20 pkts\""),
+            with("limit = \"64KiB\"", "limit = \"1.5packets\""),
+            with("size = \"64KiB\"", "size = \"99999999999999999999B\""),
+        ]),
+        @r#"
+        s.toml:11:8: traffic.burst.size: "64" has no unit; an amount of data is a number with one of the units B, KB, MB, GB, KiB, MiB, GiB
+        s.toml:11:8: traffic.burst.size: "64kb" has the unit "kb"; an amount of data is a number with one of the units B, KB, MB, GB, KiB, MiB, GiB
+        s.toml:5:17: topology.link.rate: "1 gigabit" has the unit "gigabit"; a rate is a number with one of the units bps, kbps, Mbps, Gbps, Tbps
+        s.toml:5:34: topology.link.delay: "-25us" has the unit "-25us"; a time is a number with one of the units ps, ns, us, ms, s
+        s.toml:5:34: topology.link.delay: "0.5ps" is finer than the smallest unit of a time, ps
+        s.toml:7:37: switch.buffer.limit: "20 pkts" has the unit "pkts"; an amount of data is a number with one of the units B, KB, MB, GB, KiB, MiB, GiB, or packets
+        s.toml:7:37: switch.buffer.limit: "1.5packets" is no whole number of packets
+        s.toml:11:8: traffic.burst.size: "99999999999999999999B" is not an amount of data: write a number and one of the units B, KB, MB, GB, KiB, MiB, GiB
+        "#
+    );
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("hosts = 5", "hosts = 0"),
+            with("hosts = 5", "hosts = -1"),
+            with("hosts = 5", "hosts = 9223372036854775807"),
+            with("senders = 4", "senders = 5000000000"),
+            with("delay = \"25us\"", "delay = \"25us\", loss = 1.5"),
+            with("delay = \"25us\"", "delay = \"25us\", loss = -0.1"),
+            with("delay = \"25us\"", "delay = \"25us\", loss = nan"),
+            with("delay = \"25us\"", "delay = \"25us\", loss = 1"),
+            with("delay = \"25us\"", "delay = \"25us\", reorder = { probability = inf, extra = \"1us\" }"),
+            plus("[tcp]\nwindow_floor = 3"),
+            plus("[stack]\nsender = { name = \"dctcp\", initial_alpha = 1025 }"),
+            plus("repetitions = 0"),
+        ]),
+        @r#"
+        s.toml:4:9: topology.hosts: the number 0 is out of range; allowed: 1 to 1000000
+        s.toml:4:9: topology.hosts: the number -1 is out of range; allowed: 1 to 1000000
+        s.toml:4:9: topology.hosts: the number 9223372036854775807 is out of range; allowed: 1 to 1000000
+        s.toml:10:11: traffic.burst.senders: the number 5000000000 is out of range; allowed: 0 to 4294967295
+        s.toml:5:49: topology.link.loss: the number 1.5 is out of range; allowed: 0 to 1
+        s.toml:5:49: topology.link.loss: the number -0.1 is out of range; allowed: 0 to 1
+        s.toml:5:49: topology.link.loss: the number NaN is no number to work with
+        s.toml:5:49: topology.link.loss: every packet would be lost; allowed: a probability below 1
+        s.toml:5:68: topology.link.reorder.probability: the number inf is no number to work with
+        s.toml:13:16: tcp.window_floor: the number 3 is out of range; allowed: 1 to 2
+        s.toml:13:44: stack.sender.initial_alpha: the number 1025 is out of range; allowed: 0 to 1024
+        s.toml:12:15: traffic.burst.repetitions: the number 0 is out of range; allowed: 1 to 4294967295
+        "#
+    );
+}
+
+#[test]
+fn impossible_links_and_times_are_refused() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("rate = \"1Gbps\"", "rate = \"0bps\""),
+            with("rate = \"1Gbps\"", "rate = \"1kbps\""),
+            with("rate = \"1Gbps\"", "rate = \"100Tbps\""),
+            with("delay = \"25us\"", "delay = \"2000000s\""),
+            plus("[run]\nstop_at = \"0s\""),
+            plus("start = \"9999999s\""),
+            plus("repetitions = 1000000\ninterval = \"999s\""),
+            with("size = \"64KiB\"", "size = \"0B\""),
+            with("size = \"64KiB\"", "size = \"2000GiB\""),
+        ]),
+        @r#"
+        s.toml:5:17: topology.link.rate: the rate is zero: nothing would ever arrive; allowed: 1Mbps to 10000Gbps
+        s.toml:5:17: topology.link.rate: 1kbps is no rate a link can have here; allowed: 1Mbps to 10000Gbps
+        s.toml:5:17: topology.link.rate: 100000Gbps is no rate a link can have here; allowed: 1Mbps to 10000Gbps
+        s.toml:5:34: topology.link.delay: 2000000s is too long; allowed: at most 1000000s
+        s.toml:13:11: run.stop_at: the run would end before it begins
+        s.toml:12:9: traffic.burst.start: 9999999s is too long; allowed: at most 1000000s
+        s.toml:12:15: traffic.burst.repetitions: the last message would start after 1000000s
+        s.toml:11:8: traffic.burst.size: a message of no bytes is never sent; allowed: 1B to 1024GiB
+        s.toml:11:8: traffic.burst.size: 2147483648000B is too large; allowed: 1B to 1024GiB
+        "#
+    );
+}
+
+#[test]
+fn hosts_that_are_not_there_are_refused() {
+    insta::assert_snapshot!(
+        lines(&[
+            with("senders = 4", "senders = 5"),
+            with("senders = 4", "senders = 0"),
+            with("senders = 4", "senders = []"),
+            with("senders = 4", "senders = [1, 5]"),
+            with("senders = 4", "senders = [1, 0]"),
+            with("senders = 4", "senders = [1, 2, 1]"),
+            with("senders = 4", "senders = [\"alice\"]"),
+            plus("receiver = 5"),
+            plus("[traffic.l]\nkind = \"long\"\npairs = [[1, 2], [3, 3]]"),
+            plus("[traffic.l]\nkind = \"long\"\npairs = [[1, 2, 3]]"),
+            plus("[traffic.l]\nkind = \"long\"\npairs = [[1, 2]]\nsenders = 2"),
+            plus("[traffic.l]\nkind = \"long\"\npairs = []"),
+            plus("[traffic.l]\nkind = \"long\""),
+            plus("[traffic.r]\nkind = \"rounds\"\nworkers = 9\nresponse = \"1KB\"\nrounds = 1"),
+        ]),
+        @r#"
+        s.toml:10:11: traffic.burst.senders: 5 senders, but there are 4 hosts besides host 0
+        s.toml:10:11: traffic.burst.senders: nobody: at least one host is needed
+        s.toml:10:11: traffic.burst.senders: nobody: at least one host is needed
+        s.toml:10:15: traffic.burst.senders[1]: there is no host 5; hosts are numbered 0 to 4
+        s.toml:10:15: traffic.burst.senders[1]: host 0 would send to itself
+        s.toml:10:18: traffic.burst.senders[2]: host 1 is listed twice
+        s.toml:10:12: traffic.burst.senders[0]: unknown host "alice": the hosts of this topology are numbered 0 to 4
+        s.toml:12:12: traffic.burst.receiver: there is no host 5; hosts are numbered 0 to 4
+        s.toml:14:18: traffic.l.pairs[1]: host 3 would send to itself
+        s.toml:14:10: traffic.l.pairs[0]: a list of 3 items; allowed: 2
+        s.toml:14:9: traffic.l.pairs: pairs already say who sends to whom: leave out senders and receiver
+        s.toml:14:9: traffic.l.pairs: nobody: at least one pair is needed
+        s.toml:12:10: traffic.l.senders: missing: give senders and a receiver, or pairs
+        s.toml:14:11: traffic.r.workers: 9 workers, but there are 4 hosts besides host 0
+        "#
+    );
+}
+
+#[test]
+fn keys_that_exclude_or_need_each_other_say_so() {
+    insta::assert_snapshot!(
+        lines(&[
+            plus("total = \"1MB\""),
+            with("size = \"64KiB\"", "total = \"3B\""),
+            plus("repetitions = 2"),
+            plus("interval = \"1ms\""),
+            plus("window = \"kept\""),
+            plus("[traffic.r]\nkind = \"rounds\"\nworkers = 2\nrounds = 1"),
+        ]),
+        @r#"
+        s.toml:12:9: traffic.burst.total: both size and total are given: choose one
+        s.toml:11:9: traffic.burst.total: 3B cannot be split among 4: some would send nothing
+        s.toml:8:10: traffic.burst.interval: missing: the time between the 2 bursts
+        s.toml:12:12: traffic.burst.interval: there is only one burst: give repetitions as well
+        s.toml:12:10: traffic.burst.window: every message has a connection of its own, whose window is fresh anyway; allowed: window together with connections = "persistent"
+        s.toml:12:10: traffic.r.response: missing: give response (of each) or block (split among all)
+        "#
+    );
+}
+
+#[test]
+fn random_traffic_needs_a_rate_an_end_and_partners() {
+    let poisson = |rest: &str| {
+        let class = "[traffic.p]\nkind = \"poisson\"\nsizes = { kind = \"constant\", size = \"1KB\" }\n";
+        messages(&format!("{LEAF_SPINE}{class}{rest}"), &[])
+    };
+    insta::assert_snapshot!(
+        lines(&[
+            poisson(""),
+            poisson("load = 0.5\nflows = 1"),
+            poisson("load = 0.5\nreference = \"host-links\"\nrate_per_s = 3\nflows = 1"),
+            poisson("load = 0\nreference = \"host-links\"\nflows = 1"),
+            poisson("rate_per_s = -3\nflows = 1\nuntil = \"1s\""),
+            poisson("rate_per_s = 3\nstart = \"1s\"\nuntil = \"1s\""),
+            poisson("rate_per_s = 3\nflows = 1\nhosts = [1]"),
+            poisson("rate_per_s = 3\nflows = 1\nhosts = [0, 1]\npairs = \"other-rack\""),
+            poisson("load = 0.3\nreference = \"leaf-uplinks\"\nflows = 1\nhosts = [0, 1]"),
+            poisson("rate_per_s = 0.000001\nflows = 100"),
+            poisson("rate_per_s = 1e12\nuntil = \"1s\""),
+            plus(
+                "[traffic.p]\nkind = \"poisson\"\nsizes = { kind = \"constant\", size = \"1KB\" }\nflows = 1\nload = 0.3\n\
+                 reference = \"leaf-uplinks\"\npairs = \"other-rack\""
+            ),
+            plus(
+                "[traffic.p]\nkind = \"poisson\"\nsizes = { kind = \"constant\", size = \"1KB\" }\nflows = 1\nload = 0.3\n\
+                 reference = \"leaf-uplinks\""
+            ),
+        ]),
+        @r#"
+        s.toml:10:10: traffic.p.flows: missing: give the number of flows, or a time until which they start
+        s.toml:10:10: traffic.p.load: missing: give load and reference, or rate_per_s
+        s.toml:10:10: traffic.p.reference: missing: a load says nothing without what it is a share of; allowed: host-links, leaf-uplinks, leaf-uplinks-all-traffic
+        s.toml:15:14: traffic.p.rate_per_s: give either load and reference, or rate_per_s
+        s.toml:13:8: traffic.p.load: a load of zero is no traffic; allowed: above 0
+        s.toml:13:14: traffic.p.rate_per_s: -3.0 messages per second are impossible; allowed: above 0, at most 1e12
+        s.toml:15:9: traffic.p.until: both flows and until are given: choose one
+        s.toml:15:9: traffic.p.until: 1s is not after the start, 1s
+        s.toml:15:9: traffic.p.hosts: messages between hosts need at least two of them
+        s.toml:16:9: traffic.p.pairs: all hosts that take part are in one rack: no message could leave it
+        s.toml:14:13: traffic.p.reference: no message leaves its rack: the uplinks would carry nothing
+        s.toml:10:10: traffic.p: the messages take longer than 1000000s to arrive at this rate
+        s.toml:10:10: traffic.p: the run would have 1000000000000 messages; allowed: at most 50000000
+        s.toml:18:9: traffic.p.pairs: this topology has no racks; allowed: "any"; or a leaf-spine or dumbbell topology
+        s.toml:17:13: traffic.p.reference: this topology has no leaf switches with uplinks; allowed: host-links; or rate_per_s instead of a load
+        "#
+    );
+}
+
+#[test]
+fn sizes_that_are_no_distribution_are_refused() {
+    let sizes =
+        |sizes: &str| plus(&format!("[traffic.p]\nkind = \"poisson\"\nflows = 1\nrate_per_s = 1\nsizes = {sizes}"));
+    insta::assert_snapshot!(
+        lines(&[
+            sizes("{ kind = \"uniform\", min = \"2KB\", max = \"1KB\" }"),
+            sizes("{ kind = \"uniform\", min = \"0B\", max = \"1KB\" }"),
+            sizes("{ kind = \"log-normal\", mean = \"1KB\", sigma = 6 }"),
+            sizes("{ kind = \"cdf\" }"),
+            sizes("{ kind = \"cdf\", name = \"websearch\" }"),
+            sizes("{ kind = \"cdf\", name = \"websearch-dtcp\", packet = \"1KB\" }"),
+            sizes("{ kind = \"mixture\", share_of = \"bytes\", parts = [] }"),
+            sizes(
+                "{ kind = \"mixture\", share_of = \"messages\", parts = [{ share = 0.5, sizes = { kind = \"constant\", size = \"1B\" } }] }"
+            ),
+            sizes(
+                "{ kind = \"mixture\", share_of = \"bytes\", parts = [{ share = 1, sizes = { kind = \"gauss\", size = \"1B\" } }] }"
+            ),
+        ]),
+        @r#"
+        s.toml:16:35: traffic.p.sizes.min: min (2000B) is larger than max (1000B)
+        s.toml:16:35: traffic.p.sizes.min: a message of no bytes is never sent; allowed: 1B to 1024GiB
+        s.toml:16:54: traffic.p.sizes.sigma: the number 6 is out of range; allowed: 0 to 5
+        s.toml:16:9: traffic.p.sizes: an empirical distribution has either a name or a file
+        s.toml:16:32: traffic.p.sizes.name: there is no published distribution "websearch"; did you mean "websearch-dctcp"? allowed: websearch-dctcp, websearch-pfabric, datamining-hkust, datamining-pfabric, datamining-opera, hadoop-hpcc, hadoop-opera, alistorage-hpcc, facebook-kv
+        s.toml:16:32: traffic.p.sizes.name: there is no published distribution "websearch-dtcp"; did you mean "websearch-dctcp"? allowed: websearch-dctcp, websearch-pfabric, datamining-hkust, datamining-pfabric, datamining-opera, hadoop-hpcc, hadoop-opera, alistorage-hpcc, facebook-kv
+        s.toml:16:59: traffic.p.sizes.packet: only a file is asked what a packet holds; a published table knows it
+        s.toml:16:57: traffic.p.sizes.parts: a list of 0 items; allowed: at least 1
+        s.toml:16:60: traffic.p.sizes.parts: the shares add up to 0.5, not to 1
+        s.toml:16:88: traffic.p.sizes.parts[0].sizes.kind: unknown kind "gauss"; allowed: "constant", "uniform", "log-normal", "cdf", "mixture"
+        "#
+    );
+}
+
+#[test]
+fn files_are_blamed_line_by_line() {
+    let read = |text: &str, content: &'static str| {
+        let files = move |_: &str| Ok(content.to_owned());
+        Scenario::parse_with(&format!("{GOOD}{text}"), "s.toml", &[], &files).unwrap_err().to_string()
+    };
+    let trace = "[traffic.t]\nkind = \"trace\"\nfile = \"flow.txt\"";
+    let cdf =
+        "[traffic.p]\nkind = \"poisson\"\nflows = 1\nrate_per_s = 1\nsizes = { kind = \"cdf\", file = \"my.cdf\" }";
+    let missing = |_: &str| Err(std::io::Error::from(std::io::ErrorKind::NotFound));
+    let missing = Scenario::parse_with(&format!("{GOOD}{trace}"), "s.toml", &[], &missing).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        lines(&[
+            read(trace, "2\n0 1 3 100 1000 0\n0 9 3 100 1000 0\n"),
+            read(cdf, "0 0\n1000 0.7\n500 1\n"),
+            missing,
+        ]),
+        @r#"
+        flow.txt:3:1: traffic.t.file: there is no host 9; hosts are numbered 0 to 4
+        my.cdf:3:1: traffic.p.sizes.file: the size falls from 1000 to 500
+        s.toml:14:8: traffic.t.file: cannot read "flow.txt": entity not found
+        "#
+    );
+}
+
+#[test]
+fn a_network_of_ones_own_must_hold_together() {
+    let custom = |hosts: &str, switches: &str, links: &str| {
+        messages(
+            &format!(
+                "[topology]\nkind = \"custom\"\nhosts = {hosts}\nswitches = {switches}\nlinks = [{links}]\n\
+                 [switch]\nbuffer = {{ name = \"static\", limit = \"64KiB\", count_in_service = true }}\n\
+                 [traffic.burst]\nkind = \"incast\"\nsenders = 1\nsize = \"64KiB\"\n"
+            ),
+            &[],
+        )
+    };
+    let link = |ends: &str| format!("{{ {ends}, rate = \"1Gbps\", delay = \"1us\" }},");
+    let both = |a: &str, b: &str| link(&format!("between = [\"{a}\", \"{b}\"]"));
+    insta::assert_snapshot!(
+        lines(&[
+            custom("[]", "[]", ""),
+            custom("[\"a\", \"a\"]", "[]", ""),
+            custom("[\"a\", \"\"]", "[]", ""),
+            custom("[\"a\", \"b\"]", "[\"s\"]", &both("a", "s")),
+            custom("[\"a\", \"b\"]", "[\"s\"]", &(both("a", "s") + &both("b", "s") + &both("a", "b"))),
+            custom("[\"a\", \"b\"]", "[\"s\", \"t\"]", &(both("a", "s") + &both("b", "t"))),
+            custom("[\"a\", \"b\"]", "[\"s\"]", &(both("a", "s") + &both("bb", "s") + &both("s", "s"))),
+            custom("[\"a\", \"b\"]", "[\"s\"]", &(both("a", "s") + &both("b", "s") + &both("s", "b"))),
+            custom("[\"a\", \"b\"]", "[\"s\"]", &(both("a", "s") + &link("from = \"b\", to = \"s\""))),
+            custom(
+                "[\"a\", \"b\"]",
+                "[\"s\", \"t\"]",
+                &(both("a", "s") + &link("from = \"b\", to = \"s\"") + &link("from = \"t\", to = \"b\""))
+            ),
+            custom("[\"a\", \"b\"]", "[\"s\"]", &(both("a", "s") + &link("from = \"b\""))),
+            custom("[\"a\", \"b\"]", "[]", &both("a", "b")),
+        ]),
+        @r#"
+        s.toml:3:9: topology.hosts: there are no hosts; allowed: at least one name
+        s.toml:3:15: topology.hosts[1]: the name "a" is given twice
+        s.toml:3:15: topology.hosts[1]: "" is no name for a node; allowed: text without "->" and without spaces around it
+        s.toml:3:15: topology.hosts[1]: the host "b" has 0 links out and 0 in; allowed: exactly one link, in both directions
+        s.toml:3:10: topology.hosts[0]: the host "a" has 2 links out and 2 in; allowed: exactly one link, in both directions
+        s.toml:3:15: topology.hosts[1]: the host "b" has 2 links out and 2 in; allowed: exactly one link, in both directions
+        s.toml:3:15: topology.hosts[1]: no path leads from "a" to "b"
+        s.toml:5:79: topology.links[1].between[0]: unknown node "bb"; did you mean "b"? allowed: a, b, s
+        s.toml:5:123: topology.links[2]: a link needs two different ends
+        s.toml:5:122: topology.links[2]: these ends are already linked (links[1])
+        s.toml:3:15: topology.hosts[1]: the host "b" has 1 links out and 0 in; allowed: exactly one link, in both directions
+        s.toml:3:15: topology.hosts[1]: the host "b" sends to one neighbour and hears from another; allowed: exactly one link, in both directions
+        s.toml:5:66: topology.links[1]: a link has either its two ends (between) or one direction (from and to); allowed: between = ["a", "b"], or from = "a" and to = "b"
+        no problem
+        "#
+    );
+}
+
+#[test]
+fn tcp_that_cannot_work_is_refused_where_it_is_written() {
+    insta::assert_snapshot!(
+        lines(&[
+            plus("[tcp]\nmss = \"0B\""),
+            plus("[tcp]\nmss = \"65500B\""),
+            plus("[tcp]\nheader = \"0B\""),
+            plus("[tcp]\nrto_min = \"2s\"\nrto_max = \"1s\""),
+            plus("[tcp]\nrto_initial = \"2s\"\nrto_max = \"1s\""),
+            plus("[tcp]\nrto_min = \"0s\""),
+            plus("[tcp]\nreceive_buffer = \"1KB\""),
+            plus("[tcp]\nrto_max = \"1s\"\n[traffic.burst.tcp]\nrto_min = \"3s\""),
+            plus("[tcp]\ndelayed_ack = { timeout = \"0s\" }"),
+            with("limit = \"64KiB\"", "limit = \"1499B\""),
+            with("limit = \"64KiB\"", "limit = \"0packets\""),
+        ]),
+        @r#"
+        s.toml:13:7: tcp.mss: 0B is no payload of a segment; allowed: 1B to 65535B
+        s.toml:12:2: tcp.header: a header of 40B does not go with a payload of 65500B; allowed: at least 1B, and together at most 65535B
+        s.toml:13:10: tcp.header: a header of 0B does not go with a payload of 1460B; allowed: at least 1B, and together at most 65535B
+        s.toml:13:11: tcp.rto_min: 2s is more than rto_max (1s); allowed: at most 1s
+        s.toml:13:15: tcp.rto_initial: 2s is more than rto_max (1s); allowed: at most 1s
+        s.toml:13:11: tcp.rto_min: a timer of zero would always expire; allowed: a time above 0s
+        s.toml:13:18: tcp.receive_buffer: TCP cannot work with a buffer of 1000B; allowed: a segment (1460B) to 1GiB
+        s.toml:15:11: traffic.burst.tcp.rto_min: 3s is more than rto_max (1s); allowed: at most 1s
+        s.toml:13:15: tcp.delayed_ack: an ACK that waits for no time is not delayed; allowed: a time above 0s
+        s.toml:7:37: switch.buffer.limit: no full packet (1500B with its header) would ever pass this buffer
+        s.toml:7:37: switch.buffer.limit: no full packet (1500B with its header) would ever pass this buffer
+        "#
+    );
+}
+
+#[test]
+fn stacks_that_cannot_work_are_refused_with_their_own_sentence() {
+    insta::assert_snapshot!(
+        lines(&[
+            plus("[stack]\nsender = \"dctcp\""),
+            plus("[traffic.burst.stack]\nsender = \"dctcp\""),
+            with("[switch]", "[stack]\nsender = \"dctcp\"\necho = \"rfc3168\"\n[switch]\nmarker = \"ecn-threshold\""),
+        ]),
+        @r#"
+        s.toml:13:10: stack.sender: "dctcp" does not work with marker = "none": DCTCP learns from congestion marks: give the switch ports a marker that sets CE, such as "ecn-threshold"
+        s.toml:13:10: traffic.burst.stack.sender: "dctcp" does not work with marker = "none": DCTCP learns from congestion marks: give the switch ports a marker that sets CE, such as "ecn-threshold"
+        s.toml:7:10: stack.sender: "dctcp" does not work with echo = "rfc3168": DCTCP needs every mark echoed exactly (RFC 8257 section 3.2): use the echo "dctcp"
+        "#
+    );
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused() {
+    insta::assert_snapshot!(
+        lines(&[
+            plus("[record]\nqueue_series = [\"switch->host 9\", \"host 0->switch\"]"),
+            plus("[record]\nqueue_series = [\"swich->host 3\"]"),
+            plus("[record]\nwindow_series = [\"bursts\", \"burst:x\", \"burst:3-1\"]"),
+            plus("[record]\nwindow_series = [\"burst:0-4\"]"),
+            messages(
+                &format!(
+                    "{LEAF_SPINE}[traffic.p]\nkind = \"poisson\"\nflows = 1\nrate_per_s = 1\n\
+                     sizes = {{ kind = \"constant\", size = \"1B\" }}\n[record]\nqueue_series = [\"bottlenecks\"]"
+                ),
+                &[]
+            ),
+        ]),
+        @r#"
+        s.toml:13:17: record.queue_series[0]: there is no switch port "switch->host 9"; did you mean "switch->host 0"? allowed: bottlenecks, all, switch->host 0, switch->host 1, switch->host 2, switch->host 3, switch->host 4
+        s.toml:13:35: record.queue_series[1]: there is no switch port "host 0->switch"; allowed: bottlenecks, all, switch->host 0, switch->host 1, switch->host 2, switch->host 3, switch->host 4
+        s.toml:13:17: record.queue_series[0]: there is no switch port "swich->host 3"; did you mean "switch->host 3"? allowed: bottlenecks, all, switch->host 0, switch->host 1, switch->host 2, switch->host 3, switch->host 4
+        s.toml:13:18: record.window_series[0]: there is no class of traffic "bursts"; did you mean "burst"? allowed: burst
+        s.toml:13:28: record.window_series[1]: "burst:x" names no connections; allowed: burst, burst:0, burst:0-9
+        s.toml:13:39: record.window_series[2]: "burst:3-1" names no connections; allowed: burst, burst:0, burst:0-9
+        s.toml:13:18: record.window_series[0]: this class has 4 connections, numbered from 0; there is no 4
+        s.toml:16:17: record.queue_series[0]: no traffic of this scenario has a bottleneck known beforehand: name the ports
+        "#
+    );
+}
+
+#[test]
+fn runs_without_end_or_beyond_all_measure_are_refused() {
+    let long = "[traffic.l]\nkind = \"long\"\nsenders = 1\n";
+    let endless = GOOD.replacen("[traffic.burst]\nkind = \"incast\"\nsenders = 4\nsize = \"64KiB\"\n", long, 1);
+    insta::assert_snapshot!(
+        lines(&[
+            messages(&endless, &[]),
+            plus("repetitions = 4000000000\ninterval = \"1ns\""),
+            plus("[traffic.r]\nkind = \"rounds\"\nworkers = 4\nrounds = 4000000000\nresponse = \"1B\""),
+            plus("[traffic.\"a:b\"]\nkind = \"incast\"\nsenders = 1\nsize = \"1B\""),
+            messages(
+                &LEAF_SPINE.replace("leaves = 2", "leaves = 100000").replace("spines = 1", "spines = 100000"),
+                &["traffic.a={kind=\"incast\",senders=1,size=\"1B\"}"]
+            ),
+        ]),
+        @r#"
+        s.toml:1:1: run.stop_at: missing: no traffic of this scenario ever ends; allowed: a time ("2s")
+        s.toml:8:10: traffic.burst: the run would have 16000000000 messages; allowed: at most 50000000
+        s.toml:12:10: traffic.r: the run would have 16000000004 messages; allowed: at most 50000000
+        s.toml:12:10: traffic."a:b": "a:b" is no name for a class of traffic; allowed: letters, digits, - and _
+        s.toml:1:2: topology: this makes 20000400000 links (each direction counts); allowed: at most 4000000
+        "#
+    );
+}
+
+#[test]
+fn text_that_is_no_toml_is_refused_where_it_breaks() {
+    insta::assert_snapshot!(
+        lines(&[
+            plus("size = \"1B\""),
+            plus("[traffic"),
+            plus("x = 5us"),
+            messages("\u{feff}\u{0}", &[]),
+        ]),
+        @r#"
+        s.toml:12:1: this is no TOML: duplicate key
+        s.toml:12:9: this is no TOML: unclosed table, expected `]`
+        s.toml:12:5: this is no TOML: string values must be quoted, expected literal string
+        s.toml:1:3: this is no TOML: key with no value, expected `=`
+        "#
+    );
+}
+
+#[test]
+fn overrides_are_blamed_by_their_key() {
+    let set = |overrides: &[&str]| messages(GOOD, overrides);
+    insta::assert_snapshot!(
+        lines(&[
+            set(&["traffic.burst.sender=40"]),
+            set(&["traffic.burst.senders=40"]),
+            set(&["traffic.burst.size=64"]),
+            set(&["topology.link={ rate = \"1Gbps\" }"]),
+            set(&["topology.link={ rate = \"0bps\", delay = \"1us\" }"]),
+            set(&["stack.sender=dtcp"]),
+            set(&["seed.x=1"]),
+            set(&["seed"]),
+            set(&["name.x=1"]),
+            set(&["tcp.rto_max=1ms", "hosts=3"]),
+        ]),
+        @r#"
+        --set traffic.burst.sender: unknown key "sender"; did you mean "senders"? allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
+        --set traffic.burst.senders: 40 senders, but there are 4 hosts besides host 0
+        --set traffic.burst.size: expected an amount of data ("64KiB"), found the number 64: write the unit, in quotes
+        --set topology.link: missing key "delay"; allowed: a time ("40us")
+        --set topology.link: topology.link.rate: the rate is zero: nothing would ever arrive; allowed: 1Mbps to 10000Gbps
+        --set stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "dctcp", or a table with a name and parameters
+        --set seed.x: seed: expected a whole number, found a table
+        --set seed: no value: write key=value
+        --set name.x: name: expected a text, found a table
+        --set hosts: unknown key "hosts"; allowed: name, record, run, seed, stack, switch, tcp, topology, traffic
+        "#
+    );
+    assert_eq!(
+        set(&["topology.link.rate=10Gbps", "seed=3", "tcp.mss=1000B", "traffic.burst.senders=[1,2]"]),
+        "no problem"
+    );
+}
+
+#[test]
+fn many_problems_are_told_at_once_in_the_order_of_the_file() {
+    let text = GOOD
+        .replace("hosts = 5", "hosts = 5\nhost = 1")
+        .replace("25us", "25")
+        .replace("senders = 4", "senders = \"all\"");
+    insta::assert_snapshot!(messages(&text, &["tcp.mss=1"]), @r#"
+    s.toml:5:1: topology.host: unknown key "host"; did you mean "hosts"? allowed: hosts, kind, link
+    s.toml:6:34: topology.link.delay: "25" has no unit; a time is a number with one of the units ps, ns, us, ms, s
+    s.toml:11:11: traffic.burst.senders: expected a whole number or a list, found the text "all"
+    --set tcp.mss: expected an amount of data ("64KiB"), found the number 1: write the unit, in quotes
+    "#);
+    let text = GOOD.replace("1Gbps", "0bps").replace("[switch]", "[tcp]\nmss = \"0B\"\n[switch]");
+    insta::assert_snapshot!(messages(&text, &[]), @r#"
+    s.toml:5:17: topology.link.rate: the rate is zero: nothing would ever arrive; allowed: 1Mbps to 10000Gbps
+    s.toml:7:7: tcp.mss: 0B is no payload of a segment; allowed: 1B to 65535B
+    "#);
+    let text =
+        GOOD.replace("senders = 4", "senders = 9\nreceiver = 4\nwindow = \"kept\"").replace("64KiB\"\n", "0B\"\n");
+    insta::assert_snapshot!(messages(&text, &["record.window_series=[\"nobody\"]"]), @r#"
+    s.toml:10:11: traffic.burst.senders: 9 senders, but there are 4 hosts besides host 4
+    s.toml:12:10: traffic.burst.window: every message has a connection of its own, whose window is fresh anyway; allowed: window together with connections = "persistent"
+    --set record.window_series: record.window_series[0]: there is no class of traffic "nobody"; allowed: burst
+    "#);
+}

@@ -1,0 +1,146 @@
+//! Random small networks with random traffic: every run ends, conserves packets, delivers every byte once
+//! and in order, and gives the same bytes with either driver, again, and beside another run.
+
+mod support;
+
+use incast_protocols::{Bytes, Duration, Message, Time};
+use incast_results::record::{Outcome, Run};
+use incast_scenario::plan::{
+    Connection, DelayedAck, End, Handshake, Plan, Record, Reorder, Send, Tcp, WindowPerMessage,
+};
+use incast_simulator::DriverKind;
+use proptest::prelude::*;
+use support::{Cable, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan, run_both, run_on, star, tcp};
+
+#[derive(Clone, Debug)]
+struct Small {
+    seed: u64,
+    leaf_spine: bool,
+    dctcp: bool,
+    rate: u64,
+    delay_ns: u64,
+    buffer: u32,
+    mark: u32,
+    loss: f64,
+    reorder: f64,
+    initial_window: u64,
+    delayed_ack: Option<(u32, u64)>,
+    receive_buffer: u64,
+    /// From, to, whether handshake counts, window rule, whether it closes; its messages: (start us, bytes, from client).
+    connections: Vec<(u32, u32, bool, u8, bool, Vec<(u64, u64, bool)>)>,
+    rounds: u32,
+}
+
+fn small() -> impl Strategy<Value = Small> {
+    let network = (any::<u64>(), any::<bool>(), any::<bool>(), 1_u64..40, 300_u64..60_000, 1_u32..30, 0_u32..20);
+    let wires = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
+    let ends = (1_u64..12, prop::option::of((2_u32..4, 1_u64..3_000)), 1_000_u64..40_000);
+    let message = (0_u64..3_000, 1_u64..30_000, any::<bool>());
+    let connection =
+        (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
+    (network, wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
+        |(network, (loss, reorder), (initial_window, delayed_ack, receive_buffer), connections, rounds)| {
+            let (seed, leaf_spine, dctcp, rate, delay_ns, buffer, mark) = network;
+            Small {
+                seed,
+                leaf_spine,
+                dctcp,
+                rate: rate * 250_000_000,
+                delay_ns,
+                buffer,
+                mark,
+                loss,
+                reorder,
+                initial_window,
+                delayed_ack,
+                receive_buffer,
+                connections,
+                rounds,
+            }
+        },
+    )
+}
+
+fn planned(small: &Small) -> Plan {
+    let wire = Cable {
+        loss: small.loss,
+        reorder: (small.reorder > 0.0)
+            .then_some(Reorder { probability: small.reorder, extra: Duration::from_us(40) }),
+        ..cable(small.rate, Duration::from_ns(small.delay_ns))
+    };
+    let (buffer, marker) = (packets(small.buffer), mark_at(small.mark));
+    let network =
+        if small.leaf_spine { leaf_spine(3, 2, 2, wire, &buffer, &marker) } else { star(6, wire, &buffer, &marker) };
+    let settings = Tcp {
+        mss: Bytes(1000),
+        initial_window_segments: small.initial_window,
+        rto_min: Duration::from_ms(1),
+        rto_initial: Duration::from_ms(2),
+        rto_max: Duration::from_ms(100),
+        delayed_ack: small.delayed_ack.map(|(every, us)| DelayedAck { every, timeout: Duration::from_us(us) }),
+        receive_buffer: Bytes(small.receive_buffer),
+        ..tcp()
+    };
+    let mut plan = plan(network, if small.dctcp { dctcp() } else { new_reno() }, settings);
+    plan.seed = small.seed;
+    for (index, (from, step, counted, window, close, messages)) in small.connections.iter().enumerate() {
+        let server_sends = messages.iter().any(|message| !message.2);
+        plan.connections.push(Connection {
+            client: *from,
+            server: (from + 1 + step) % 6,
+            class: 0,
+            handshake: if *counted && !server_sends { Handshake::Counted } else { Handshake::Before },
+            close_when_done: *close,
+            window_per_message: match window {
+                0 => WindowPerMessage::Fresh,
+                1 => WindowPerMessage::Kept,
+                _ => WindowPerMessage::RestartAfterIdle,
+            },
+        });
+        for &(start, size, from_client) in messages {
+            plan.sends.push(Send {
+                connection: index as u32,
+                from: if from_client { End::Client } else { End::Server },
+                start: Time::from_us(start),
+                message: Message { size: Some(Bytes(size)), ..Message::default() },
+                round: 0,
+            });
+        }
+    }
+    plan.sends.sort_by_key(|send| send.start);
+    if small.rounds > 0 {
+        add_rounds(&mut plan, 5, 9_000, small.rounds, |round, worker| {
+            Duration::from_us(u64::from(round * 3 + worker * (small.seed as u32 % 5)))
+        });
+    }
+    plan.record = Record { queue_statistics: true, events: true, ..Record::default() };
+    plan
+}
+
+fn sum_of_sizes(run: &Run) -> u64 {
+    run.flows.iter().filter_map(|flow| flow.size).map(|size| size.0).sum()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 250, ..ProptestConfig::default() })]
+    #[test]
+    fn every_small_scenario_ends_with_every_byte_delivered_once(small in small()) {
+        let plan = planned(&small);
+        let run = run_both(&plan);
+        prop_assert_eq!(run.outcome, Outcome::Complete);
+        for flow in &run.flows {
+            prop_assert!(flow.end.is_some() && flow.size == Some(flow.delivered), "{:?}", flow);
+        }
+        // What the receivers delivered in order adds up to what was sent (requests of rounds included).
+        let requests = u64::from(small.rounds) * 5 * 64;
+        prop_assert_eq!(run.delivered.bytes.iter().sum::<u64>(), sum_of_sizes(&run) + requests);
+        prop_assert_eq!(run.totals.in_network, 0);
+        let beside = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2).map(|_| scope.spawn(|| run_on(&plan, DriverKind::Sweep))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for other in &beside {
+            assert_same(&run, other);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+"""The command `incast`. Exit codes: 0 done, 1 the run failed or was interrupted, 2 bad input."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+DONE, FAILED, BAD_INPUT = 0, 1, 2
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run one command and return its exit code; every expected failure is one message on stderr."""
+    from cyclopts import CycloptsError
+
+    from incast._native import RunError, ScenarioError
+    from incast.cli import app
+
+    try:
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        sys.stdout.flush()
+    except CycloptsError as error:
+        return _say(f"{error} (see incast --help)", BAD_INPUT)
+    except ScenarioError as error:
+        return _say(str(error), BAD_INPUT)
+    except RunError as error:
+        return _say(str(error), FAILED)
+    except BrokenPipeError:
+        # The reader of our output has seen enough; nothing more can or need be told to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:
+        return _say(str(error), FAILED)
+    except KeyboardInterrupt:
+        return _say("interrupted", FAILED)
+    return code if isinstance(code, int) else DONE
+
+
+def _say(message: str, code: int) -> int:
+    print(f"incast: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

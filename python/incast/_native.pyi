@@ -1,0 +1,73 @@
+"""The native module (crates/python)."""
+
+from os import PathLike
+from typing import Literal, TypedDict, final, type_check_only
+
+__all__ = [
+    "Result",
+    "Run",
+    "RunError",
+    "ScenarioError",
+    "Table",
+    "bench_leaf_spine",
+    "catalog",
+    "check",
+    "example",
+    "examples",
+    "schema",
+    "version",
+]
+
+@final
+class Table:
+    """A table that hands its columns over without copying (Arrow C stream interface)."""
+
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+@type_check_only
+class Checked(TypedDict):
+    warnings: list[str]
+    summary: str
+
+@type_check_only
+class Progress(TypedDict):
+    simulated_s: float
+    stop_at_s: float | None
+    packet_hops: int
+    messages_done: int
+    messages_total: int
+    finished: bool
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be run; its text is a report for people, of several lines."""
+
+class RunError(RuntimeError):
+    """A run that failed although its scenario was good."""
+
+@final
+class Result:
+    @property
+    def outcome(self) -> Literal["complete", "time-up", "interrupted"]: ...
+    @staticmethod
+    def tables() -> list[str]: ...
+    def table(self, name: str) -> Table: ...
+    def write(self, dir: str | PathLike[str]) -> list[str]: ...
+    def summary_json(self) -> str: ...
+
+@final
+class Run:
+    @staticmethod
+    def start(text: str, file: str, overrides: list[str], seed: int | None) -> Run: ...
+    def progress(self) -> Progress: ...
+    def cancel(self) -> None: ...
+    def wait(self, timeout_s: float) -> bool: ...
+    def result(self) -> Result: ...
+
+def check(text: str, file: str, overrides: list[str], seed: int | None) -> Checked: ...
+def schema() -> str: ...
+def catalog() -> str: ...
+def example(name: str) -> str: ...
+def examples() -> list[str]: ...
+def version() -> str: ...
+def bench_leaf_spine(flows: int, hosts_factor: int, driver: Literal["sweep", "event-loop"]) -> str: ...

@@ -1,0 +1,210 @@
+"""The demo: TCP incast on one page, from a simulation that runs while you wait."""
+
+from __future__ import annotations
+
+import csv
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from incast import api, demo_page, figures, text
+from incast.estimates import Estimate, estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+SCENARIO = "incast"
+LINE_RATE_BPS = 1e9
+RESPONSE_BYTES = 64 * 1024
+MSS_BYTES = 1024
+# 64 KiB at the port hold 61 packets of 1064 bytes, of which one is in transmission.
+BUFFER_PACKETS = 60
+ROUNDS = 20
+# Where NewReno has collapsed and DCTCP has not.
+COLLAPSED = 40
+PROTOCOLS = {"NewReno": "newreno", "DCTCP": "dctcp"}
+# What the scenario says, for readers who have not opened it.
+DESCRIPTION = (
+    ("Network", "one switch; every link 1 Gbit/s"),
+    ("Round-trip time, idle", "100 us"),
+    ("Buffer of each switch port", "64 KiB, drop-tail; packets are marked from 20 on, which DCTCP alone obeys"),
+    ("Response of each sender", "64 KiB, in packets of 1 KiB"),
+    ("Initial window", "1 segment, fresh for every response"),
+    ("Rounds", f"{ROUNDS}; the next one starts when the slowest response is complete"),
+    ("Jitter", "each request leaves up to 20 us late"),
+    ("Least retransmission timeout", "200 ms"),
+)
+
+
+class Point(NamedTuple):
+    """All replications of one protocol with one number of senders."""
+
+    goodput_bps: list[float]
+    timeouts: list[float]
+
+
+Sweep = dict[str, dict[int, Point]]
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One run of one round, written down as it went."""
+
+    title: str
+    queues: Mapping[str, NDArray[np.generic]]
+    windows: Mapping[str, NDArray[np.generic]]
+    end_s: float
+    named: Mapping[int, str]
+
+
+def main(directory: Path, *, senders: int, seeds: int) -> None:
+    """Simulate, draw and write the page into `directory`."""
+    if senders < 2 or seeds < 2:
+        raise api.ScenarioError("the demo needs at least 2 senders and 2 seeds")
+    started = time.monotonic()
+    counts = sampled(senders)
+    points = sweep(counts, seeds)
+    before, after = sides(points["NewReno"])
+    timelines = [
+        timeline("NewReno", before),
+        timeline("NewReno", after),
+        timeline("DCTCP", after),
+    ]
+    simulated = time.monotonic() - started
+
+    pictures = pictures_of(points, timelines)
+    files = []
+    for name, variants in pictures.items():
+        files.append(directory / f"{name}.png")
+        files[-1].write_bytes(variants["light"])
+    _write_csv(directory / "goodput.csv", points)
+    page = directory / "index.html"
+    page.write_text(demo_page.build(points, timelines, pictures, before, after, seeds), encoding="utf-8")
+
+    print(summary(points))
+    runs = len(counts) * len(PROTOCOLS) * seeds
+    print(f"\n{runs:,} runs in {simulated:.1f} s, everything in {time.monotonic() - started:.1f} s")
+    print(f"page      {page}")
+    print(f"pictures  {', '.join(map(str, files))}")
+    print(f"data      {directory / 'goodput.csv'}")
+
+
+def sweep(counts: list[int], seeds: int) -> Sweep:
+    """Run every protocol with every number of senders and every seed."""
+    keys = [(label, n, seed) for label in PROTOCOLS for n in counts for seed in range(1, seeds + 1)]
+    nothing = {"record.queue_statistics": False, "record.queue_series": [], "record.window_series": []}
+    results = api.run_many([(SCENARIO, {**changes(label, n, ROUNDS), **nothing}, seed) for label, n, seed in keys])
+    points: Sweep = {label: {n: Point([], []) for n in counts} for label in PROTOCOLS}
+    for (label, n, _), result in zip(keys, results, strict=True):
+        found = result.summary_dict
+        points[label][n].goodput_bps.append(float(found["goodput_total_bps"]))
+        points[label][n].timeouts.append(float(found["timeouts"]))
+    return points
+
+
+def sampled(most: int) -> list[int]:
+    """Choose numbers of senders: closely where goodput changes quickly, widely after that."""
+    return [n for n in range(1, most + 1) if n <= 20 or (n <= 40 and n % 2 == 0) or n % 4 == 0 or n == most]
+
+
+def changes(label: str, senders: int, rounds: int) -> dict[str, object]:
+    """Return what one protocol and one number of senders change in the scenario."""
+    return {
+        "stack.sender": PROTOCOLS[label],
+        "traffic.requests.workers": senders,
+        "traffic.requests.rounds": rounds,
+    }
+
+
+def goodput(point: Point) -> Estimate:
+    """Estimate the goodput in bit/s."""
+    return estimate(point.goodput_bps)
+
+
+def sides(points: Mapping[int, Point]) -> tuple[int, int]:
+    """Choose a number of senders on either side of the collapse: the best one, and one far beyond."""
+    best = max(points, key=lambda n: goodput(points[n]).mean)
+    return best, min(max(points), COLLAPSED)
+
+
+def timeline(label: str, senders: int) -> Timeline:
+    """Run one round with queue and windows written down."""
+    everyone = {"record.window_series": ["requests"]}
+    result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **everyone}, seed=1)
+    flows = figures.columns(result.to_arrow("flows"))
+    return Timeline(
+        title=f"{label}, {senders} sender{'s' if senders > 1 else ''}",
+        queues=figures.columns(result.to_arrow("queues")),
+        windows=figures.columns(result.to_arrow("windows")),
+        end_s=float(np.nanmax(flows["end_s"].astype(float))),
+        named=_stories(flows),
+    )
+
+
+def _stories(flows: Mapping[str, NDArray[np.generic]]) -> dict[int, str]:
+    """Pick the connections worth following: the first and the last to finish."""
+    order = np.argsort(flows["end_s"].astype(float), kind="stable")
+    connection, timeouts = flows["connection"], flows["timeouts"]
+    named = {int(connection[order[0]]): "first to finish"}
+    if len(order) > 1:
+        last, count = order[-1], int(timeouts[order[-1]])
+        after = f", after {count} timeout{'s' if count > 1 else ''}" if count else ""
+        named[int(connection[last])] = f"last to finish{after}"
+    return named
+
+
+def pictures_of(points: Sweep, timelines: list[Timeline]) -> dict[str, dict[str, bytes]]:
+    """Draw every picture as PNG: light and dark, for wide and for narrow screens."""
+    styles = {"light": figures.LIGHT, "dark": figures.DARK}
+    styles |= {f"{name}-narrow": style.narrow() for name, style in styles.items()}
+    curves = {label: {n: point.goodput_bps for n, point in row.items()} for label, row in points.items()}
+    limits = {line.title: (0.0, line.end_s * 1.03) for line in timelines}
+    queues = {line.title: line.queues for line in timelines}
+    windows = {line.title: line.windows for line in timelines}
+    named = {line.title: line.named for line in timelines}
+    full = {"buffer full": BUFFER_PACKETS}
+    draw: dict[str, Callable[[figures.Style], Figure]] = {
+        "goodput": lambda style: figures.goodput(curves, line_rate_bps=LINE_RATE_BPS, style=style),
+        "queues": lambda style: figures.queue(queues, levels=full, limits_s=limits, style=style),
+        "windows": lambda style: figures.windows(
+            windows, named=named, limits_s=limits, mss_bytes=MSS_BYTES, style=style
+        ),
+    }
+    return {name: {key: figures.png(picture(style)) for key, style in styles.items()} for name, picture in draw.items()}
+
+
+def shown(counts: list[int]) -> list[int]:
+    """Choose the rows of a short table."""
+    return [n for n in counts if n in {1, 2, 4, 8, 12, 16, 20, 30, 40, 50, 60, 80, 100} or n == counts[-1]]
+
+
+def summary(points: Sweep) -> str:
+    """Write the short table for the terminal."""
+    labels = list(points)
+    counts = sorted(points[labels[0]])
+    head = ["senders", *(f"{label} (Mbit/s)" for label in labels)]
+    rows = [[str(n), *(cell(goodput(points[label][n])) for label in labels)] for n in shown(counts)]
+    return text.table(head, rows)
+
+
+def cell(value: Estimate) -> str:
+    """Write a goodput with its interval, in Mbit/s."""
+    half = "" if math.isnan(value.half_width) else f" ± {value.half_width / 1e6:3.0f}"
+    return f"{value.mean / 1e6:.0f}{half}"
+
+
+def _write_csv(path: Path, points: Sweep) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer: Any = csv.writer(file, lineterminator="\n")
+        writer.writerow(["protocol", "senders", "seed", "goodput_bps", "timeouts"])
+        for label, row in points.items():
+            for n, point in row.items():
+                for seed, (bps, timeouts) in enumerate(zip(point.goodput_bps, point.timeouts, strict=True), 1):
+                    writer.writerow([label, n, seed, f"{bps:.0f}", f"{timeouts:.0f}"])

@@ -1,0 +1,392 @@
+"""Pictures: goodput against senders, completion times, queues and windows over time.
+
+Every function returns a figure that is drawn by Agg alone, without a window system and without global
+state, so pictures may be made in threads. The same numbers give the same bytes of PNG.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+
+from incast.estimates import Estimate, estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import pyarrow as pa
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Columns: TypeAlias = Mapping[str, NDArray[np.generic]]
+    Numbers: TypeAlias = NDArray[np.float64]
+
+DPI = 200
+# More points than this cannot be told apart in a picture of this width.
+_MOST_POINTS = 4000
+_MOST_LINES = 6
+
+
+@dataclass(frozen=True)
+class Style:
+    """Colours and width of a picture. The colours are those of Okabe and Ito, safe for colour-blind readers."""
+
+    name: str
+    paper: str
+    ink: str
+    muted: str
+    grid: str
+    cycle: tuple[str, ...]
+    width_in: float = 6.0
+
+    def narrow(self) -> Style:
+        """Return the same for the screen of a phone: the type keeps its size."""
+        return replace(self, width_in=3.9)
+
+
+LIGHT = Style(
+    "light", "#ffffff", "#1a1c1e", "#6a7075", "#e3e6e8",
+    ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9"),
+)  # fmt: skip
+DARK = Style(
+    "dark", "#16181a", "#e6e8ea", "#9aa1a7", "#2d3134",
+    ("#f28e3b", "#56b4e9", "#2fc49a", "#e09ac1", "#f0e442", "#8fb8ff"),
+)  # fmt: skip
+
+
+def goodput(
+    curves: Mapping[str, Mapping[int, Sequence[float]]],
+    *,
+    line_rate_bps: float | None = None,
+    style: Style = LIGHT,
+) -> Figure:
+    """Goodput against the number of senders: mean of the replications and its 95 % interval.
+
+    Args:
+        curves: label -> number of senders -> goodput of each replication, in bit/s.
+        line_rate_bps: of the shared link, drawn as the most there could be.
+        style: colours and width.
+
+    """
+    with _rc(style):
+        figure, (axes,) = _figure(1, 3.7, style)
+        drawn = []
+        for (label, points), colour in zip(curves.items(), _colours(style, len(curves)), strict=True):
+            senders = np.array(sorted(points), dtype=np.float64)
+            estimates = [estimate(points[int(n)]) for n in senders]
+            _band(axes, senders, estimates, colour, 1e-6)
+            mean = np.array([e.mean for e in estimates]) * 1e-6
+            axes.plot(senders, mean, color=colour, linewidth=1.8)
+            drawn.append((label, colour, senders, mean))
+        top = max((float(np.nanmax(mean)) for *_, mean in drawn), default=1.0)
+        if line_rate_bps:
+            top = line_rate_bps * 1e-6
+            _level(axes, top, "line rate", style)
+        axes.set(xlabel="senders", ylabel="goodput (Mbit/s)", ylim=(0, top * 1.13))
+        axes.set_xlim(0, 1.01 * max((float(x[-1]) for _, _, x, _ in drawn), default=1.0))
+        _label_curves(axes, drawn, [top] if line_rate_bps else [])
+        return figure
+
+
+def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style = LIGHT) -> Figure:
+    """Cumulative distribution of completion times, in seconds, one curve per label."""
+    with _rc(style):
+        figure, (axes,) = _figure(1, 3.7, style)
+        axes.set_xscale("log")
+        drawn = []
+        for (label, values), colour in zip(samples.items(), _colours(style, len(samples)), strict=True):
+            times = np.sort(_numbers(values))
+            times = times[np.isfinite(times) & (times > 0)]
+            if not len(times):
+                continue
+            share = np.arange(1, len(times) + 1) / len(times)
+            if len(times) > _MOST_POINTS:  # keep the ends exactly: the tail is what is looked at
+                keep = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
+                times, share = times[keep], share[keep]
+            axes.step(np.r_[times[0], times], np.r_[0, share], where="post", color=colour, linewidth=1.8)
+            drawn.append((f"{label} ({len(values):,})", colour, times, share))
+        axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
+        axes.xaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
+        axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+        if len(drawn) == 1:
+            axes.set_title(drawn[0][0], loc="left", color=style.ink)
+        else:
+            _label_curves(axes, drawn)
+        return figure
+
+
+def queue(
+    panels: Mapping[str, Columns],
+    *,
+    levels: Mapping[str, float] | None = None,
+    limits_s: Mapping[str, tuple[float, float]] | None = None,
+    style: Style = LIGHT,
+) -> Figure:
+    """Packets waiting at ports over time, one panel per label, one colour per link.
+
+    Args:
+        panels: title -> columns of the table `queues`.
+        levels: horizontal lines that explain the picture: what -> packets.
+        limits_s: title -> part of the time axis to show.
+        style: colours and width.
+
+    """
+    with _rc(style):
+        figure, all_axes = _figure(len(panels), 2.45, style)
+        for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
+            links = np.unique(table["link"])
+            for link, colour in zip(links[:_MOST_LINES], _colours(style, len(links)), strict=False):
+                rows = table["link"] == link
+                time, packets = _thinned(_numbers(table["time_s"][rows]), _numbers(table["waiting_packets"][rows]))
+                colour = style.cycle[1] if len(links) == 1 else colour
+                axes.step(time, packets, where="post", color=colour, linewidth=1.1, label=f"link {link}")
+            if len(links) > 1:
+                axes.legend(loc="upper right", labelcolor="linecolor", handlelength=1.0)
+            for what, level in (levels or {}).items():
+                _level(axes, level, what, style)
+            axes.set(ylabel="packets waiting")
+            axes.set_ylim(0, 1.18 * max([1.0, axes.dataLim.ymax, *(levels or {}).values()]))
+            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+            _time_axis(axes, title, (limits_s or {}).get(title), last=axes is all_axes[-1])
+        return figure
+
+
+def windows(
+    panels: Mapping[str, Columns],
+    *,
+    named: Mapping[str, Mapping[int, str]] | None = None,
+    limits_s: Mapping[str, tuple[float, float]] | None = None,
+    mss_bytes: float | None = None,
+    style: Style = LIGHT,
+) -> Figure:
+    """Congestion windows over time, one panel per label, one line per connection.
+
+    Args:
+        panels: title -> columns of the table `windows`.
+        named: title -> connection -> its label; the others stay in the background.
+        limits_s: title -> part of the time axis to show.
+        mss_bytes: shows segments in place of KiB.
+        style: colours and width.
+
+    """
+    with _rc(style):
+        figure, all_axes = _figure(len(panels), 2.45, style)
+        unit, word = (mss_bytes, "segments") if mss_bytes else (1024.0, "KiB")
+        for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
+            connections = [int(c) for c in np.unique(table["connection"])]
+            labels = dict((named or {}).get(title, {}))
+            if not labels and len(connections) <= _MOST_LINES:
+                labels = {c: f"connection {c}" for c in connections}
+            for connection in [c for c in connections if c not in labels] + list(labels):
+                rows = table["connection"] == connection
+                time, window = _thinned(_numbers(table["time_s"][rows]), _numbers(table["cwnd_bytes"][rows]) / unit)
+                if connection in labels:
+                    colour = style.cycle[list(labels).index(connection) % len(style.cycle)]
+                    axes.step(time, window, where="post", color=colour, linewidth=1.7, label=labels[connection])
+                else:
+                    axes.step(time, window, where="post", color=style.muted, linewidth=0.5, alpha=0.35)
+            if labels:
+                axes.legend(loc="upper right", labelcolor="linecolor", handlelength=1.0)
+            axes.set(ylabel=f"window ({word})")
+            axes.set_ylim(0, (1.55 if labels else 1.1) * max(1.0, axes.dataLim.ymax))
+            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+            _time_axis(axes, title, (limits_s or {}).get(title), last=axes is all_axes[-1])
+        return figure
+
+
+def png(figure: Figure) -> bytes:
+    """Return a picture as PNG, without anything in it that changes from day to day."""
+    FigureCanvasAgg(figure)
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+    return file.getvalue()
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a picture as a PNG file."""
+    path.write_bytes(png(figure))
+    return path
+
+
+def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
+    """Draw what the tables in `directory` hold, beside them.
+
+    Raises:
+        FileNotFoundError: there is no table to draw from.
+        OSError: a table is no readable Parquet file.
+
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def read(table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+        path = directory / f"{table}.parquet"
+        try:
+            return columns(pq.read_table(path, columns=list(wanted))) if path.is_file() else {}
+        except (pa.ArrowException, OSError) as error:
+            raise OSError(f"{path}: not a readable Parquet table: {error}") from error
+
+    if not (directory / "flows.parquet").is_file():
+        raise FileNotFoundError(f"{directory}: no results here (flows.parquet is missing); write some with incast run")
+    pictures: list[tuple[str, Callable[[], Figure]]] = []
+    flows = read("flows", ("class", "fct_s"))
+    samples = {str(name): flows["fct_s"][flows["class"] == name] for name in _in_order(flows["class"])}
+    if any(np.isfinite(_numbers(times)).any() for times in samples.values()):
+        pictures.append(("completion-times", lambda: completion_times(samples, style=style)))
+    queues = read("queues", ("time_s", "link", "waiting_packets"))
+    if queues and len(queues["time_s"]):
+        pictures.append(("queues", lambda: queue({"": queues}, style=style)))
+    traces = read("windows", ("time_s", "connection", "cwnd_bytes"))
+    if traces and len(traces["time_s"]):
+        pictures.append(("windows", lambda: windows({"": traces}, style=style)))
+    return [save(draw(), directory / f"{name}.png") for name, draw in pictures]
+
+
+def columns(table: pa.Table) -> dict[str, NDArray[np.generic]]:
+    """Columns of an Arrow table as arrays; a missing number is `nan`."""
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _rc(style: Style) -> AbstractContextManager[None]:
+    return mpl.rc_context(
+        {
+            "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures are alike everywhere
+            "font.size": 11,
+            "axes.labelsize": 11,
+            "axes.titlesize": 11,
+            "legend.fontsize": 10.5,
+            "legend.frameon": False,
+            "axes.edgecolor": style.muted,
+            "axes.labelcolor": style.ink,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.linewidth": 0.8,
+            "xtick.color": style.muted,
+            "ytick.color": style.muted,
+            "xtick.labelcolor": style.ink,
+            "ytick.labelcolor": style.ink,
+            "text.color": style.ink,
+            "axes.grid": True,
+            "grid.color": style.grid,
+            "grid.linewidth": 0.8,
+            "axes.axisbelow": True,
+            "figure.facecolor": style.paper,
+            "axes.facecolor": style.paper,
+            "savefig.facecolor": style.paper,
+        }
+    )
+
+
+def _figure(panels: int, height_in: float, style: Style) -> tuple[Figure, list[Axes]]:
+    layout = ConstrainedLayoutEngine(h_pad=0.08)
+    figure = Figure(figsize=(style.width_in, height_in * panels), layout=layout, facecolor=style.paper)
+    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
+
+
+def _colours(style: Style, count: int) -> list[str]:
+    return [style.cycle[i % len(style.cycle)] for i in range(count)]
+
+
+def _band(axes: Axes, x: Numbers, estimates: Sequence[Estimate], colour: str, scale: float) -> None:
+    low = np.maximum([e.low for e in estimates], 0.0) * scale
+    high = np.array([e.high for e in estimates]) * scale
+    axes.fill_between(x, low, high, color=colour, alpha=0.22, linewidth=0)
+
+
+def _level(axes: Axes, y: float, what: str, style: Style) -> None:
+    axes.axhline(y, color=style.muted, linewidth=0.9, dashes=(4, 3))
+    axes.annotate(
+        what, (1, y), xycoords=("axes fraction", "data"), xytext=(-2, 2), textcoords="offset points",
+        ha="right", va="bottom", color=style.muted, fontsize=9.5,
+    )  # fmt: skip
+
+
+def _time_axis(axes: Axes, title: str, limits_s: tuple[float, float] | None, *, last: bool) -> None:
+    if limits_s:
+        axes.set_xlim(*limits_s)
+    else:
+        axes.set_xlim(left=min(0.0, float(axes.dataLim.xmin)))
+    span = axes.get_xlim()[1]
+    factor, unit = (1.0, "s") if span >= 2 else (1e3, "ms") if span >= 2e-4 else (1e6, "us")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * factor:g}"))
+    axes.set_xlabel(f"time ({unit})" if last or limits_s else "")
+    if title:
+        axes.set_title(title, loc="left", pad=8)
+
+
+def _label_curves(axes: Axes, drawn: Sequence[tuple[str, str, Numbers, Numbers]], levels: Sequence[float] = ()) -> None:
+    """Write each curve's name beside it, where it is clear of everything drawn."""
+    axes.get_figure().draw_without_rendering()  # type: ignore[union-attr]
+    box = axes.get_window_extent()
+    curves = [_in_pixels(axes, x, y) for _, _, x, y in drawn]
+    flat = [axes.transData.transform((axes.get_xlim()[0], level))[1] for level in levels]
+    lines = [np.column_stack((np.linspace(box.x0, box.x1, 300), np.full(300, y))) for y in flat]
+    taken: list[Numbers] = []
+    for (label, colour, _, _), own in zip(drawn, curves, strict=True):
+        others = np.concatenate([*(curve for curve in curves if curve is not own), *lines, *taken, np.empty((0, 2))])
+        everything = np.concatenate([own, others])
+        # Half the size of the label in pixels; letters are about 0.62 of the type size wide.
+        half = np.array([0.31 * 11 * len(label), 7.0]) * axes.figure.dpi / 72
+        gap = 5 * axes.figure.dpi / 72
+        best, place = -np.inf, own[len(own) // 2]
+        for spot in own[::5]:
+            for side in (1, -1):
+                centre = spot + np.array([0.0, side * (half[1] + gap)])
+                if np.any(centre - half < (box.x0, box.y0)) or np.any(centre + half > (box.x1, box.y1)):
+                    continue
+                clear = min(_clearance(everything, centre, half), gap)
+                # Of places equally clear: far from other curves it belongs most plainly to its own, and then
+                # near the middle.
+                aside = abs(centre[0] - (box.x0 + box.x1) / 2) / box.width
+                score = clear + 0.02 * min(_clearance(others, centre, half), 5 * gap) - aside
+                if score > best:
+                    best, place = score, centre
+        taken.append(place + half * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, -1], [0, 1]]))
+        x, y = axes.transData.inverted().transform(place)
+        axes.text(x, y, label, ha="center", va="center", color=colour, fontweight="bold")
+
+
+def _in_pixels(axes: Axes, x: Numbers, y: Numbers) -> Numbers:
+    """Return points along a curve that are no more than a few pixels apart."""
+    corners = axes.transData.transform(np.column_stack((x, y)))
+    length = np.r_[0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T))]
+    along = np.linspace(0, length[-1], max(2, int(length[-1] / 2)))
+    return np.column_stack([np.interp(along, length, corners[:, i]) for i in (0, 1)])
+
+
+def _clearance(points: Numbers, centre: Numbers, half: Numbers) -> float:
+    """Distance of the nearest point from a box."""
+    if not len(points):
+        return float("inf")
+    outside = np.maximum(np.abs(points - centre) - half, 0.0)
+    return float(np.min(np.hypot(outside[:, 0], outside[:, 1])))
+
+
+def _thinned(time: Numbers, value: Numbers) -> tuple[Numbers, Numbers]:
+    """Keep the least and the greatest value of every sliver of time, so that no peak is lost."""
+    if len(time) <= _MOST_POINTS:
+        return time, value
+    edges = np.linspace(0, len(time), _MOST_POINTS // 2 + 1).astype(int)[:-1]
+    ends = np.r_[edges[1:], len(time)]
+    low = np.array([a + int(np.argmin(value[a:b])) for a, b in zip(edges, ends, strict=True)])
+    high = np.array([a + int(np.argmax(value[a:b])) for a, b in zip(edges, ends, strict=True)])
+    keep = np.unique(np.r_[0, low, high, len(time) - 1])
+    return time[keep], value[keep]
+
+
+def _numbers(values: NDArray[np.generic]) -> Numbers:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _in_order(values: NDArray[np.generic]) -> list[object]:
+    return list(dict.fromkeys(values.tolist()))

@@ -1,0 +1,38 @@
+"""The directory into which results are written."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from incast._native import ScenarioError
+
+
+def prepare(directory: str | Path) -> Path:
+    """Create `directory` and see that it can be written to, before a long run needs it.
+
+    Raises:
+        ScenarioError: it cannot be created or written to.
+
+    """
+    path = Path(directory)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ScenarioError(f"{path}: cannot write results here: {reason.lower()}") from error
+    return path
+
+
+def existing(directory: Path) -> Path:
+    """See that `directory` can be written to, without creating it.
+
+    Raises:
+        ScenarioError: it is not there or cannot be written to.
+
+    """
+    if not directory.is_dir():
+        raise ScenarioError(f"{directory}: there is no such directory")
+    return prepare(directory)

@@ -1,0 +1,115 @@
+"""Where a scenario's text comes from: a file, a built-in example, or a dictionary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from incast import _native
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Source(NamedTuple):
+    """The text of a scenario and what to call it."""
+
+    text: str
+    file: str
+    """As errors name it."""
+    stem: str
+    """As results are named."""
+
+
+def read(scenario: str | Path | Mapping[str, object]) -> Source:
+    """Find the text of a scenario.
+
+    Raises:
+        ScenarioError: there is no such file or example, or it cannot be read.
+
+    """
+    if isinstance(scenario, Mapping):
+        return Source(_written_out(scenario), "<dict>", str(scenario.get("name", "scenario")))
+    if isinstance(scenario, str) and scenario in _native.examples() and not Path(scenario).is_file():
+        return Source(_native.example(scenario), f"<example {scenario}>", scenario)
+    path = Path(scenario)
+    try:
+        return Source(path.read_text(encoding="utf-8"), str(path), path.stem)
+    except FileNotFoundError:
+        examples = ", ".join(_native.examples())
+        reason = f"there is no such file, and it is no built-in example (those are: {examples})"
+    except IsADirectoryError:
+        reason = "this is a directory; a scenario is a TOML file"
+    except UnicodeDecodeError as error:
+        reason = f"this is not a text file: byte {error.start} is not UTF-8"
+    except OSError as error:
+        reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
+    except ValueError as error:  # a null byte in the name
+        reason = str(error)
+    raise _native.ScenarioError(f"{path}: {reason}")
+
+
+def start(source: Source, changes: list[str], seed: int | None) -> _native.Run:
+    """Start to run a scenario.
+
+    Raises:
+        ScenarioError: it cannot be run.
+
+    """
+    return _native.Run.start(source.text, source.file, changes, _checked(seed))
+
+
+def check(source: Source, changes: list[str], seed: int | None) -> _native.Checked:
+    """Check a scenario.
+
+    Raises:
+        ScenarioError: it cannot be run.
+
+    """
+    return _native.check(source.text, source.file, changes, _checked(seed))
+
+
+def _checked(seed: int | None) -> int | None:
+    if seed is not None and not 0 <= seed < 2**64:
+        raise _native.ScenarioError(f"the seed is {seed}; it must be a whole number from 0 to 2^64 - 1")
+    return seed
+
+
+def overrides(changes: Mapping[str, object] | Iterable[str] | None) -> list[str]:
+    """Write changes as the `key=value` of the command line's `--set`."""
+    if changes is None:
+        return []
+    if isinstance(changes, Mapping):
+        return [f"{key}={_inline(value)}" for key, value in changes.items()]
+    if isinstance(changes, str):
+        return [changes]
+    return list(changes)
+
+
+def _written_out(scenario: Mapping[str, object]) -> str:
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(scenario)
+    except (TypeError, ValueError) as error:
+        raise _native.ScenarioError(f"<dict>: cannot be written as TOML: {error}") from error
+
+
+def _inline(value: object) -> str:
+    """One value as inline TOML."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case int() | float():
+            return repr(value)
+        case Mapping():
+            pairs = ", ".join(f"{json.dumps(str(key))} = {_inline(part)}" for key, part in value.items())
+            return f"{{ {pairs} }}"
+        case list() | tuple():
+            return f"[{', '.join(_inline(part) for part in value)}]"
+        case _:
+            raise _native.ScenarioError(f"an override cannot be {value!r}; it is text, a number, a list or a table")

@@ -1,0 +1,52 @@
+"""Plain text for terminals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
+    """Align columns; all but the first to the right unless `right` is false."""
+    widths = [max(len(cells[i]) for cells in (head, *rows)) for i in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [
+            cell.rjust(width) if right and i else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(padded).rstrip()
+
+    return "\n".join([line(head), *map(line, rows)])
+
+
+def seconds(value: float | None) -> str:
+    """Write a time in the unit that suits it."""
+    if value is None:
+        return "-"
+    for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if value >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value / 1e-9:.4g} ns" if value else "0 s"
+
+
+def rate(value: float | None) -> str:
+    """Write a rate in the unit that suits it."""
+    if value is None:
+        return "-"
+    for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
+        if value >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value:.4g} bit/s"
+
+
+def duration(value: float) -> str:
+    """Write a waiting time for people."""
+    whole = round(value)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -1,0 +1,113 @@
+"""The Python package: frames, determinism, many runs at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import incast
+from conftest import ENDLESS, SMALL
+
+
+def written(result: incast.Result, directory: Path) -> dict[str, bytes]:
+    """Return the bytes of all files of a result."""
+    return {path.name: path.read_bytes() for path in result.write(directory)}
+
+
+def test_tables_are_polars_frames_with_units_in_their_names(small: Path) -> None:
+    result = incast.run(small)
+    assert result.outcome == "complete"
+    for frame in (result.flows, result.ports, result.queues, result.windows, result.events, result.summary):
+        assert isinstance(frame, pl.DataFrame)
+        assert frame.height > 0
+    assert result.flows.height == 16
+    assert {"fct_s", "size_bytes", "slowdown"} <= set(result.flows.columns)
+    assert result.flows is result.flows
+
+
+def test_tables_go_to_pandas_and_arrow(small: Path) -> None:
+    result = incast.run(small)
+    assert isinstance(result.to_arrow("flows"), pa.Table)
+    frame = result.to_pandas("flows")
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["fct_s"].tolist() == result.flows["fct_s"].to_list()
+    with pytest.raises(KeyError, match="summary"):
+        result.table("nothing")
+
+
+def test_without_polars_tables_are_pyarrow_tables(small: Path) -> None:
+    code = "import sys; sys.modules['polars'] = None; import incast; print(type(incast.run(sys.argv[1]).flows))"
+    done = subprocess.run([sys.executable, "-c", code, str(small)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "<class 'pyarrow.lib.Table'>"
+
+
+def test_a_file_its_path_and_its_keys_as_a_dictionary_are_the_same_run(small: Path, tmp_path: Path) -> None:
+    runs = [incast.run(small), incast.run(str(small)), incast.run(tomllib.loads(SMALL))]
+    first, *others = [written(run, tmp_path / str(i)) for i, run in enumerate(runs)]
+    assert all(other == first for other in others)
+
+
+def test_changes_are_a_mapping_or_what_the_command_line_takes(small: Path) -> None:
+    by_mapping = incast.run(small, set={"traffic.burst.workers": 3, "stack.sender": "newreno"})
+    by_text = incast.run(small, set=["traffic.burst.workers=3", "stack.sender=newreno"])
+    assert by_mapping.flows.equals(by_text.flows)
+    marker = {"name": "ecn-threshold", "threshold": "5packets"}
+    assert incast.run(small, set={"switch.marker": marker, "stack.sender": "dctcp"}).summary_dict["ce_marks"] > 0
+
+
+def test_a_wrong_scenario_is_a_value_error_that_names_the_key(small: Path) -> None:
+    with pytest.raises(incast.ScenarioError, match="workers") as caught:
+        incast.run(small, set={"traffic.burst.workers": 0})
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(incast.ScenarioError, match="no such file"):
+        incast.check("nowhere")
+    with pytest.raises(incast.ScenarioError, match="TOML"):
+        incast.run({"name": None})
+    assert incast.check(small) == []
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(small: Path, tmp_path: Path) -> None:
+    one, two, other = (written(incast.run(small, seed=seed), tmp_path / str(i)) for i, seed in enumerate((3, 3, 4)))
+    assert one == two
+    assert one["flows.parquet"] != other["flows.parquet"]
+
+
+def test_the_number_of_workers_changes_nothing(small: Path, tmp_path: Path) -> None:
+    marker = {"name": "ecn-threshold", "threshold": "5packets"}
+    cases = [(n, sender, seed) for n in (1, 3, 8) for sender in ("newreno", "dctcp") for seed in (1, 2)]
+    jobs: list[incast.Job] = [
+        (small, {"traffic.burst.workers": n, "stack.sender": sender, "switch.marker": marker}, seed)
+        for n, sender, seed in cases
+    ]
+    by_one = incast.run_many(jobs, workers=1)
+    by_two = incast.run_many(jobs, workers=2)
+    assert len(by_one) == len(by_two) == len(jobs)
+    for i, (a, b) in enumerate(zip(by_one, by_two, strict=True)):
+        assert written(a, tmp_path / f"a{i}") == written(b, tmp_path / f"b{i}")
+        assert a.flows.height == 2 * cases[i][0]
+
+
+def test_one_wrong_job_among_many_is_told_and_stops_the_others(small: Path) -> None:
+    endless = tomllib.loads(ENDLESS)
+    del endless["record"]
+    with pytest.raises(incast.ScenarioError, match="workers"):
+        incast.run_many([(small, {"traffic.burst.workers": 0}, 1), (endless, None, 1)], workers=2)
+
+
+def test_the_module_lists_what_it_has() -> None:
+    assert {"run", "run_many", "check", "schema", "Result", "ScenarioError", "RunError"} <= set(dir(incast))
+    with pytest.raises(AttributeError, match="walk"):
+        incast.walk  # noqa: B018
+
+
+def test_the_stubs_say_what_the_native_module_has() -> None:
+    command = [sys.executable, "-m", "mypy.stubtest", "incast._native"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,225 @@
+"""The command line: exit codes, messages, and what is on which stream."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import incast as package
+from conftest import SMALL, Command, Completed
+
+TABLES = ["flows", "ports", "queues", "windows", "events", "summary"]
+
+
+def refused(done: Completed) -> str:
+    """Check that the command refused its input with a message on stderr alone, and return it."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("incast: ")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_a_run_writes_every_table_where_it_says(incast: Command, small: Path, tmp_path: Path) -> None:
+    done = incast("run", small)
+    assert done.returncode == 0, done.stderr
+    assert "out/small" in done.stdout
+    for name in TABLES:
+        path = tmp_path / "out" / "small" / f"{name}.parquet"
+        by_arrow, by_polars = pq.read_table(path), pl.read_parquet(path)
+        assert by_arrow.column_names == by_polars.columns
+        assert by_arrow.num_rows == by_polars.height > 0, name
+
+
+def test_json_is_one_object_and_nothing_else(incast: Command, small: Path) -> None:
+    done = incast("run", small, "--json", "--out", "here")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["class"] == "all"
+    assert summary["outcome"] == "complete"
+    assert summary["flows"] == summary["flows_complete"] == 16
+    assert summary["classes"]["burst"]["flows"] == 16
+    assert summary["warnings"] == []
+
+
+def test_a_run_that_meets_its_end_time_is_done_and_says_so(incast: Command, small: Path) -> None:
+    done = incast("run", small, "--set", "run.stop_at=1ms", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["outcome"] == "time-up"
+    assert "end time" in done.stderr
+
+
+def test_set_and_seed_change_the_run(incast: Command, small: Path) -> None:
+    def summary(*arguments: str) -> dict[str, object]:
+        done = incast("run", small, "--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        loaded: dict[str, object] = json.loads(done.stdout)
+        return loaded
+
+    assert summary("--set", "traffic.burst.workers=3", "--set", "traffic.burst.rounds=1")["flows"] == 3
+    assert summary("--seed", "5")["seed"] == 5
+    assert summary("--seed", "5") == summary("--seed", "5") != summary("--seed", "6")
+
+
+def test_an_example_runs_by_its_name(incast: Command, tmp_path: Path) -> None:
+    done = incast("run", "incast")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "incast" / "flows.parquet").is_file()
+
+
+def test_an_unknown_key_is_named_with_its_line_and_the_nearest_key(incast: Command, small: Path) -> None:
+    small.write_text(SMALL.replace("rto_min", "rto_mni"), encoding="utf-8")
+    line = SMALL[: SMALL.index("rto_min")].count("\n") + 1
+    message = refused(incast("run", small))
+    assert f"small.toml:{line}:" in message
+    assert "rto_mni" in message
+    assert "rto_min" in message
+
+
+def test_a_number_without_its_unit_is_refused_with_what_is_allowed(incast: Command, small: Path) -> None:
+    small.write_text(SMALL.replace('"1Gbps"', '"1Gb"'), encoding="utf-8")
+    message = refused(incast("run", small))
+    assert "1Gb" in message
+    assert "Gbps" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "nowhere.toml"], "no such file"),
+        (["run", "."], "directory"),
+        (["check", "nowhere.toml"], "no such file"),
+        (["plot", "nowhere"], "no such directory"),
+        (["plot", "."], "no results here"),
+        (["run"], "SCENARIO"),
+        (["walk"], "walk"),
+        (["run", "incast", "--set", "traffic.requests.workers"], "key=value"),
+        (["run", "incast", "--set", "traffic.requests.wrokers=3"], "workers"),
+        (["run", "incast", "--set"], "--set"),
+        (["run", "incast", "--seed", "many"], "many"),
+        (["run", "incast", "--seed", "-1"], "seed"),
+        (["run", "incast", "--seed", "99999999999999999999"], "seed"),
+        (["run", "incast", "--out", "file/below"], "cannot write"),
+        (["list", "people"], "people"),
+        (["example", "nothing"], "nothing"),
+        (["demo", "--senders", "1"], "senders"),
+        (["bench", "leaf-spine", "--flows", "0"], "flows"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_code_2(
+    incast: Command, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert said in refused(incast(*arguments))
+
+
+def test_bad_input_leaves_no_directory_behind(incast: Command, tmp_path: Path) -> None:
+    refused(incast("run", "incast", "--set", "nothing=1"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_no_text_is_refused(incast: Command, tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"name = \xff\xfe")
+    assert "UTF-8" in refused(incast("run", "binary.toml"))
+
+
+def test_check_says_what_would_run_and_warns_on_stderr(incast: Command, small: Path) -> None:
+    done = incast("check", small)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "9 hosts" in done.stdout
+
+
+@pytest.mark.parametrize("what", ["protocols", "workloads", "topologies", "examples"])
+def test_lists_are_for_people_and_for_programs(incast: Command, what: str) -> None:
+    people, programs = incast("list", what), incast("list", what, "--json")
+    assert people.returncode == programs.returncode == 0
+    entries = json.loads(programs.stdout)
+    assert entries
+    for entry in entries:
+        assert (entry if isinstance(entry, str) else entry["name"]) in people.stdout
+
+
+def test_an_example_is_printed_as_a_scenario_that_checks(incast: Command, tmp_path: Path) -> None:
+    printed = incast("example", "incast")
+    (tmp_path / "mine.toml").write_text(printed.stdout, encoding="utf-8")
+    assert incast("check", "mine.toml").returncode == 0
+
+
+def test_version_and_help_answer(incast: Command) -> None:
+    version = incast("--version").stdout.strip()
+    assert version == package.__version__
+    for arguments in ([], ["run"], ["bench", "leaf-spine"]):
+        done = incast(*arguments, "--help")
+        assert done.returncode == 0
+        assert "Usage" in done.stdout
+
+
+def test_the_command_line_loads_no_table_or_picture_library(tmp_path: Path) -> None:
+    heavy = "{'polars', 'pandas', 'numpy', 'pyarrow', 'matplotlib', 'rich'}"
+    code = f"import sys, incast.__main__ as m; m.invoke(['list', 'examples']); print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "incast", "schema"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_an_interrupted_run_leaves_readable_tables(endless: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "incast", "run", endless, "--out", "cut"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        # The directory is made when the run has begun.
+        while not (tmp_path / "cut").is_dir():
+            assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    for name in TABLES:
+        pq.read_table(tmp_path / "cut" / f"{name}.parquet")
+    summary = json.loads((tmp_path / "cut" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["outcome"] == "interrupted"
+    assert 0 < summary["flows_complete"] < 8 * 500_000
+
+
+def test_pictures_are_drawn_with_the_run_and_after_it(incast: Command, small: Path, tmp_path: Path) -> None:
+    assert incast("run", small, "--out", "one", "--plots").returncode == 0
+    assert incast("run", small, "--out", "two").returncode == 0
+    assert not list((tmp_path / "two").glob("*.png"))
+    assert incast("plot", "two").returncode == 0
+    pictures = sorted(path.name for path in (tmp_path / "one").glob("*.png"))
+    assert pictures == ["completion-times.png", "queues.png", "windows.png"]
+    for name in pictures:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_damaged_table_is_named(incast: Command, tmp_path: Path) -> None:
+    (tmp_path / "flows.parquet").write_bytes(b"PAR1 no more")
+    done = incast("plot", ".")
+    assert done.returncode != 0
+    assert "flows.parquet" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,82 @@
+"""Estimates, units in text, time left, overrides."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from incast import _native, progress, scenarios, text
+from incast.estimates import estimate
+
+
+def test_the_interval_is_that_of_student() -> None:
+    # Five samples with variance 2.5: 2.776 * sqrt(2.5 / 5).
+    found = estimate([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert found.mean == 3.0
+    assert found.half_width == pytest.approx(2.776 * math.sqrt(0.5))
+    assert (found.low, found.high) == pytest.approx((3 - 1.96292, 3 + 1.96292), abs=1e-4)
+
+
+def test_more_samples_than_the_table_use_the_expansion() -> None:
+    # 41 samples: t(40) = 2.0211.
+    samples = [(-1.0) ** i for i in range(40)] + [0.0]
+    assert estimate(samples).half_width == pytest.approx(2.0211 * math.sqrt(1.0 / 41), rel=2e-4)
+
+
+def test_one_sample_has_no_interval_and_none_no_mean() -> None:
+    one = estimate([7.0])
+    assert math.isnan(one.half_width)
+    assert (one.low, one.high) == (7.0, 7.0)
+    assert math.isnan(estimate([]).mean)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.0, "0 s"), (2.5, "2.5 s"), (0.2, "200 ms"), (1e-4, "100 us"), (5e-9, "5 ns"), (None, "-")],
+)
+def test_times_are_written_in_their_unit(value: float | None, said: str) -> None:
+    assert text.seconds(value) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(59.4, "59 s"), (61.0, "1 min 01 s"), (7260.0, "2 h 01 min")])
+def test_waiting_times_are_for_people(value: float, said: str) -> None:
+    assert text.duration(value) == said
+
+
+def _progress(**known: object) -> _native.Progress:
+    empty: dict[str, object] = {
+        "simulated_s": 0.0,
+        "stop_at_s": None,
+        "packet_hops": 0,
+        "messages_done": 0,
+        "messages_total": 0,
+        "finished": False,
+    }
+    return {**empty, **known}  # type: ignore[typeddict-item]
+
+
+def test_time_left_follows_the_messages_or_the_end_time_whichever_is_nearer() -> None:
+    assert progress.time_left_s(_progress(), 1.0) is None
+    assert progress.time_left_s(_progress(messages_done=25, messages_total=100), 1.0) == pytest.approx(3.0)
+    both = _progress(messages_done=25, messages_total=100, simulated_s=0.5, stop_at_s=1.0)
+    assert progress.time_left_s(both, 1.0) == pytest.approx(1.0)
+
+
+def test_the_progress_line_says_time_speed_messages_and_time_left() -> None:
+    shown = progress.line(
+        _progress(simulated_s=0.002, packet_hops=30_000_000, messages_done=1000, messages_total=4000), 2.0
+    )
+    assert shown == "simulated 2 ms  15.0 M hops/s  1,000/4,000 messages  6 s left"
+
+
+def test_changes_are_written_as_toml() -> None:
+    changes = {"a.b": 1, "c": True, "d": 'x"y', "e": {"name": "n", "k": [1, 2.5]}}
+    assert scenarios.overrides(changes) == [
+        "a.b=1",
+        "c=true",
+        'd="x\\"y"',
+        'e={ "name" = "n", "k" = [1, 2.5] }',
+    ]
+    with pytest.raises(_native.ScenarioError, match="None"):
+        scenarios.overrides({"a": None})
