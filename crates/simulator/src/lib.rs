@@ -72,7 +72,9 @@ pub enum RunError {
         to: String,
     },
     /// A server would send on a connection that no client message opens.
-    #[error("connection {connection}: its server sends, but its client never opens it; let the handshake take place before the run")]
+    #[error(
+        "connection {connection}: its server sends, but its client never opens it; let the handshake take place before the run"
+    )]
     NobodyOpens {
         /// Index in the plan.
         connection: u32,
@@ -84,7 +86,9 @@ pub enum RunError {
     #[error("the window sweep needs a delay on every link")]
     NoDelay,
     /// Packets were lost by the simulator itself.
-    #[error("a defect of the simulator: {sent} packets were sent but {accounted} are accounted for; please report this scenario")]
+    #[error(
+        "a defect of the simulator: {sent} packets were sent but {accounted} are accounted for; please report this scenario"
+    )]
     NotConserved {
         /// By hosts.
         sent: u64,
@@ -105,12 +109,7 @@ pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, 
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn run_with<P: Parts>(
-    parts: &P,
-    plan: &Plan,
-    options: &RunOptions,
-    control: &Control,
-) -> Result<Run, RunError> {
+pub fn run_with<P: Parts>(parts: &P, plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
     if Recorder::is_wanted(&plan.record) {
         let recorder = Recorder::new(&plan.record, plan.network.links.len(), plan.connections.len());
         run_observed(parts, plan, options, control, recorder)
@@ -119,6 +118,7 @@ pub fn run_with<P: Parts>(
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "options will grow, and callers pass them on")]
 fn run_observed<P: Parts, O: Observer>(
     parts: &P,
     plan: &Plan,

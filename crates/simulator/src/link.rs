@@ -223,12 +223,7 @@ impl<M: Marker> Link<M> {
 
     /// A packet arrives at the port.
     #[inline]
-    pub(crate) fn enqueue<B: Buffer, O: Observer>(
-        &mut self,
-        now: u64,
-        packet: &Packet,
-        around: &mut Around<'_, B, O>,
-    ) {
+    pub(crate) fn enqueue<B: Buffer, O: Observer>(&mut self, now: u64, packet: &Packet, around: &mut Around<'_, B, O>) {
         let mut packet = *packet;
         self.advance(now, around);
         let idle = self.busy_until <= now;
@@ -269,9 +264,5 @@ impl<M: Marker> Link<M> {
 
 #[inline]
 const fn view(packet: &Packet) -> PacketView {
-    PacketView {
-        bytes: Bytes(packet.wire as u64),
-        marks: packet.marks(),
-        ecn_capable: packet.flags.has(Flags::ECT),
-    }
+    PacketView { bytes: Bytes(packet.wire as u64), marks: packet.marks(), ecn_capable: packet.flags.has(Flags::ECT) }
 }

@@ -1,8 +1,8 @@
 //! What is written down while a run goes on. Observers are types chosen per run, so that what is not
 //! wanted costs nothing.
 
-use incast_results::record::{Event, EventKind, QueueSample, QueueStatistics, WindowSample};
 use incast_protocols::{Bytes, Duration, Time};
+use incast_results::record::{Event, EventKind, QueueSample, QueueStatistics, WindowSample};
 use incast_scenario::plan::Record;
 
 /// Is told of everything; the defaults write nothing down.

@@ -116,9 +116,8 @@ mod tests {
     #[test]
     fn each_of_two_equal_links_is_first_half_of_the_time() {
         let order = Order::new(7);
-        let first = (0..10_000_u64)
-            .filter(|time| order.before((*time, Entity::link(3)), (*time, Entity::link(4))))
-            .count();
+        let first =
+            (0..10_000_u64).filter(|time| order.before((*time, Entity::link(3)), (*time, Entity::link(4)))).count();
         assert!((4_850..5_150).contains(&first), "{first}");
     }
 

@@ -138,12 +138,8 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         let port = &mut self.links[link as usize];
         let had_flying = !port.flying.is_empty();
         let had_waiting = !port.waiting.is_empty();
-        let mut around = Around {
-            link,
-            buffers: &mut self.buffers,
-            observer: &mut self.observer,
-            vanished: &mut self.vanished,
-        };
+        let mut around =
+            Around { link, buffers: &mut self.buffers, observer: &mut self.observer, vanished: &mut self.vanished };
         for (now, packet) in arrivals {
             port.enqueue(now, packet, &mut around);
         }
@@ -163,12 +159,8 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
     pub(crate) fn advance(&mut self, link: u32, now: u64, schedule: &mut impl Schedule) {
         let port = &mut self.links[link as usize];
         let had_flying = !port.flying.is_empty();
-        let mut around = Around {
-            link,
-            buffers: &mut self.buffers,
-            observer: &mut self.observer,
-            vanished: &mut self.vanished,
-        };
+        let mut around =
+            Around { link, buffers: &mut self.buffers, observer: &mut self.observer, vanished: &mut self.vanished };
         port.advance(now, &mut around);
         if !had_flying && !port.flying.is_empty() {
             schedule.wake_link(link, port.head());
@@ -356,7 +348,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
 
     #[cold]
     fn note_signals(&mut self, now: u64, index: u32) {
-        let from_client = index % 2 == 0;
+        let from_client = index & 1 == 0;
         let connection = self.endpoints[index as usize].template.connection;
         for at in 0..self.out.signals.len() {
             let signal = self.out.signals[at];
@@ -388,7 +380,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         self.observer.windows(WindowSample {
             time: Time(now),
             connection: endpoint.template.connection,
-            from_client: index % 2 == 0,
+            from_client: index & 1 == 0,
             cwnd: windows.cwnd,
             ssthresh: (windows.ssthresh != Windows::UNLIMITED).then_some(windows.ssthresh),
             rwnd: view.advertised,

@@ -5,9 +5,7 @@ mod support;
 use incast_protocols::{Bytes, Duration, Rate, Time};
 use incast_results::record::{EventKind, Run};
 use incast_scenario::plan::{Handshake, Plan, Record, Tcp};
-use support::{
-    add_flow, bytes, cable, dctcp, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp,
-};
+use support::{add_flow, bytes, cable, dctcp, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp};
 
 const GBPS: u64 = 1_000_000_000;
 
@@ -125,9 +123,7 @@ fn a_full_window_loss_costs_exactly_one_rto() {
 /// n flows between one pair of ports share the link, and leave none of it unused.
 #[test]
 fn equal_long_flows_share_a_link_fairly() {
-    for (stack, buffer, marker) in
-        [(dctcp(), packets(250), mark_at(20)), (new_reno(), bytes(90_000), no_marks())]
-    {
+    for (stack, buffer, marker) in [(dctcp(), packets(250), mark_at(20)), (new_reno(), bytes(90_000), no_marks())] {
         let network = star(9, cable(GBPS, Duration::from_us(25)), &buffer, &marker);
         let mut plan = plan(network, stack, tcp());
         for sender in 1..9 {
@@ -200,7 +196,9 @@ fn no_port_is_favoured_among_simultaneous_arrivals() {
     }
     let total: u32 = drops.iter().sum();
     // Three standard deviations of a fair choice.
-    let near = |count: u32, of: u32| (f64::from(count) - f64::from(of) / 4.0).abs() < 3.0 * (f64::from(of) * 3.0 / 16.0).sqrt();
+    let near = |count: u32, of: u32| {
+        (f64::from(count) - f64::from(of) / 4.0).abs() < 3.0 * (f64::from(of) * 3.0 / 16.0).sqrt()
+    };
     assert!(first.iter().all(|&count| near(count, seeds as u32)), "first {first:?}");
     assert!(drops.iter().all(|&count| near(count, total)), "drops {drops:?}");
 }

@@ -63,7 +63,9 @@ fn the_same_on_barrier_synchronised_rounds() {
         let network = star(workers + 1, cable(1_000_000_000, Duration::from_us(25)), &bytes(65_536), &no_marks());
         let settings = Tcp { initial_window_segments: 1, rto_min: Duration::from_ms(200), ..tcp() };
         let mut plan = plan(network, new_reno(), settings);
-        add_rounds(&mut plan, workers, 65_536, 5, |round, worker| Duration::from_us(u64::from((round * 7 + worker * 13) % 40)));
+        add_rounds(&mut plan, workers, 65_536, 5, |round, worker| {
+            Duration::from_us(u64::from((round * 7 + worker * 13) % 40))
+        });
         let run = run_both(&plan);
         assert!(run.flows.iter().all(|flow| flow.end.is_some()));
     }

@@ -7,7 +7,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use incast_protocols::application::{AnyApplication, Application, ApplicationChoice, ApplicationContext, Request, RequestId};
+use incast_protocols::application::{
+    AnyApplication, Application, ApplicationChoice, ApplicationContext, Request, RequestId,
+};
 use incast_protocols::echo::{AnyEcho, EchoChoice, EchoContext};
 use incast_protocols::receiver::{
     AckCause, Action, AnyReceiver, Arrival, FlowIndex, Gate, NicContext, Receiver, ReceiverChoice, SentAck,
@@ -28,7 +30,10 @@ use support::{add_flow, add_rounds, assert_same, bytes, cable, dctcp, new_reno, 
 macro_rules! parts {
     ($Name:ident { $($place:ident: $Type:ty = $build:expr),* $(,)? }) => {
         #[derive(Debug, Default)]
-        struct $Name { log: Rc<RefCell<Vec<String>>> }
+        struct $Name {
+            #[allow(dead_code, reason = "not every algorithm keeps a log")]
+            log: Rc<RefCell<Vec<String>>>,
+        }
         parts!(@impl $Name; AnyBuffer, AnyMarker, AnySender, AnyReceiver, AnyApplication; $($place: $Type = $build),*);
     };
     (@impl $Name:ident; $B:ty, $M:ty, $S:ty, $R:ty, $A:ty; buffer: $Type:ty = $build:expr) => {
@@ -126,7 +131,7 @@ impl TakingTurns {
         }
     }
 
-    fn note(&self, now: Time, what: String) {
+    fn note(&self, now: Time, what: &str) {
         self.log.borrow_mut().push(format!("{now} {what}"));
     }
 }
@@ -137,11 +142,11 @@ impl Receiver for TakingTurns {
     fn on_open(&mut self, now: Time, flow: FlowIndex) {
         self.open.push(flow);
         self.silent_since = now;
-        self.note(now, format!("open {}", flow.0));
+        self.note(now, &format!("open {}", flow.0));
     }
 
     fn on_message(&mut self, now: Time, flow: FlowIndex, message: &Message) {
-        self.note(now, format!("message {} of {:?}", flow.0, message.size.map(|size| size.0)));
+        self.note(now, &format!("message {} of {:?}", flow.0, message.size.map(|size| size.0)));
     }
 
     fn on_data(&mut self, now: Time, flow: FlowIndex, arrival: &Arrival) {
@@ -153,14 +158,14 @@ impl Receiver for TakingTurns {
             if held == flow {
                 self.held.push_back(held);
             } else {
-                self.note(now, format!("release {} on data of {}", held.0, flow.0));
+                self.note(now, &format!("release {} on data of {}", held.0, flow.0));
                 self.actions.push_back(Action::Release(held));
             }
         }
     }
 
     fn on_complete(&mut self, now: Time, flow: FlowIndex) {
-        self.note(now, format!("complete {}", flow.0));
+        self.note(now, &format!("complete {}", flow.0));
         self.open.retain(|open| *open != flow);
         // Nobody may be left waiting for data that will not come.
         while let Some(held) = self.held.pop_front() {
@@ -169,7 +174,7 @@ impl Receiver for TakingTurns {
     }
 
     fn on_close(&mut self, now: Time, flow: FlowIndex) {
-        self.note(now, format!("close {}", flow.0));
+        self.note(now, &format!("close {}", flow.0));
     }
 
     fn gate(&mut self, _now: Time, flow: FlowIndex, cause: AckCause) -> Gate {
@@ -187,7 +192,7 @@ impl Receiver for TakingTurns {
     fn on_ack_sent(&mut self, now: Time, flow: FlowIndex, sent: &SentAck) {
         assert!(sent.edge >= sent.ack);
         if sent.cause == AckCause::Forced {
-            self.note(now, format!("forced {} at {}", flow.0, sent.ack.0));
+            self.note(now, &format!("forced {} at {}", flow.0, sent.ack.0));
         }
     }
 
@@ -363,7 +368,10 @@ fn an_application_reads_out_of_order_counts_and_holds_requests_back() {
     };
     let (run, log) = run_both(&plan, parts);
     assert!(run.flows.iter().all(|flow| flow.end.is_some()));
-    assert!(log.iter().any(|line| line.contains("after")) && log.iter().any(|line| line.contains("resumes")), "{log:?}");
+    assert!(
+        log.iter().any(|line| line.contains("after")) && log.iter().any(|line| line.contains("resumes")),
+        "{log:?}"
+    );
     // Eight at first, one at a time once segments had come out of order.
     let outstanding_at = |time: Time| {
         run.flows.iter().filter(|flow| flow.start <= time && flow.end.is_some_and(|end| end > time)).count()

@@ -10,7 +10,10 @@ use incast_scenario::plan::{
 };
 use incast_simulator::DriverKind;
 use proptest::prelude::*;
-use support::{Cable, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan, run_both, run_on, star, tcp};
+use support::{
+    Cable, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan, run_both, run_on, star,
+    tcp,
+};
 
 #[derive(Clone, Debug)]
 struct Small {
@@ -26,18 +29,20 @@ struct Small {
     initial_window: u64,
     delayed_ack: Option<(u32, u64)>,
     receive_buffer: u64,
-    /// From, to, whether handshake counts, window rule, whether it closes; its messages: (start us, bytes, from client).
-    connections: Vec<(u32, u32, bool, u8, bool, Vec<(u64, u64, bool)>)>,
+    connections: Vec<Pair>,
     rounds: u32,
 }
+
+/// From, step to the other host, whether the handshake counts, window rule, whether it closes, messages.
+type Pair = (u32, u32, bool, u8, bool, Vec<(u64, u64, bool)>);
 
 fn small() -> impl Strategy<Value = Small> {
     let network = (any::<u64>(), any::<bool>(), any::<bool>(), 1_u64..40, 300_u64..60_000, 1_u32..30, 0_u32..20);
     let wires = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
     let ends = (1_u64..12, prop::option::of((2_u32..4, 1_u64..3_000)), 1_000_u64..40_000);
+    // Start in us, bytes, from client.
     let message = (0_u64..3_000, 1_u64..30_000, any::<bool>());
-    let connection =
-        (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
+    let connection = (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
     (network, wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
         |(network, (loss, reorder), (initial_window, delayed_ack, receive_buffer), connections, rounds)| {
             let (seed, leaf_spine, dctcp, rate, delay_ns, buffer, mark) = network;
@@ -64,8 +69,7 @@ fn small() -> impl Strategy<Value = Small> {
 fn planned(small: &Small) -> Plan {
     let wire = Cable {
         loss: small.loss,
-        reorder: (small.reorder > 0.0)
-            .then_some(Reorder { probability: small.reorder, extra: Duration::from_us(40) }),
+        reorder: (small.reorder > 0.0).then_some(Reorder { probability: small.reorder, extra: Duration::from_us(40) }),
         ..cable(small.rate, Duration::from_ns(small.delay_ns))
     };
     let (buffer, marker) = (packets(small.buffer), mark_at(small.mark));

@@ -60,13 +60,7 @@ impl MarkedShare {
     pub fn new(config: &Config) -> Self {
         let config =
             Config { initial_alpha: config.initial_alpha.min(ALPHA_ONE), shift: config.shift.clamp(1, MAX_SHIFT) };
-        Self {
-            alpha: config.initial_alpha,
-            config,
-            window_end: Offset(0),
-            acked: 0,
-            marked: 0,
-        }
+        Self { alpha: config.initial_alpha, config, window_end: Offset(0), acked: 0, marked: 0 }
     }
 
     /// Linux's recurrence: `alpha -= min_not_zero(alpha, alpha >> g)`, then `+ (marked << (10 - g)) / acked`.

@@ -174,7 +174,7 @@ fn sort(arrivals: &mut [Arrival], order: Order) {
 struct Bins {
     /// By link: number of its port at its switch.
     port: Vec<u16>,
-    bins: Vec<Bin>,
+    by_port: Vec<Bin>,
     used: Vec<u16>,
     /// Arrivals at a switch whose ports are coupled, with the output link.
     whole: Vec<(u32, Arrival)>,
@@ -202,7 +202,7 @@ impl Bins {
         });
         let port = port.collect();
         let most = ports.iter().copied().max().unwrap_or(0) as usize;
-        Self { port, bins: vec![Bin::default(); most], ..Self::default() }
+        Self { port, by_port: vec![Bin::default(); most], ..Self::default() }
     }
 }
 
@@ -382,7 +382,7 @@ fn sweep_switches<P: Parts, O: Observer>(
                     bins.whole.push((out, arrival));
                 } else {
                     let port = bins.port[out as usize];
-                    let bin = &mut bins.bins[port as usize];
+                    let bin = &mut bins.by_port[port as usize];
                     if bin.arrivals.is_empty() {
                         bins.used.push(port);
                         bin.link = out;
@@ -399,7 +399,7 @@ fn sweep_switches<P: Parts, O: Observer>(
             link = due.next_link[link as usize];
         }
         for &port in &bins.used {
-            let bin = &mut bins.bins[port as usize];
+            let bin = &mut bins.by_port[port as usize];
             sort(&mut bin.arrivals, agenda.order);
             let arrivals = bin.arrivals.iter().map(|arrival| (arrival.at, &bins.packets[arrival.place as usize]));
             world.enqueue_all(bin.link, arrivals, agenda);

@@ -64,7 +64,7 @@ mod tests {
             }
             let first = *set.first().unwrap();
             let end = ranges.take_from(first);
-            let contiguous = (first..).take_while(|byte| set.contains(byte)).count() as u64;
+            let contiguous = (first..300).take_while(|byte| set.contains(byte)).count() as u64;
             prop_assert_eq!(end, first + contiguous);
         }
     }

@@ -26,6 +26,7 @@ pub(crate) enum Fin {
 
 /// Sends a byte stream.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of RFC 5681 and 6582, not a state in disguise")]
 pub(crate) struct SendHalf<S> {
     /// First offset not acknowledged (SND.UNA).
     pub(crate) una: u64,
@@ -256,7 +257,8 @@ impl<S: Sender> SendHalf<S> {
         }
         self.timed_at = NEVER;
         if self.una == self.limit {
-            out.packets.push(Packet { flags: template.flags.with(Flags::FIN), ..self.segment(tcp, template, self.una, 0) });
+            out.packets
+                .push(Packet { flags: template.flags.with(Flags::FIN), ..Self::segment(tcp, template, self.una, 0) });
             return;
         }
         let end = self.outgoing.iter().find(|span| self.una < span.end).map_or(self.limit, |span| span.end);
@@ -264,13 +266,8 @@ impl<S: Sender> SendHalf<S> {
         self.emit(now, tcp, template, self.una, payload, out);
     }
 
-    fn segment(&self, tcp: &Tcp, template: &Packet, offset: u64, payload: u64) -> Packet {
-        Packet {
-            sequence: offset as u32,
-            payload: payload as u16,
-            wire: (payload + tcp.header.0) as u16,
-            ..*template
-        }
+    fn segment(tcp: &Tcp, template: &Packet, offset: u64, payload: u64) -> Packet {
+        Packet { sequence: offset as u32, payload: payload as u16, wire: (payload + tcp.header.0) as u16, ..*template }
     }
 
     /// Sends `[offset, offset + payload)`, new or again, and says what follows it (behind a FIN, if it has one).
@@ -302,7 +299,7 @@ impl<S: Sender> SendHalf<S> {
         let after = end + u64::from(closes);
         self.highest = self.highest.max(after);
         self.last_sent_at = now;
-        out.packets.push(Packet { flags, ..self.segment(tcp, template, offset, payload) });
+        out.packets.push(Packet { flags, ..Self::segment(tcp, template, offset, payload) });
         after
     }
 
@@ -355,10 +352,8 @@ impl<S: Sender> SendHalf<S> {
         if self.fin == Fin::Wanted && self.next == self.limit {
             self.next = self.limit + 1;
             self.highest = self.highest.max(self.next);
-            out.packets.push(Packet {
-                flags: template.flags.with(Flags::FIN),
-                ..self.segment(tcp, template, self.limit, 0)
-            });
+            out.packets
+                .push(Packet { flags: template.flags.with(Flags::FIN), ..Self::segment(tcp, template, self.limit, 0) });
         }
         if self.timeout_at == NEVER && self.outstanding() {
             self.timeout_at = now + self.rtt.rto().0;

@@ -75,8 +75,8 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
     }
     for aggregator in &plan.aggregators {
         for &connection in &aggregator.workers {
-            for end in 0..2 {
-                count[connection as usize][end] += aggregator.rounds.len() as u32;
+            for messages in &mut count[connection as usize] {
+                *messages += aggregator.rounds.len() as u32;
             }
         }
     }
@@ -146,8 +146,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
                     mss: class.tcp.mss,
                     header: class.tcp.header,
                 };
-                nic.controller =
-                    Some(self.parts.receiver(&class.stack.receiver, &context)).filter(Receiver::is_active);
+                nic.controller = Some(self.parts.receiver(&class.stack.receiver, &context)).filter(Receiver::is_active);
             }
         }
     }
@@ -227,10 +226,8 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
     fn idle_rtt(&self, index: u32) -> Duration {
         let connection = &self.plan.connections[index as usize];
         let header = self.plan.classes[connection.class as usize].tcp.header.0;
-        let ways = [
-            (connection.client, connection.server, End::Client),
-            (connection.server, connection.client, End::Server),
-        ];
+        let ways =
+            [(connection.client, connection.server, End::Client), (connection.server, connection.client, End::Server)];
         let total = ways
             .into_iter()
             .flat_map(|(source, destination, from)| {

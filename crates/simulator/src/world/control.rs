@@ -169,11 +169,11 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             self.settle(now, index, schedule);
         }
         let nic = &mut self.nics[host as usize];
-        if let Some(Time(at)) = nic.controller.as_ref().and_then(Receiver::next_timer) {
-            if at < nic.scheduled_at {
-                nic.scheduled_at = at;
-                schedule.arm(at, host, Entity::of(Kind::Nic(host)));
-            }
+        if let Some(Time(at)) = nic.controller.as_ref().and_then(Receiver::next_timer)
+            && at < nic.scheduled_at
+        {
+            nic.scheduled_at = at;
+            schedule.arm(at, host, Entity::of(Kind::Nic(host)));
         }
     }
 
@@ -183,10 +183,10 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             return;
         }
         nic.scheduled_at = NEVER;
-        if let Some(controller) = &mut nic.controller {
-            if controller.next_timer().is_some_and(|at| at.0 <= now) {
-                controller.on_timer(Time(now));
-            }
+        if let Some(controller) = &mut nic.controller
+            && controller.next_timer().is_some_and(|at| at.0 <= now)
+        {
+            controller.on_timer(Time(now));
         }
         self.run_controller(now, host, schedule);
     }

@@ -108,20 +108,17 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             let response = self.programs[program as usize].first + id.0 as u32;
             let flow = self.flow_of(response);
             self.flows[flow as usize].start = Time(now);
-            let request = Message {
-                size: Some(self.plan.aggregators[program as usize].request),
-                ..Message::default()
-            };
+            let request = Message { size: Some(self.plan.aggregators[program as usize].request), ..Message::default() };
             let connection = self.connection_of(response);
             self.hand_over(now, connection, End::Client, MessageId::Request(response), request, schedule);
         }
         let state = &mut self.programs[program as usize];
-        if let Some(Time(at)) = state.scheduler.next_timer() {
-            if at < state.scheduled_at {
-                state.scheduled_at = at;
-                let host = self.plan.aggregators[program as usize].host;
-                schedule.arm(at, host, Entity::of(Kind::Scheduler(program)));
-            }
+        if let Some(Time(at)) = state.scheduler.next_timer()
+            && at < state.scheduled_at
+        {
+            state.scheduled_at = at;
+            let host = self.plan.aggregators[program as usize].host;
+            schedule.arm(at, host, Entity::of(Kind::Scheduler(program)));
         }
     }
 
@@ -157,8 +154,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         match span.id {
             MessageId::Request(response) => {
                 let (program, round, worker) = self.locate(response);
-                let service =
-                    self.plan.aggregators[program as usize].rounds[round].responses[worker].service_time;
+                let service = self.plan.aggregators[program as usize].rounds[round].responses[worker].service_time;
                 let host = self.endpoints[index as usize].host;
                 schedule.arm(now + service.0, host, Entity::of(Kind::Respond(response)));
             }

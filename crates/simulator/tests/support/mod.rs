@@ -32,15 +32,7 @@ pub fn cable(rate: u64, delay: Duration) -> Cable {
 
 fn link(from: Node, to: Node, cable: Cable, marker: &MarkerChoice) -> Link {
     let port = matches!(from, Node::Switch(_)).then(|| Port { buffer: 0, marker: marker.clone() });
-    Link {
-        from,
-        to,
-        rate: Rate(cable.rate),
-        delay: cable.delay,
-        port,
-        loss: cable.loss,
-        reorder: cable.reorder,
-    }
+    Link { from, to, rate: Rate(cable.rate), delay: cable.delay, port, loss: cable.loss, reorder: cable.reorder }
 }
 
 pub fn switch(name: &str, buffer: &BufferChoice) -> Switch {
@@ -56,10 +48,7 @@ pub fn bytes(limit: u64) -> BufferChoice {
 }
 
 pub fn mark_at(threshold: u32) -> MarkerChoice {
-    MarkerChoice::EcnThreshold(ecn_threshold::Config {
-        threshold: Amount::Packets(threshold),
-        ..Default::default()
-    })
+    MarkerChoice::EcnThreshold(ecn_threshold::Config { threshold: Amount::Packets(threshold), ..Default::default() })
 }
 
 pub fn no_marks() -> MarkerChoice {
@@ -78,7 +67,14 @@ pub fn star(hosts: u32, cable: Cable, buffer: &BufferChoice, marker: &MarkerChoi
     Network { hosts, switches: vec![switch("switch", buffer)], links }
 }
 
-pub fn leaf_spine(leaves: u32, per_leaf: u32, spines: u32, cable: Cable, buffer: &BufferChoice, marker: &MarkerChoice) -> Network {
+pub fn leaf_spine(
+    leaves: u32,
+    per_leaf: u32,
+    spines: u32,
+    cable: Cable,
+    buffer: &BufferChoice,
+    marker: &MarkerChoice,
+) -> Network {
     let mut links = Vec::new();
     for host in 0..leaves * per_leaf {
         links.push(link(Node::Host(host), Node::Switch(host / per_leaf), cable, marker));
@@ -198,7 +194,15 @@ pub fn add_rounds(plan: &mut Plan, workers: u32, response: u64, rounds: u32, jit
 
 /// The work that ns-3 and htsim were measured on: Poisson flows on a leaf-spine, 7.246 % of them 1 MiB,
 /// the others 8 to 32 KiB.
-pub fn leaf_spine_load(leaves: u32, per_leaf: u32, spines: u32, flows: u32, seed: u64, waiting: u32, mark: u32) -> Plan {
+pub fn leaf_spine_load(
+    leaves: u32,
+    per_leaf: u32,
+    spines: u32,
+    flows: u32,
+    seed: u64,
+    waiting: u32,
+    mark: u32,
+) -> Plan {
     let network = leaf_spine(
         leaves,
         per_leaf,
