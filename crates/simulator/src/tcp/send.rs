@@ -59,6 +59,7 @@ pub(crate) struct SendHalf<S> {
     retransmitted_to: u64,
     /// Any ACK since the last transmission of new data.
     heard_since_send: bool,
+    /// The window was reduced for whatever reason: the next new data says so (RFC 3168 section 6.1.2).
     cwr_wanted: bool,
     pub(crate) fin: Fin,
     last_sent_at: u64,
@@ -209,6 +210,7 @@ impl<S: Sender> SendHalf<S> {
                 self.may_recover_from = self.highest + 1;
                 self.signal(out, EventKind::FastRetransmit);
                 self.sender.on_loss(&self.view(now));
+                self.cwr_wanted = self.sender.ecn_capable();
                 self.retransmit_first(now, tcp, template, out);
                 self.restart_timer(now);
             }
@@ -391,6 +393,7 @@ impl<S: Sender> SendHalf<S> {
         self.recover = self.highest;
         self.may_recover_from = self.highest + 1;
         self.sender.on_timeout(&self.view(now), again);
+        self.cwr_wanted = self.sender.ecn_capable();
         self.next = self.una;
         self.segment_limit = 0;
     }
