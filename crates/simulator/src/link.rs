@@ -33,6 +33,8 @@ pub(crate) struct Port<M> {
     pub(crate) buffer: u32,
     /// Number of the port at its switch.
     pub(crate) index: PortIndex,
+    /// Whether the buffer has to know of departures: not so if each port has a limit of its own.
+    pub(crate) shares: bool,
 }
 
 /// What goes wrong on a wire by the scenario's wish.
@@ -172,7 +174,9 @@ impl<M: Marker> Link<M> {
         if self.port.is_some() {
             let queue = self.queue_state(start, wire);
             if let Some(port) = &mut self.port {
-                around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
+                if port.shares {
+                    around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
+                }
                 let marks = port.marker.on_dequeue(&queue, &view(&packet));
                 if marks != Marks::NONE {
                     self.mark(start, marks, &mut packet, around);

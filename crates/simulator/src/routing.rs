@@ -89,18 +89,23 @@ impl Routes {
         Ok(Self { uplink, downlink, edge, edges: edge_switches.len(), edge_of_switch, groups, links, salts })
     }
 
+    /// The forwarding table of one switch.
+    #[inline]
+    pub(crate) fn of(&self, switch: u32) -> Forwarding<'_> {
+        let first = switch as usize * self.edges;
+        Forwarding {
+            edge: self.edge_of_switch[switch as usize].map_or(u32::MAX, u32::from),
+            groups: &self.groups[first..first + self.edges],
+            links: &self.links,
+            downlink: &self.downlink,
+            salt: self.salts[switch as usize],
+        }
+    }
+
     /// The output link of `switch` for a packet to `destination`, attached to `edge`, of path number `path`.
     #[inline]
     pub(crate) fn next(&self, switch: u32, destination: u32, edge: u16, path: u16) -> u32 {
-        if self.edge_of_switch[switch as usize] == Some(edge) {
-            return self.downlink[destination as usize];
-        }
-        let group = self.groups[switch as usize * self.edges + edge as usize];
-        if group.len == 1 {
-            return self.links[group.first as usize];
-        }
-        let spread = u32::from(path).wrapping_add(1).wrapping_mul(self.salts[switch as usize]) >> 16;
-        self.links[(group.first + ((spread * u32::from(group.len)) >> 16)) as usize]
+        self.of(switch).next(destination, edge, path)
     }
 
     /// All links from `source` to `destination` for this path number.
@@ -115,6 +120,35 @@ impl Routes {
             }
         }
         links
+    }
+}
+
+/// Where one switch sends what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Forwarding<'r> {
+    /// Its number among those with hosts, `u32::MAX` for a switch without.
+    edge: u32,
+    groups: &'r [Group],
+    links: &'r [u32],
+    downlink: &'r [u32],
+    salt: u32,
+}
+
+impl Forwarding<'_> {
+    /// The output link for a packet to `destination`, attached to `edge`, of path number `path`.
+    #[inline]
+    pub(crate) fn next(&self, destination: u32, edge: u16, path: u16) -> u32 {
+        if self.edge == u32::from(edge) {
+            return self.downlink[destination as usize];
+        }
+        let group = self.groups[edge as usize];
+        let choice = if group.len == 1 {
+            0
+        } else {
+            let spread = u32::from(path).wrapping_add(1).wrapping_mul(self.salt) >> 16;
+            (spread * u32::from(group.len)) >> 16
+        };
+        self.links[(group.first + choice) as usize]
     }
 }
 

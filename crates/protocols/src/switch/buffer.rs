@@ -31,7 +31,8 @@ pub trait Buffer {
     /// packet; on "yes" the memory counts as used until [`on_departure`](Self::on_departure).
     fn admit(&mut self, port: PortIndex, queue: &QueueState, packet: &PacketView) -> bool;
 
-    /// The transmission of a packet of this size begins at `port`.
+    /// The transmission of a packet of this size begins at `port`. Only told to a buffer that
+    /// [couples its ports](Self::couples_ports).
     fn on_departure(&mut self, _port: PortIndex, _bytes: Bytes) {}
 
     /// Whether what one port holds changes what another may take. Such a switch is simulated as a

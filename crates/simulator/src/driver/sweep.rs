@@ -371,11 +371,13 @@ fn sweep_switches<P: Parts, O: Observer>(
         let mut link = std::mem::replace(&mut due.first_link[switch as usize], NIL);
         while link != NIL {
             let mut flying = std::mem::take(&mut world.links[link as usize].flying);
+            let forwarding = world.routes.of(switch);
             flying.take_while(|flight| {
                 if flight.at >= end {
                     return false;
                 }
-                let out = world.route(switch, &flight.packet);
+                let packet = &flight.packet;
+                let out = forwarding.next(packet.destination, packet.edge, packet.path);
                 let arrival = Arrival { at: flight.at, link, place: bins.packets.len() as u32 };
                 bins.packets.push(flight.packet);
                 if coupled {

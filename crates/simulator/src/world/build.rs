@@ -45,11 +45,12 @@ fn ports<P: Parts>(network: &Network, seed: u64, parts: &P) -> Ports<P> {
                 let index = PortIndex(next_port[switch]);
                 next_port[switch] += 1;
                 let buffer = first_buffer[switch] + port.buffer;
-                if buffers[buffer as usize].couples_ports() {
+                let shares = buffers[buffer as usize].couples_ports();
+                if shares {
                     coupled[switch].push(number as u32);
                 }
                 let marker = parts.marker(&port.marker, &MarkerContext { rate: link.rate });
-                Some(Port { marker, buffer, index })
+                Some(Port { marker, buffer, index, shares })
             }
             _ => None,
         };
