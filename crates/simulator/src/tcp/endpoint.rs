@@ -24,7 +24,7 @@ pub(crate) enum State {
     SynReceived,
     /// Data may flow.
     Established,
-    /// Both directions are closed; a FIN that comes again is acknowledged again.
+    /// Both directions are closed; what comes again is acknowledged again (TIME-WAIT).
     Done,
 }
 
@@ -217,7 +217,8 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                 // The last part of the handshake was lost.
                 self.receive.ack_due = true;
             }
-            State::Done if packet.flags.has(Flags::FIN) => self.receive.ack_due = true,
+            // The ACK of what comes again was lost; data need not carry the FIN to be the last of its flight.
+            State::Done if packet.payload > 0 || packet.flags.has(Flags::FIN) => self.receive.ack_due = true,
             State::Closed | State::SynSent | State::SynReceived | State::Established | State::Done => {}
         }
         arrived
