@@ -71,11 +71,11 @@ pub(crate) struct Link<M> {
     in_service: u64,
     /// Transmission begun, not arrived, by arrival.
     pub(crate) flying: Ring<Flight>,
-    rate: Rate,
     /// A host's own port has none: it takes everything and marks nothing.
     pub(crate) port: Option<Port<M>>,
-    pub(crate) impairment: Option<Box<Impairment>>,
     pub(crate) counters: Counters,
+    pub(crate) impairment: Option<Box<Impairment>>,
+    rate: Rate,
 }
 
 /// What the functions of a link work with.
@@ -154,22 +154,38 @@ impl<M: Marker> Link<M> {
         }
     }
 
+    /// The packet's flags with the marks added.
     #[inline]
-    fn mark<B, O: Observer>(&mut self, now: u64, marks: Marks, packet: &mut Packet, around: &mut Around<'_, B, O>) {
-        if marks.ce && !packet.flags.has(Flags::CE) {
-            packet.flags = packet.flags.with(Flags::CE);
+    fn mark<B, O: Observer>(
+        &mut self,
+        now: u64,
+        marks: Marks,
+        packet: &Packet,
+        flags: Flags,
+        around: &mut Around<'_, B, O>,
+    ) -> Flags {
+        let mut marked = flags;
+        if marks.ce && !flags.has(Flags::CE) {
+            marked = marked.with(Flags::CE);
             self.counters.ce_marks += 1;
             event(around.observer, now, EventKind::CeMark, around.link, packet);
         }
-        if marks.ein && !packet.flags.has(Flags::EIN) {
-            packet.flags = packet.flags.with(Flags::EIN);
+        if marks.ein && !flags.has(Flags::EIN) {
+            marked = marked.with(Flags::EIN);
             self.counters.ein_marks += 1;
             event(around.observer, now, EventKind::EinMark, around.link, packet);
         }
+        marked
     }
 
     #[inline]
-    fn begin<B: Buffer, O: Observer>(&mut self, start: u64, mut packet: Packet, around: &mut Around<'_, B, O>) {
+    fn begin<B: Buffer, O: Observer>(
+        &mut self,
+        start: u64,
+        packet: &Packet,
+        mut flags: Flags,
+        around: &mut Around<'_, B, O>,
+    ) {
         let wire = u64::from(packet.wire);
         if self.port.is_some() {
             let queue = self.queue_state(start, wire);
@@ -177,9 +193,9 @@ impl<M: Marker> Link<M> {
                 if port.shares {
                     around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
                 }
-                let marks = port.marker.on_dequeue(&queue, &view(&packet));
+                let marks = port.marker.on_dequeue(&queue, &view(packet.wire, flags));
                 if marks != Marks::NONE {
-                    self.mark(start, marks, &mut packet, around);
+                    flags = self.mark(start, marks, packet, flags, around);
                 }
             }
         }
@@ -187,17 +203,18 @@ impl<M: Marker> Link<M> {
         self.in_service = wire;
         self.counters.packets += 1;
         self.counters.bytes += wire;
-        let at = self.busy_until + self.delay;
+        let flight = Flight { at: self.busy_until + self.delay, packet: Packet { flags, ..*packet } };
         if self.impairment.is_some() {
-            self.launch_impaired(start, at, packet, around);
+            self.launch_impaired(start, flight, around);
         } else {
-            self.flying.push(Flight { at, packet });
+            self.flying.push(flight);
         }
     }
 
     #[cold]
-    fn launch_impaired<B, O: Observer>(&mut self, now: u64, at: u64, packet: Packet, around: &mut Around<'_, B, O>) {
+    fn launch_impaired<B, O: Observer>(&mut self, now: u64, flight: Flight, around: &mut Around<'_, B, O>) {
         let Some(impairment) = &mut self.impairment else { return };
+        let Flight { at, packet } = flight;
         if impairment.loss > 0.0 && impairment.random.chance(impairment.loss) {
             self.counters.wire_losses += 1;
             around.vanished.push(packet.connection);
@@ -221,36 +238,36 @@ impl<M: Marker> Link<M> {
             if self.port.is_some() {
                 around.observer.queue_changed(around.link, start, self.waiting.len(), self.waiting_bytes);
             }
-            self.begin(start, packet, around);
+            self.begin(start, &packet, packet.flags, around);
         }
     }
 
     /// A packet arrives at the port.
     #[inline]
     pub(crate) fn enqueue<B: Buffer, O: Observer>(&mut self, now: u64, packet: &Packet, around: &mut Around<'_, B, O>) {
-        let mut packet = *packet;
+        let mut flags = packet.flags;
         self.advance(now, around);
         let idle = self.busy_until <= now;
         if self.port.is_some() {
             let queue = self.queue_state(now, if idle { 0 } else { self.in_service });
             if let Some(port) = &mut self.port {
-                let seen = view(&packet);
+                let seen = view(packet.wire, flags);
                 if !around.buffers[port.buffer as usize].admit(port.index, &queue, &seen) {
-                    self.drop_packet(now, &packet, around);
+                    self.drop_packet(now, packet, around);
                     return;
                 }
                 let marks = port.marker.on_enqueue(&queue, &seen);
                 if marks != Marks::NONE {
-                    self.mark(now, marks, &mut packet, around);
+                    flags = self.mark(now, marks, packet, flags, around);
                 }
             }
             around.observer.enqueued(around.link, now, queue.waiting_packets);
         }
         if idle {
-            self.begin(now, packet, around);
+            self.begin(now, packet, flags, around);
             return;
         }
-        self.waiting.push(packet);
+        self.waiting.push(Packet { flags, ..*packet });
         self.waiting_bytes += u64::from(packet.wire);
         self.counters.max_waiting = self.counters.max_waiting.max(self.waiting.len());
         if self.port.is_some() {
@@ -267,6 +284,6 @@ impl<M: Marker> Link<M> {
 }
 
 #[inline]
-const fn view(packet: &Packet) -> PacketView {
-    PacketView { bytes: Bytes(packet.wire as u64), marks: packet.marks(), ecn_capable: packet.flags.has(Flags::ECT) }
+const fn view(wire: u16, flags: Flags) -> PacketView {
+    PacketView { bytes: Bytes(wire as u64), marks: flags.marks(), ecn_capable: flags.has(Flags::ECT) }
 }

@@ -38,6 +38,11 @@ impl Flags {
     }
 
     #[inline]
+    pub(crate) const fn marks(self) -> Marks {
+        Marks { ce: self.has(Self::CE), ein: self.has(Self::EIN) }
+    }
+
+    #[inline]
     pub(crate) const fn with_if(self, condition: bool, other: Self) -> Self {
         if condition { self.with(other) } else { self }
     }
@@ -70,7 +75,7 @@ pub(crate) struct Packet {
 impl Packet {
     #[inline]
     pub(crate) const fn marks(&self) -> Marks {
-        Marks { ce: self.flags.has(Flags::CE), ein: self.flags.has(Flags::EIN) }
+        self.flags.marks()
     }
 
     /// Nothing but an acknowledgement: only such a segment can be a duplicate ACK (RFC 5681 section 2).

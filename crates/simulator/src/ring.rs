@@ -11,12 +11,12 @@ const SHRINK_FROM: usize = 64;
 pub(crate) struct Ring<T> {
     head: u32,
     tail: u32,
-    slots: Vec<T>,
+    slots: Box<[T]>,
 }
 
 impl<T> Default for Ring<T> {
     fn default() -> Self {
-        Self { head: 0, tail: 0, slots: Vec::new() }
+        Self { head: 0, tail: 0, slots: Box::default() }
     }
 }
 
@@ -33,7 +33,7 @@ impl<T: Copy + Default> Ring<T> {
 
     #[cold]
     fn resize(&mut self, capacity: usize) {
-        let mut slots = vec![T::default(); capacity];
+        let mut slots = vec![T::default(); capacity].into_boxed_slice();
         let len = self.len();
         let mask = self.slots.len().wrapping_sub(1);
         for (i, slot) in slots.iter_mut().enumerate().take(len as usize) {

@@ -149,10 +149,9 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     #[inline]
     fn on_established_segment(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
         let first = out.packets.len();
-        let template = self.template;
-        self.send.on_ack(now, tcp, packet, &template, out);
+        self.send.on_ack(now, tcp, packet, &self.template, out);
         if packet.flags.has(Flags::PSH) && packet.is_pure_ack() {
-            self.send.retransmit_first(now, tcp, &template, out);
+            self.send.retransmit_first(now, tcp, &self.template, out);
         }
         if out.packets.len() > first {
             self.piggyback(tcp, first, out);
@@ -289,9 +288,8 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         }
         match self.state {
             State::Established => {
-                let template = self.template;
                 let first = out.packets.len();
-                self.send.on_timeout(now, tcp, &template, out);
+                self.send.on_timeout(now, tcp, &self.template, out);
                 if out.packets.len() > first {
                     self.piggyback(tcp, first, out);
                 }
