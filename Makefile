@@ -10,7 +10,7 @@ RUST_FILES = $(shell git ls-files --cached --others --exclude-standard '*.rs')
 CARGO_FLAGS := --workspace --all-features --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python lint lint-rust lint-python format bench schema clean prerequisites
+.PHONY: help install demo test test-rust test-python lint lint-rust lint-python format bench schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,10 @@ bench: install ## measure the simulator's speed
 	@$(BIN)/incast bench leaf-spine
 
 schema: prerequisites ## renew the JSON Schema of scenario files
-	cargo run --quiet -p incast-scenario --example schema
+	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json
+
+tables: prerequisites ## renew docs/results.md from the definitions of the tables
+	cargo run --quiet -p incast-results --example dictionary > .results.new && mv .results.new docs/results.md
 
 clean: ## remove what was built and what was written
 	rm -rf .venv out target .pytest_cache .ruff_cache .mypy_cache

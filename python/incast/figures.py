@@ -373,14 +373,17 @@ def _clearance(points: Numbers, centre: Numbers, half: Numbers) -> float:
 
 
 def _thinned(time: Numbers, value: Numbers) -> tuple[Numbers, Numbers]:
-    """Keep the least and the greatest value of every sliver of time, so that no peak is lost."""
+    """Keep the least, the greatest and the last value of every run of samples.
+
+    The extremes lose no peak; the last is what holds until the next run begins, however long that takes.
+    """
     if len(time) <= _MOST_POINTS:
         return time, value
-    edges = np.linspace(0, len(time), _MOST_POINTS // 2 + 1).astype(int)[:-1]
+    edges = np.linspace(0, len(time), _MOST_POINTS // 3 + 1).astype(int)[:-1]
     ends = np.r_[edges[1:], len(time)]
     low = np.array([a + int(np.argmin(value[a:b])) for a, b in zip(edges, ends, strict=True)])
     high = np.array([a + int(np.argmax(value[a:b])) for a, b in zip(edges, ends, strict=True)])
-    keep = np.unique(np.r_[0, low, high, len(time) - 1])
+    keep = np.unique(np.r_[0, low, high, ends - 1])
     return time[keep], value[keep]
 
 
