@@ -31,6 +31,7 @@ NS3: dict[tuple[str, int], tuple[float, float, float, float, float]] = {
 
 
 def sweep() -> None:
+    """Print the incast sweep, ours beside ns-3's."""
     print("| sender | N | goodput Mbit/s | drops | FCT p50 ms | FCT p99 ms |")
     print("|---|---|---|---|---|---|")
     for (protocol, senders), (goodput, drops, _marks, p50, p99) in NS3.items():
@@ -51,6 +52,7 @@ def sweep() -> None:
 
 
 def leaf_spine() -> None:
+    """Print the short flows of the leaf-spine, ours beside ns-3's and htsim's."""
     figures = []
     for seed in range(1, 6):
         flows = incast.run("leaf-spine", seed=seed).to_pandas("flows")
