@@ -175,7 +175,7 @@ pub enum Handshake {
 /// The window at the start of each message after the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowPerMessage {
-    /// As on a new connection.
+    /// As on a new connection; kept while data of the message before is still in flight.
     Fresh,
     /// Whatever the last message left.
     Kept,

@@ -71,6 +71,15 @@ pub enum RunError {
         /// Where it should end.
         to: String,
     },
+    /// Packets carry the number of their destination's switch in 16 bits.
+    #[error("{with_hosts} switches with hosts are more than the 65,535 that the simulator can address")]
+    TooManySwitches {
+        /// How many there are.
+        with_hosts: usize,
+    },
+    /// The plan contradicts itself; plans of scenarios do not.
+    #[error("the plan cannot be carried out: {0}")]
+    Invalid(String),
     /// A server would send on a connection that no client message opens.
     #[error(
         "connection {connection}: its server sends, but its client never opens it; let the handshake take place before the run"
@@ -126,6 +135,7 @@ fn run_observed<P: Parts, O: Observer>(
     control: &Control,
     observer: O,
 ) -> Result<Run, RunError> {
+    plan.validate().map_err(RunError::Invalid)?;
     let (chosen, rule) = DriverKind::choose(plan);
     let (driver, rule) = match options.driver {
         Some(DriverKind::Sweep) if chosen != DriverKind::Sweep => return Err(RunError::NoDelay),

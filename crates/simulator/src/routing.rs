@@ -9,7 +9,7 @@ use crate::RunError;
 #[derive(Clone, Copy, Debug, Default)]
 struct Group {
     first: u32,
-    len: u16,
+    len: u32,
 }
 
 /// Where every switch sends what.
@@ -47,6 +47,9 @@ impl Routes {
             });
             edge.push(*known);
         }
+        if edge_switches.len() > usize::from(u16::MAX) {
+            return Err(RunError::TooManySwitches { with_hosts: edge_switches.len() });
+        }
         let mut into: Vec<Vec<(u32, u32)>> = vec![Vec::new(); switches];
         let mut out_of: Vec<Vec<(u32, u32)>> = vec![Vec::new(); switches];
         for (index, link) in network.links.iter().enumerate() {
@@ -71,7 +74,7 @@ impl Routes {
                     continue;
                 }
                 let group = *known.entry(next).or_insert_with_key(|next| {
-                    let group = Group { first: links.len() as u32, len: next.len() as u16 };
+                    let group = Group { first: links.len() as u32, len: next.len() as u32 };
                     links.extend_from_slice(next);
                     group
                 });
@@ -146,7 +149,7 @@ impl Forwarding<'_> {
             0
         } else {
             let spread = u32::from(path).wrapping_add(1).wrapping_mul(self.salt) >> 16;
-            (spread * u32::from(group.len)) >> 16
+            ((u64::from(spread) * u64::from(group.len)) >> 16) as u32
         };
         self.links[(group.first + choice) as usize]
     }

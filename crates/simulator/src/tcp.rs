@@ -46,6 +46,8 @@ pub(crate) struct Span {
     /// Exclusive; `u64::MAX` for a message without an end.
     pub(crate) end: u64,
     pub(crate) facts: Message,
+    /// At the receiving end: its first segment has arrived.
+    pub(crate) introduced: bool,
 }
 
 /// Something results tell about.

@@ -214,6 +214,10 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         if controlled || arrived.opened {
             self.tell_controller(now, index, packet, &arrived);
         }
+        if !(self.out.packets.is_empty() && self.out.signals.is_empty()) {
+            // What completes may make this host use other connections: these packets are not theirs.
+            self.settle(now, index, schedule);
+        }
         while let Some(span) = self.endpoints[index as usize].receive.completed() {
             self.complete(now, index, &span, schedule);
         }
@@ -229,6 +233,10 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         let done = self.endpoints[index as usize].state == State::Done;
         if controlled || arrived.opened {
             if done {
+                if self.endpoints[index as usize].receive.held {
+                    self.send_ack(now, index, AckCause::Data);
+                    self.settle(now, index, schedule);
+                }
                 self.unregister(now, index);
             }
             let host = self.endpoints[index as usize].host;
@@ -279,6 +287,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             }
         }
         self.settle(now, index, schedule);
+        self.run_controller_of(now, index, schedule);
     }
 
     /// An application hands a message to its socket.
@@ -291,6 +300,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         message: Message,
         schedule: &mut impl Schedule,
     ) {
+        debug_assert!(self.out.packets.is_empty() && self.out.signals.is_empty());
         let slot = match self.slot_of[connection as usize] {
             NONE => self.open_slot(connection),
             slot => slot,
@@ -314,6 +324,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             self.register(now, index);
         }
         self.settle(now, index, schedule);
+        self.run_controller_of(now, index, schedule);
     }
 
     /// Sends what an endpoint has put out, writes down what it told, and arms its timer.

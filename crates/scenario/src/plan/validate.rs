@@ -1,6 +1,10 @@
 //! Whether a plan is whole: what a world may take for granted.
 
-use super::{Node, Plan};
+use std::collections::BTreeSet;
+
+use incast_protocols::Time;
+
+use super::{Node, Plan, Response};
 
 impl Plan {
     /// Checks that every number points at something, that hosts have one link out and one in, that switch ports have
@@ -17,7 +21,19 @@ impl Plan {
             ensure(one.client != one.server, &|| format!("connection {index} has one end only"))?;
             ensure((one.class as usize) < classes, &|| format!("connection {index} has an unknown class"))?;
         }
+        for (index, class) in self.classes.iter().enumerate() {
+            let (mss, header) = (class.tcp.mss.0, class.tcp.header.0);
+            let fits = mss > 0 && header > 0 && u16::try_from(mss.saturating_add(header)).is_ok();
+            ensure(fits, &|| format!("class {index} has segments of no size or beyond 65,535 bytes"))?;
+        }
+        ensure(self.stop_at != Some(Time(0)), &|| "it ends before it begins".into())?;
+        let mut endless = BTreeSet::new();
         for (index, send) in self.sends.iter().enumerate() {
+            let end = (send.connection, send.from);
+            ensure(!endless.contains(&end), &|| format!("send {index} follows an endless one"))?;
+            if send.message.size.is_none() {
+                endless.insert(end);
+            }
             ensure((send.connection as usize) < count, &|| format!("send {index} has an unknown connection"))?;
             ensure(send.message.size.is_none_or(|size| size.0 > 0), &|| format!("send {index} is empty"))?;
         }
@@ -32,6 +48,9 @@ impl Plan {
             }
             let whole = one.rounds.iter().all(|round| round.responses.len() == one.workers.len());
             ensure(whole, &|| format!("aggregator {index} has a round without a response of each worker"))?;
+            let sized = |response: &Response| response.message.size.is_some_and(|size| size.0 > 0);
+            let sized = one.request.0 > 0 && one.rounds.iter().all(|round| round.responses.iter().all(sized));
+            ensure(sized, &|| format!("aggregator {index} has a request or a response without a size"))?;
         }
         let links = self.network.links.len();
         let queues = self.record.queue_series.iter().all(|&link| (link as usize) < links);
@@ -84,7 +103,6 @@ impl Plan {
 mod tests {
     use super::*;
     use crate::{Scenario, example};
-    use incast_protocols::Time;
 
     fn broken(change: impl FnOnce(&mut Plan)) -> String {
         let mut plan = Scenario::parse(example("incast").unwrap(), "f", &[]).unwrap().plan(None).unwrap();

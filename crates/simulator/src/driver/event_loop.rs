@@ -107,6 +107,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
         impaired_at: impaired.collect(),
     };
     super::begin_programs(plan, &mut agenda);
+    world.start(&mut agenda);
     let mut starts = Starts::new(plan, world.order);
     let mut now = 0;
     let mut until_report = REPORT_EVERY;

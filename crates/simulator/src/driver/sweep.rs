@@ -173,9 +173,9 @@ fn sort(arrivals: &mut [Arrival], order: Order) {
 #[derive(Debug, Default)]
 struct Bins {
     /// By link: number of its port at its switch.
-    port: Vec<u16>,
+    port: Vec<u32>,
     by_port: Vec<Bin>,
-    used: Vec<u16>,
+    used: Vec<u32>,
     /// Arrivals at a switch whose ports are coupled, with the output link.
     whole: Vec<(u32, Arrival)>,
     /// The packets, which stay where they are while their arrivals are sorted.
@@ -191,7 +191,7 @@ struct Bin {
 
 impl Bins {
     fn new(plan: &Plan) -> Self {
-        let mut ports = vec![0_u16; plan.network.switches.len()];
+        let mut ports = vec![0_u32; plan.network.switches.len()];
         let port = plan.network.links.iter().map(|link| match link.from {
             Node::Host(_) => 0,
             Node::Switch(switch) => {
@@ -249,6 +249,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
     let mut bins = Bins::new(plan);
     let mut own: Vec<Due> = Vec::new();
     super::begin_programs(plan, &mut agenda);
+    world.start(&mut agenda);
     let mut starts = Starts::new(plan, world.order);
     let mut now = 0;
     let mut until_report = REPORT_EVERY;

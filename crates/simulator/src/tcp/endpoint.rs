@@ -2,7 +2,7 @@
 
 use incast_protocols::echo::Echo;
 use incast_protocols::receiver::{AckCause, FlowIndex};
-use incast_protocols::sender::Sender;
+use incast_protocols::sender::{Sender, Windows};
 use incast_protocols::{Bytes, Duration, Offset};
 use incast_results::record::EventKind;
 use incast_scenario::plan::{Tcp, WindowPerMessage};
@@ -38,7 +38,7 @@ pub(crate) struct Endpoint<S, E> {
     pub(crate) state: State,
     /// Its number at the NIC's controller, if that is active.
     pub(crate) flow: Option<FlowIndex>,
-    pub(crate) class: u16,
+    pub(crate) class: u32,
     pub(crate) host: u32,
     /// Messages that will still be handed over here.
     pub(crate) to_write: u32,
@@ -64,7 +64,7 @@ pub(crate) struct Arrived {
 impl<S: Sender, E: Echo> Endpoint<S, E> {
     pub(crate) fn new(
         template: Packet,
-        class: u16,
+        class: u32,
         host: u32,
         tcp: &Tcp,
         window_per_message: WindowPerMessage,
@@ -158,8 +158,14 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         }
         let mut arrived = Arrived::default();
         if packet.payload > 0 || packet.flags.has(Flags::FIN) {
-            if self.flow.is_none() && self.receive.must_flush(packet.marks()) {
-                self.acknowledge(tcp, None, AckCause::Data, out);
+            if self.receive.must_flush(packet.marks()) {
+                if self.flow.is_none() {
+                    self.acknowledge(tcp, None, AckCause::Data, out);
+                } else {
+                    // The controller decides when ACKs leave: the next one says what this one would have said.
+                    let said = self.receive.echo.on_ack();
+                    self.receive.echo.on_replaced(said);
+                }
             }
             arrived.data = Some(self.receive.on_data(now, tcp, packet));
             if self.receive.fin_received && self.to_write == 0 && self.close_when_done && self.send.fin == Fin::Open {
@@ -193,18 +199,14 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             State::SynReceived if ack => {
                 self.state = State::Established;
                 self.send.timeout_at = NEVER;
-                if !self.handshake_repeated {
-                    self.send.sample(Duration(now - self.handshake_sent_at), tcp);
-                }
+                self.handshake_done(now, tcp);
                 return self.on_established_segment(now, tcp, packet, out);
             }
             State::SynSent if syn && ack => {
                 self.state = State::Established;
                 self.send.timeout_at = NEVER;
                 self.send.edge = u64::from(packet.window);
-                if !self.handshake_repeated {
-                    self.send.sample(Duration(now - self.handshake_sent_at), tcp);
-                }
+                self.handshake_done(now, tcp);
                 if self.flow.is_none() {
                     // The third part of the handshake leaves by itself, before any data.
                     self.acknowledge(tcp, None, AckCause::Data, out);
@@ -221,6 +223,17 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             State::Closed | State::SynSent | State::SynReceived | State::Established | State::Done => {}
         }
         arrived
+    }
+
+    /// The handshake measured a round trip; or, if part of it was lost, the sender starts from one segment
+    /// (RFC 5681 section 3.1).
+    fn handshake_done(&mut self, now: u64, tcp: &Tcp) {
+        if self.handshake_repeated {
+            let windows = self.send.sender.windows();
+            self.send.sender.set_windows(Windows { cwnd: windows.cwnd.min(tcp.mss), ..windows });
+        } else {
+            self.send.sample(Duration(now - self.handshake_sent_at), tcp);
+        }
     }
 
     /// Sends what the windows allow; what leaves carries the ACK that was due.

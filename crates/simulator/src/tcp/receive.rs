@@ -37,8 +37,6 @@ pub(crate) struct ReceiveHalf<E> {
     /// Messages whose first segment the peer will send or has sent. Their facts travel as options of
     /// that segment: nobody looks at an entry before it has arrived.
     pub(crate) incoming: VecDeque<Span>,
-    /// Start of the last message that was announced by the arrival of its first segment.
-    introduced: Option<u64>,
 }
 
 /// What a data segment brought.
@@ -67,7 +65,6 @@ impl<E: Echo> ReceiveHalf<E> {
             fin_received: false,
             message_end: 1,
             incoming: VecDeque::new(),
-            introduced: None,
         }
     }
 
@@ -134,11 +131,9 @@ impl<E: Echo> ReceiveHalf<E> {
 
     /// The message whose first segment just arrived, if this is news.
     pub(crate) fn introduce(&mut self, start: u64) -> Option<Span> {
-        if self.introduced.is_some_and(|known| known >= start) {
-            return None;
-        }
-        self.introduced = Some(start);
-        self.incoming.iter().find(|span| span.start == start).copied()
+        let span = self.incoming.iter_mut().find(|span| span.start == start && !span.introduced)?;
+        span.introduced = true;
+        Some(*span)
     }
 
     /// The next message that is complete, if any. To be asked until there is none.
@@ -174,7 +169,8 @@ impl<E: Echo> ReceiveHalf<E> {
     /// The right edge to announce with `window` bytes from here on: it never moves back.
     #[inline]
     pub(crate) fn announce(&mut self, window: u64) -> (u64, u64) {
-        self.edge = self.edge.max(self.next + window);
+        // What the field of a packet can carry.
+        self.edge = self.edge.max(self.next + window.min(u64::from(u32::MAX)));
         self.announced = self.next;
         self.unacknowledged = 0;
         self.ack_due = false;

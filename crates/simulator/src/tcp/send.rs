@@ -135,7 +135,7 @@ impl<S: Sender> SendHalf<S> {
     pub(crate) fn write(&mut self, id: MessageId, facts: incast_protocols::Message) -> Span {
         let start = self.limit;
         let end = facts.size.map_or(u64::MAX, |size| start + size.0);
-        let span = Span { id, start, end, facts };
+        let span = Span { id, start, end, facts, introduced: false };
         if self.outgoing.is_empty() {
             self.front_end = end;
         }
@@ -316,9 +316,10 @@ impl<S: Sender> SendHalf<S> {
             if span.start > 0 {
                 let idle = !self.outstanding() && now - self.last_sent_at > self.rtt.rto().0;
                 match self.window_per_message {
-                    WindowPerMessage::Fresh => self.sender.on_restart(Restart::Fresh),
+                    // While data of the message before is in flight its losses still count.
+                    WindowPerMessage::Fresh if !self.outstanding() => self.sender.on_restart(Restart::Fresh),
                     WindowPerMessage::RestartAfterIdle if idle => self.sender.on_restart(Restart::Idle),
-                    WindowPerMessage::RestartAfterIdle | WindowPerMessage::Kept => {}
+                    _ => {}
                 }
             }
             self.sender.on_message(&self.view(now), &span.facts);
@@ -374,6 +375,12 @@ impl<S: Sender> SendHalf<S> {
                 self.next = self.emit(now, tcp, template, self.next, 1, out);
                 self.timeout_at = now + self.rtt.rto().0;
             }
+            return;
+        }
+        if self.edge <= self.una && self.una < self.limit {
+            // The probe of a closed window, or its answer, was lost: no sign of congestion (RFC 9293 section 3.8.6.1).
+            self.retransmit_first(now, tcp, template, out);
+            self.timeout_at = now + self.rtt.rto().0;
             return;
         }
         let kind = if self.una >= self.limit {

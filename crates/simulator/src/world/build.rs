@@ -304,7 +304,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
         };
         let sender = self.parts.sender(&class.stack.sender, &context);
         let echo = self.parts.echo(&class.stack.echo, &EchoContext::default());
-        let class_index = connection.class as u16;
+        let class_index = connection.class;
         let mut endpoint =
             Endpoint::new(template, class_index, host, &class.tcp, connection.window_per_message, sender, echo);
         endpoint.to_write = self.to_write[index as usize][usize::from(end == End::Server)];

@@ -144,6 +144,22 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         }
     }
 
+    /// Lets every controller act on what was set up before the run.
+    pub(crate) fn start(&mut self, schedule: &mut impl Schedule) {
+        for host in 0..self.nics.len() as u32 {
+            self.run_controller(0, host, schedule);
+        }
+    }
+
+    /// As [`run_controller`](Self::run_controller), for the NIC of an end that it knows.
+    #[inline]
+    pub(super) fn run_controller_of(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
+        let endpoint = &self.endpoints[index as usize];
+        if endpoint.flow.is_some() {
+            self.run_controller(now, endpoint.host, schedule);
+        }
+    }
+
     /// Carries out what a controller wants until it wants nothing more.
     pub(super) fn run_controller(&mut self, now: u64, host: u32, schedule: &mut impl Schedule) {
         loop {
@@ -157,7 +173,9 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             };
             let Some(&index) = nic.flows.get(flow.0 as usize).filter(|index| **index != NONE) else { continue };
             let endpoint = &self.endpoints[index as usize];
-            if only_held && !endpoint.receive.held {
+            // Before the handshake is through there is nothing to announce but by the SYN-ACK itself.
+            let early = matches!(endpoint.state, State::Closed | State::SynSent | State::SynReceived);
+            if (only_held || early) && !endpoint.receive.held {
                 continue;
             }
             let cause = match endpoint.state {

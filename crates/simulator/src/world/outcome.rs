@@ -59,17 +59,17 @@ impl Curve {
 pub(crate) fn ideal<M: Marker>(path: &[&Link<M>], size: u64, mss: u64, header: u64) -> Duration {
     let full = (size - 1) / mss;
     let last = size - full * mss;
-    let wire = |link: &Link<M>, payload: u64| link.time_for(payload + header);
-    let propagation: u64 = path.iter().map(|link| link.delay()).sum();
+    let wire = |link: &Link<M>, payload: u64| u128::from(link.time_for(payload + header));
+    let propagation: u128 = path.iter().map(|link| u128::from(link.delay())).sum();
     // The last packet queues behind its predecessors at exactly one hop: the worst of all choices.
     let queued = (0..path.len()).map(|hop| {
-        let before: u64 = if full > 0 { path[..hop].iter().map(|link| wire(link, mss)).sum() } else { 0 };
-        let skipped: u64 = if full > 0 { 0 } else { path[..hop].iter().map(|link| wire(link, last)).sum() };
-        let behind = full * wire(path[hop], mss);
-        let rest: u64 = path[hop..].iter().map(|link| wire(link, last)).sum();
+        let before: u128 = if full > 0 { path[..hop].iter().map(|link| wire(link, mss)).sum() } else { 0 };
+        let skipped: u128 = if full > 0 { 0 } else { path[..hop].iter().map(|link| wire(link, last)).sum() };
+        let behind = u128::from(full) * wire(path[hop], mss);
+        let rest: u128 = path[hop..].iter().map(|link| wire(link, last)).sum();
         before + skipped + behind + rest
     });
-    Duration(propagation + queued.max().unwrap_or(0))
+    Duration(u64::try_from(propagation + queued.max().unwrap_or(0)).unwrap_or(u64::MAX))
 }
 
 impl<P: Parts, O: Observer> World<'_, P, O> {
