@@ -128,16 +128,19 @@ fn links_without_delay_are_left_to_the_event_loop() {
     assert!(run_on(&plan, DriverKind::EventLoop).flows[0].end.is_some());
 }
 
-/// A segment can at once call for an ACK of its own connection and, by completing a response, for a request on
-/// another: each packet has to be booked on its own.
+/// A segment can at once call for an ACK of its own connection (its mark differs from the last one's, whose
+/// ACK is being delayed) and, by completing a response, for a request on another: each packet has to be
+/// booked on its own.
 #[test]
 fn rounds_with_delayed_acks_and_marks_keep_connections_apart() {
-    for (workers, response, mark) in [(3, 3_072, 6), (8, 20_000, 2)] {
-        let network = star(workers + 1, cable(1_000_000_000, Duration::from_us(25)), &bytes(65_536), &mark_at(mark));
-        let delayed = incast_scenario::plan::DelayedAck { every: 2, timeout: Duration::from_ms(1) };
+    for threshold in 0..12 {
+        let network = star(5, cable(1_000_000_000, Duration::from_us(25)), &bytes(65_536), &mark_at(threshold));
+        let delayed = incast_scenario::plan::DelayedAck { every: 3, timeout: Duration::from_ms(1) };
         let settings = Tcp { mss: Bytes(1024), delayed_ack: Some(delayed), ..tcp() };
         let mut plan = plan(network, dctcp(), settings);
-        add_rounds(&mut plan, workers, response, 200, |_, _| Duration::ZERO);
+        for step in 0..12 {
+            add_rounds(&mut plan, 4, 2_048 + 512 * step, 3, |_, _| Duration::ZERO);
+        }
         let run = run_both(&plan);
         assert!(run.flows.iter().all(|flow| flow.end.is_some()));
     }

@@ -142,13 +142,14 @@ fn losses<'a>() -> Vec<Column<Row<'a>>> {
         column(
             "timeouts_full_window",
             "",
-            "Timeouts after which nothing that was in flight had arrived.",
+            "Timeouts before which no ACK at all came after the last new segment left: the whole window was lost.",
             Whole(|r| r.flow.losses.timeouts_full_window.into()),
         ),
         column(
             "timeouts_tail",
             "",
-            "Timeouts because the end of what was sent was lost, so that too few duplicate ACKs came.",
+            "Timeouts because the end of what was sent was lost: some ACK came after the last new segment left, but too few \
+             duplicates for a fast retransmit.",
             Whole(|r| r.flow.losses.timeouts_tail.into()),
         ),
         column(
