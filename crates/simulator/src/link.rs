@@ -5,6 +5,8 @@
 //! are due, so nobody has to schedule them; it only has to be asked, at the latest, before the first
 //! of them could arrive at the far end.
 
+#![expect(clippy::inline_always, reason = "measured: 57.5 against 60.5 ns per packet-hop on the leaf-spine work")]
+
 use incast_protocols::switch::buffer::{Buffer, PortIndex};
 use incast_protocols::switch::marker::Marker;
 use incast_protocols::switch::{Marks, PacketView, QueueState};
@@ -117,7 +119,7 @@ impl<M: Marker> Link<M> {
     }
 
     /// Serialization time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn time_for(&self, wire: u64) -> u64 {
         if self.ps_per_byte == 0 { self.rate.time_for(Bytes(wire)).0 } else { wire * self.ps_per_byte }
     }
@@ -143,7 +145,7 @@ impl<M: Marker> Link<M> {
         self.impairment.as_ref().is_some_and(|impairment| impairment.reorder.is_some())
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue_state(&self, now: u64, in_service: u64) -> QueueState {
         QueueState {
             now: Time(now),
@@ -178,7 +180,7 @@ impl<M: Marker> Link<M> {
         marked
     }
 
-    #[inline]
+    #[inline(always)]
     fn begin<B: Buffer, O: Observer>(
         &mut self,
         start: u64,
@@ -229,7 +231,7 @@ impl<M: Marker> Link<M> {
     }
 
     /// Begins every transmission that is due up to and including `now`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn advance<B: Buffer, O: Observer>(&mut self, now: u64, around: &mut Around<'_, B, O>) {
         while self.busy_until <= now && !self.waiting.is_empty() {
             let packet = self.waiting.pop();
@@ -243,7 +245,7 @@ impl<M: Marker> Link<M> {
     }
 
     /// A packet arrives at the port.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue<B: Buffer, O: Observer>(&mut self, now: u64, packet: &Packet, around: &mut Around<'_, B, O>) {
         let mut flags = packet.flags;
         self.advance(now, around);
