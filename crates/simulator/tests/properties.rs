@@ -4,6 +4,8 @@
 mod support;
 
 use incast_protocols::sender::{Growth, LossBasis, ObservationEnd, RecoveryExit, WindowRules};
+use incast_protocols::switch::buffer::BufferChoice;
+use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
 use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_results::record::{Outcome, Run};
 use incast_scenario::plan::{
@@ -25,6 +27,8 @@ struct Small {
     rate: u64,
     delay_ns: u64,
     buffer: u32,
+    /// Alpha in 1/8, reserve per port and cell in bytes, if the ports of a switch share their memory.
+    shared: Option<(u32, u64, u64)>,
     mark: u32,
     loss: f64,
     reorder: f64,
@@ -103,14 +107,18 @@ impl TcpSwitches {
 
 fn small() -> impl Strategy<Value = Small> {
     let network = (any::<u64>(), any::<bool>(), any::<bool>(), 1_u64..40, 1_u64..60_000, 1_u32..30, 0_u32..20);
+    let shared = prop::option::weighted(0.3, (1_u32..40, 0_u64..4_000, 1_u64..600));
     let wires = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
-    let ends = ((1_u64..12, prop::option::of((2_u32..4, 1_u64..3_000))), (1_000_u64..400_000, switches()));
+    let ends = (
+        (prop_oneof![3 => 1_u64..12, 1 => Just(1)], prop::option::of((2_u32..4, 1_u64..3_000))),
+        (prop_oneof![3 => 1_000_u64..400_000, 1 => Just(1_000)], switches()),
+    );
     // Start in us, bytes, from client.
     let message = (0_u64..3_000, 1_u64..30_000, any::<bool>());
     let connection = (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
-    (network, wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
+    ((network, shared), wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
         |(
-            network,
+            (network, shared),
             (loss, reorder),
             ((initial_window, delayed_ack), (receive_buffer, switches)),
             connections,
@@ -124,6 +132,7 @@ fn small() -> impl Strategy<Value = Small> {
                 rate: rate * 250_000_000,
                 delay_ns,
                 buffer,
+                shared,
                 mark,
                 loss,
                 reorder,
@@ -144,7 +153,17 @@ fn planned(small: &Small) -> Plan {
         reorder: (small.reorder > 0.0).then_some(Reorder { probability: small.reorder, extra: Duration::from_us(40) }),
         ..cable(small.rate, Duration::from_ns(small.delay_ns))
     };
-    let (buffer, marker) = (packets(small.buffer), mark_at(small.mark));
+    let buffer = match small.shared {
+        // Room for at least a packet with its cells, whatever the reserves.
+        Some((alpha, reserve, cell)) => BufferChoice::DynamicThreshold(dynamic_threshold::Config {
+            size: Bytes(u64::from(small.buffer) * 1040 + 8 * (reserve + cell) + 20_000),
+            alpha: Alpha::try_from(f64::from(alpha) / 8.0).unwrap(),
+            reserve: Bytes(reserve),
+            cell: Bytes(cell),
+        }),
+        None => packets(small.buffer),
+    };
+    let marker = mark_at(small.mark);
     let network =
         if small.leaf_spine { leaf_spine(3, 2, 2, wire, &buffer, &marker) } else { star(6, wire, &buffer, &marker) };
     let settings = Tcp {

@@ -3,10 +3,10 @@
 use incast_protocols::sender::{Growth, LossBasis, ObservationEnd, RecoveryExit, WindowRules};
 use incast_protocols::{Bytes, Duration};
 
-use crate::plan::{DelayedAck, Ect, LARGEST_WINDOW, Reduction, SlowStartRestart, Tcp, WindowScaling};
+use crate::plan::{BackoffEnd, DelayedAck, Ect, LARGEST_WINDOW, Reduction, SlowStartRestart, Tcp, WindowScaling};
 use crate::spec::{
-    DelayedAckSpec, EctSpec, GrowthSpec, LossBasisSpec, ObservationEndSpec, Profile, RecoveryExitSpec, RecoverySpec,
-    SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
+    BackoffEndSpec, DelayedAckSpec, EctSpec, GrowthSpec, LossBasisSpec, ObservationEndSpec, Profile, RecoveryExitSpec,
+    RecoverySpec, SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
 };
 
 impl Profile {
@@ -49,6 +49,7 @@ fn linux() -> Tcp {
         reduction: Reduction::Proportional,
         limited_transmit: true,
         timestamps: true,
+        backoff_end: BackoffEnd::Sample,
         slow_start_restart: SlowStartRestart::Decay,
         ect: Ect::All,
     }
@@ -82,6 +83,7 @@ fn ns3() -> Tcp {
         reduction: Reduction::Proportional,
         limited_transmit: true,
         timestamps: false,
+        backoff_end: BackoffEnd::Ack,
         slow_start_restart: SlowStartRestart::Off,
         ect: Ect::All,
     }
@@ -152,6 +154,10 @@ impl TcpSpec {
             },
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             timestamps: self.timestamps.unwrap_or(base.timestamps),
+            backoff_end: self.backoff_end.map_or(base.backoff_end, |end| match end {
+                BackoffEndSpec::Sample => BackoffEnd::Sample,
+                BackoffEndSpec::Ack => BackoffEnd::Ack,
+            }),
             slow_start_restart: self.slow_start_restart.map_or(base.slow_start_restart, |restart| match restart {
                 SlowStartRestartSpec::Off => SlowStartRestart::Off,
                 SlowStartRestartSpec::Rfc5681 => SlowStartRestart::Rfc5681,

@@ -50,12 +50,15 @@ impl<S: Sender> SendHalf<S> {
         self.sender.on_loss(&self.view(now));
         self.cwr_wanted = self.sender.ecn_capable();
         self.limited_transmit = 0;
+        let mut first = true;
         if tcp.sack {
-            self.board.begin(self.una);
+            first = self.board.begin(self.una);
             self.prr.begin(self.highest - self.una);
             self.reduce(tcp, told, false);
         }
-        self.retransmit_first(now, tcp, template, out);
+        if first {
+            self.retransmit_first(now, tcp, template, out);
+        }
         self.restart_timer(now);
     }
 

@@ -3,7 +3,7 @@
 use incast_protocols::sender::{Ack, MarkResponse, Restart, Sender, SenderView, Windows};
 use incast_protocols::{Bytes, Duration, Offset, Time};
 use incast_results::record::EventKind;
-use incast_scenario::plan::{Ect, SlowStartRestart, Tcp, WindowPerMessage};
+use incast_scenario::plan::{BackoffEnd, Ect, SlowStartRestart, Tcp, WindowPerMessage};
 use std::collections::VecDeque;
 
 use super::prr::Prr;
@@ -221,6 +221,8 @@ impl<S: Sender> SendHalf<S> {
             if self.timed_at != NEVER && ack > self.timed_offset {
                 self.rtt.sample(Duration(now - self.timed_at), tcp);
                 self.timed_at = NEVER;
+            } else if tcp.backoff_end == BackoffEnd::Ack {
+                self.rtt.end_back_off(tcp);
             }
             let known = if self.board.is_empty() { 0 } else { self.board.advance(ack) };
             let ack = echoed(acked);
