@@ -57,7 +57,7 @@ fn congested_ports_come_to_rest_at_their_textbook_share() {
                 for port in ports_of_receivers(&run, receivers) {
                     let held = f64::from(port.max_waiting) * 1500.0;
                     assert!(
-                        (held - expected).abs() < 0.02 * expected + 3_000.0,
+                        (held - expected).abs() < 0.05 * expected + 3_000.0,
                         "alpha {alpha}, {receivers} ports, reserve {reserve}: {held} for {expected}"
                     );
                     ports += 1;
