@@ -15,8 +15,8 @@ use incast_scenario::plan::{
 use incast_simulator::DriverKind;
 use proptest::prelude::*;
 use support::{
-    Cable, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan, run_both, run_on, star,
-    tcp,
+    Cable, Random, add_flow, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan,
+    run_both, run_on, star, tcp,
 };
 
 #[derive(Clone, Debug)]
@@ -219,6 +219,51 @@ fn planned(small: &Small) -> Plan {
 
 fn sum_of_sizes(run: &Run) -> u64 {
     run.flows.iter().filter_map(|flow| flow.size).map(|size| size.0).sum()
+}
+
+/// As many flows as a busy second has, over wires that lose and ports that share little memory.
+fn crowd(seed: u64, switches: TcpSwitches, loss: f64, shared: Option<u32>) -> Plan {
+    let wire = Cable { loss, ..cable(10_000_000_000, Duration::from_us(5)) };
+    let buffer = match shared {
+        Some(alpha) => BufferChoice::DynamicThreshold(dynamic_threshold::Config {
+            size: Bytes(60_000),
+            alpha: Alpha::try_from(f64::from(alpha) / 8.0).unwrap(),
+            ..Default::default()
+        }),
+        None => packets(20),
+    };
+    let network = leaf_spine(4, 8, 2, wire, &buffer, &mark_at(10));
+    let settings = switches.set(&Tcp { rto_min: Duration::from_ms(1), rto_initial: Duration::from_ms(2), ..tcp() });
+    let mut plan = plan(network, if seed % 2 == 0 { dctcp() } else { new_reno() }, settings);
+    plan.seed = seed;
+    let mut random = Random(seed);
+    let mut at = 0;
+    for _ in 0..3_000 {
+        at += u64::from(random.below(4_000_000));
+        let from = random.below(32);
+        let to = (from + 1 + random.below(31)) % 32;
+        let size = u64::from(1 + random.below(40_000));
+        add_flow(&mut plan, from, to, Some(size), Time(at), Handshake::Counted);
+    }
+    plan
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+    #[test]
+    fn thousands_of_flows_are_all_delivered(
+        seed in any::<u64>(),
+        switches in switches(),
+        loss in prop_oneof![Just(0.0), 0.0..0.02],
+        shared in prop::option::of(1_u32..32),
+    ) {
+        let run = run_both(&crowd(seed, switches, loss, shared));
+        prop_assert_eq!(run.outcome, Outcome::Complete);
+        prop_assert!(run.flows.iter().all(|flow| flow.end.is_some() && flow.size == Some(flow.delivered)));
+        prop_assert_eq!(run.totals.in_network, 0);
+        prop_assert_eq!(run.totals.sent, run.totals.delivered + run.totals.dropped + run.totals.lost_on_wire);
+        prop_assert!(run.totals.dropped > 0);
+    }
 }
 
 proptest! {
