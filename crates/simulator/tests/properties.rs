@@ -234,7 +234,7 @@ fn crowd(seed: u64, switches: TcpSwitches, loss: f64, shared: Option<u32>) -> Pl
     };
     let network = leaf_spine(4, 8, 2, wire, &buffer, &mark_at(10));
     let settings = switches.set(&Tcp { rto_min: Duration::from_ms(1), rto_initial: Duration::from_ms(2), ..tcp() });
-    let mut plan = plan(network, if seed % 2 == 0 { dctcp() } else { new_reno() }, settings);
+    let mut plan = plan(network, if seed.is_multiple_of(2) { dctcp() } else { new_reno() }, settings);
     plan.seed = seed;
     let mut random = Random(seed);
     let mut at = 0;
