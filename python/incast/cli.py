@@ -29,6 +29,7 @@ Set = Annotated[
     Parameter(name="--set", negative="", help="change one key, as key=value; may be repeated"),
 ]
 Seed = Annotated[int | None, Parameter(help="seed of all random choices, in place of the scenario's own")]
+Listed = Literal["protocols", "profiles", "workloads", "topologies", "examples"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print one JSON object and nothing else on stdout")]
 
 
@@ -99,7 +100,9 @@ def schema() -> None:
 
 
 @app.command(name="list")
-def list_(what: Literal["protocols", "profiles", "workloads", "topologies", "examples"], /, *, as_json: Json = False) -> None:
+def list_(
+    what: Literal["protocols", "profiles", "workloads", "topologies", "examples"], /, *, as_json: Json = False
+) -> None:
     """List what a scenario can name."""
     if what == "examples":
         names = _native.examples()
