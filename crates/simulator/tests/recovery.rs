@@ -8,7 +8,7 @@ use incast_results::record::{Event, EventKind, Run};
 use incast_scenario::plan::{
     Handshake, Plan, Record, Reduction, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
 };
-use support::{add_flow, add_rounds, cable, new_reno, no_marks, packets, plan, run_both, star, tcp};
+use support::{add_flow, add_rounds, cable, dctcp, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp};
 
 const GIGABIT: u64 = 1_000_000_000;
 
@@ -69,6 +69,33 @@ fn sack_sends_again_what_was_lost_and_nothing_else() {
     }
     assert!(without_timeout >= 10, "{without_timeout} runs say something");
     assert!(times[1] < times[0] && times[2] < times[0], "{times:?}");
+}
+
+/// After a mark rate reduction lets a segment go for every other ACK, where a cut at once is silent until half
+/// of what was in flight has left.
+#[test]
+fn a_mark_s_cut_is_spread_over_a_round_trip() {
+    let longest_silence = |reduction| {
+        let network = star(2, cable(GIGABIT, Duration::from_us(50)), &packets(1000), &mark_at(30));
+        let rules = WindowRules { inflate_in_recovery: false, hold_after_mark: true, ..WindowRules::default() };
+        let settings = Tcp { sack: true, reduction, initial_window_segments: 60, rules, ..tcp() };
+        let mut plan = plan(network, dctcp(), settings);
+        // A slower link to the receiver, so that a queue stands there.
+        plan.network.links[1].rate = incast_protocols::Rate(GIGABIT / 2);
+        add_flow(&mut plan, 1, 0, Some(400 * 1460), Time(0), Handshake::Before);
+        plan.record = Record { queue_series: vec![1], ..Record::default() };
+        let run = run_both(&plan);
+        let arrivals: Vec<u64> = run
+            .queue_samples
+            .windows(2)
+            .filter(|pair| pair[1].waiting_packets > pair[0].waiting_packets)
+            .map(|pair| pair[1].time.0)
+            .collect();
+        arrivals.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap()
+    };
+    let (at_once, spread) = (longest_silence(Reduction::Immediate), longest_silence(Reduction::Proportional));
+    // 30 of 60 segments leave in 720 us; two ACKs are 48 us apart.
+    assert!(at_once > 600_000_000 && spread < 200_000_000, "{at_once} {spread}");
 }
 
 /// A window of four of which one or two are lost leaves too few duplicates; new data sent on the first two of
