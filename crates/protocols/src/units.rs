@@ -201,6 +201,18 @@ mod tests {
         assert_eq!(Rate(3).time_for(Bytes(1)), Duration(2_666_666_666_667));
     }
 
+    #[test]
+    fn amounts_move_what_they_belong_to_forth_and_back() {
+        let (mut at, mut now) = (Offset(100), Time::from_us(5));
+        at += Bytes(20);
+        now += Duration::from_us(3);
+        assert_eq!((at, now), (Offset(120), Time::from_us(8)));
+        at -= Bytes(50);
+        now -= Duration::from_us(7);
+        assert_eq!((at, now), (Offset(70), Time::from_us(1)));
+        assert_eq!((at + Bytes(5) - Bytes(15), now + Duration(7) - Duration(6)), (Offset(60), Time(1_000_001)));
+    }
+
     /// The bandwidth-delay product at 10 Gbit/s and 8 us is 10 000 bytes; a byte that is not over yet does
     /// not count.
     #[test]
