@@ -12,7 +12,7 @@ CARGO_FLAGS := --workspace --all-features --locked
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python docs docs-links lint lint-rust lint-python format bench schema tables clean prerequisites
+.PHONY: help install demo test test-rust test-python docs docs-links test-own-protocol lint lint-rust lint-python format bench schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +24,16 @@ install: prerequisites .venv/installed ## build everything; the command is then 
 demo: install ## see TCP incast happen: out/demo/index.html
 	@$(BIN)/incast demo --out out/demo
 
-test: install test-rust test-python docs ## test everything: Rust, Python, the documentation
+test: install test-rust test-python docs test-own-protocol ## test everything: Rust, Python, the documentation
 
 test-rust: prerequisites
 	cargo test $(CARGO_FLAGS)
 
 test-python: install
 	$(BIN)/pytest
+
+test-own-protocol: install
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
 
 docs: install ## build the documentation and check its links: out/docs/index.html
 	@$(SPHINX) -b html -d out/doctrees docs out/docs
