@@ -63,6 +63,7 @@ pygments_dark_style = "monokai"
 MADE: dict[str, Callable[[], str]] = {
     "scenario keys": lambda: scenario_keys.page(incast.schema()),
     "protocols": lambda: parts.page(json.loads(_native.catalog())["protocols"], incast.schema()),
+    "profiles": lambda: catalog.profiles(json.loads(_native.catalog())["profiles"]),
     "workloads": lambda: catalog.workloads(json.loads(_native.catalog())["workloads"]),
     "commands": commands.page,
 }

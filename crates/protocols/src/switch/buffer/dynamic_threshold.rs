@@ -44,7 +44,7 @@ impl Default for Config {
     feature = "schema",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(try_from = "f64", into = "f64"),
-    schemars(with = "f64")
+    schemars(with = "f64", inline)
 )]
 pub struct Alpha(u32);
 
