@@ -1,0 +1,150 @@
+"""Tables: one CSV row per point for whoever wants to look closer, Markdown for people."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from side_by_side.agreement import bias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from side_by_side.agreement import Comparison
+    from side_by_side.campaign import Outcome
+    from side_by_side.protocol import Protocol, Tolerance
+
+
+def write_points(file: Path, outcomes: Sequence[Outcome], metrics: Mapping[str, Tolerance]) -> Path:
+    """Write means over seeds and the standard error of their difference, point by point."""
+    rows = [
+        {**asdict(outcome.point), "seeds": len(outcome.ours), **comparison_columns(outcome.comparisons, metrics)}
+        for outcome in outcomes
+    ]
+    return write_rows(file, rows)
+
+
+def comparison_columns(comparisons: Mapping[str, Comparison], metrics: Iterable[str]) -> dict[str, str]:
+    """Return the columns of one point: `metric_ours`, `metric_ns3`, `metric_error`, `metric_agrees`."""
+    columns: dict[str, str] = {}
+    for name in metrics:
+        found = comparisons.get(name)
+        columns |= {
+            f"{name}_ours": _number(found.ours) if found else "",
+            f"{name}_ns3": _number(found.ns3) if found else "",
+            f"{name}_error": _number(found.standard_error) if found else "",
+            f"{name}_agrees": str(int(found.agrees)) if found else "",
+        }
+    return columns
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write a CSV file; its columns are those of the first row."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return file
+
+
+def sweep(outcomes: Sequence[Outcome], senders: Sequence[int]) -> str:
+    """Return the sweep at some numbers of senders: ours / ns-3's, in bold what does not agree."""
+    shown = [
+        ("goodput_bps", "goodput Mbit/s", 1e-6),
+        ("drops", "drops", 1.0),
+        ("marks", "marks", 1.0),
+        ("timeouts", "timeouts", 1.0),
+        ("fct_p50_s", "FCT p50 ms", 1e3),
+        ("fct_p99_s", "FCT p99 ms", 1e3),
+        ("queue_mean_over_time", "queue over time", 1.0),
+    ]
+    lines = [_line(["variant", "sender", "N", *(title for _, title, _ in shown)]), _line(["---"] * (3 + len(shown)))]
+    for outcome in outcomes:
+        if outcome.point.senders in senders:
+            point = outcome.point
+            cells = [pair(outcome.comparisons.get(name), scale) for name, _, scale in shown]
+            lines.append(_line([point.variant, point.sender, str(point.senders), *cells]))
+    return "\n".join(lines)
+
+
+def agreement(protocol: Protocol, outcomes: Sequence[Outcome]) -> str:
+    """Return per metric how many points agree and what they all share."""
+    groups = list(dict.fromkeys((outcome.point.variant, outcome.point.sender) for outcome in outcomes))
+    lines = [
+        _line(["metric", *(f"{variant}, {sender}" for variant, sender in groups)]),
+        _line(["---"] * (1 + len(groups))),
+    ]
+    for name, tolerance in protocol.metrics.items():
+        cells = []
+        for group in groups:
+            found = [
+                outcome.comparisons[name]
+                for outcome in outcomes
+                if (outcome.point.variant, outcome.point.sender) == group and name in outcome.comparisons
+            ]
+            cells.append(_agreement_cell(found, tolerance, protocol.bias))
+        lines.append(_line([f"`{name}`", *cells]))
+    return "\n".join(lines)
+
+
+def worst(protocol: Protocol, outcomes: Sequence[Outcome], count: int = 30) -> str:
+    """Return the points that are farthest from agreement, by how many times the allowed difference."""
+    ranked = sorted(
+        (
+            (abs(found.difference) / found.allowed if found.allowed else math.inf, name, found, outcome)
+            for outcome in outcomes
+            for name, found in outcome.comparisons.items()
+            if not found.agrees
+        ),
+        key=lambda row: -row[0],
+    )
+    lines = [_line(["times allowed", "metric", "ours / ns-3", "point"]), _line(["---"] * 4)]
+    for times, name, found, outcome in ranked[:count]:
+        point = " ".join(f"{key}={value}" for key, value in asdict(outcome.point).items() if key != "size_bytes")
+        lines.append(_line([f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", point]))
+    return "\n".join([*lines, "", f"{len(ranked)} of {_compared(protocol, outcomes)} comparisons do not agree."])
+
+
+def failures(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a line per point of which some run failed or did not complete."""
+    lines = []
+    for outcome in outcomes:
+        sides = {"ours": outcome.ours, "ns-3": outcome.ns3}
+        counts = {name: sum(run is None for run in runs) for name, runs in sides.items()}
+        if any(counts.values()):
+            lines.append(f"{outcome.point}: runs without a result: {counts}")
+    return lines
+
+
+def pair(found: Comparison | None, scale: float = 1.0) -> str:
+    """Write ours / ns-3's, in bold if they do not agree."""
+    if found is None:
+        return "-"
+    text = f"{_number(found.ours * scale)} / {_number(found.ns3 * scale)}"
+    return text if found.agrees else f"**{text}**"
+
+
+def _agreement_cell(found: Sequence[Comparison], tolerance: Tolerance, rules: dict[str, float]) -> str:
+    if not found:
+        return "-"
+    within = sum(comparison.agrees for comparison in found)
+    shared = bias(found, tolerance, rules)
+    told = "" if shared is None else f", {100 * shared.mean:+.1f} ± {100 * shared.standard_error:.1f} %"
+    text = f"{within} of {len(found)}{told}"
+    return text if shared is None or shared.within else f"**{text}**"
+
+
+def _compared(protocol: Protocol, outcomes: Sequence[Outcome]) -> int:
+    return sum(name in outcome.comparisons for outcome in outcomes for name in protocol.metrics)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e6 else f"{value:.4e}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
