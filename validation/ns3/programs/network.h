@@ -23,6 +23,7 @@ struct NetworkSettings
     uint32_t spines{0};
     uint64_t rateBps{1000000000};
     double delayUs{40};
+    uint64_t delayStepPs{0}; // host h's link is longer by h times this: nothing then happens at the same time
     uint32_t bufferPackets{85};
     uint32_t markPackets{0}; // 0: drop-tail
     ns3::Time from;          // drops, marks and queues before are not counted
@@ -133,6 +134,31 @@ class ClosRouting : public ns3::Ipv4RoutingProtocol
     uint32_t m_up;
 };
 
+// Remembers that a packet has been marked.
+class MarkedTag : public ns3::Tag
+{
+  public:
+    static ns3::TypeId GetTypeId()
+    {
+        static ns3::TypeId id = ns3::TypeId("MarkedTag").SetParent<ns3::Tag>().AddConstructor<MarkedTag>();
+        return id;
+    }
+
+    ns3::TypeId GetInstanceTypeId() const override
+    {
+        return GetTypeId();
+    }
+
+    uint32_t GetSerializedSize() const override
+    {
+        return 0;
+    }
+
+    void Serialize(ns3::TagBuffer) const override {}
+    void Deserialize(ns3::TagBuffer) override {}
+    void Print(std::ostream&) const override {}
+};
+
 class Network
 {
   public:
@@ -158,16 +184,17 @@ class Network
             spines.push_back(MakeNode(ClosRouting::SPINE, spine, settings.leaves, 0));
         }
         m_link.SetDeviceAttribute("DataRate", DataRateValue(DataRate(settings.rateBps)));
-        m_link.SetChannelAttribute("Delay", TimeValue(PicoSeconds(std::llround(settings.delayUs * 1e6))));
         m_link.SetQueue("ns3::DropTailQueue<Packet>", "MaxSize", StringValue("1p"));
         ports.resize(hosts.size());
         for (uint32_t host = 0; host < hosts.size(); ++host)
         {
+            SetDelay(host * settings.delayStepPs);
             NetDeviceContainer ends = m_link.Install(hosts[host], leaves[host / perLeaf]);
             uint32_t net = 10u << 24 | (host / perLeaf) << 16 | (host % perLeaf) << 8;
             AddHostEnd(ends.Get(0), net | 2);
             ports[host] = AddSwitchPort(ends.Get(1), net | 1);
         }
+        SetDelay(0);
         for (uint32_t leaf = 0; leaf < settings.leaves; ++leaf)
         {
             for (uint32_t spine = 0; spine < settings.spines; ++spine)
@@ -200,6 +227,12 @@ class Network
         m_stack.Install(node);
         node->GetObject<ns3::Ipv4>()->SetRoutingProtocol(ns3::CreateObject<ClosRouting>(role, id, down, up));
         return node;
+    }
+
+    void SetDelay(uint64_t morePs)
+    {
+        ns3::Time delay = ns3::PicoSeconds(std::llround(m_settings.delayUs * 1e6) + morePs);
+        m_link.SetChannelAttribute("Delay", ns3::TimeValue(delay));
     }
 
     void AddInterface(ns3::Ptr<ns3::NetDevice> device, uint32_t address)
@@ -262,19 +295,41 @@ class Network
         counters.hops += Counting();
     }
 
-    void OnDrop(ns3::Ptr<const ns3::QueueDiscItem>)
+    // A RED disc marks a packet before it finds that there is no room for it: such a mark is taken back.
+    void OnDrop(ns3::Ptr<const ns3::QueueDiscItem> item)
     {
         counters.drops += Counting();
+        if (item == m_markedLast)
+        {
+            CountMark(item, -1);
+        }
     }
 
+    // ns-3 also tells of marks on packets that were marked by a switch before.
     void OnMark(ns3::Ptr<const ns3::QueueDiscItem> item, const char*)
     {
-        counters.marks += Counting();
-        // IP and TCP headers with options: more is data.
-        counters.marksOnAcks += Counting() && item->GetSize() <= 120;
+        MarkedTag tag;
+        bool first = !item->GetPacket()->PeekPacketTag(tag);
+        m_markedLast = first ? item : nullptr;
+        if (first)
+        {
+            item->GetPacket()->AddPacketTag(tag);
+            CountMark(item, 1);
+        }
+    }
+
+    void CountMark(ns3::Ptr<const ns3::QueueDiscItem> item, int by)
+    {
+        if (Counting())
+        {
+            counters.marks += by;
+            // IP and TCP headers with options: more is data.
+            counters.marksOnAcks += item->GetSize() <= 120 ? by : 0;
+        }
     }
 
     NetworkSettings m_settings;
+    ns3::Ptr<const ns3::QueueDiscItem> m_markedLast;
     ns3::InternetStackHelper m_stack;
     ns3::PointToPointHelper m_link;
 };

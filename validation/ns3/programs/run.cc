@@ -241,6 +241,7 @@ main(int argc, char* argv[])
     cmd.AddValue("spines", "spine switches", net.spines);
     cmd.AddValue("rateBps", "of every link", net.rateBps);
     cmd.AddValue("delayUs", "of every link, one way", net.delayUs);
+    cmd.AddValue("delayStepPs", "host h's link is longer by h times this", net.delayStepPs);
     cmd.AddValue("buffer", "packets that may wait at a switch port", net.bufferPackets);
     cmd.AddValue("mark", "packets waiting from which on a port marks; 0: drop-tail", net.markPackets);
     cmd.AddValue("from", "drops, marks and queues are counted from here on, s", from);

@@ -124,6 +124,7 @@ def incast_arguments(protocol: Protocol, point: Point, variant: Variant) -> dict
         "hostsPerLeaf": point.senders + 1,
         "rateBps": point.rate_bps,
         "delayUs": point.delay_us,
+        "delayStepPs": point.delay_step_ps,
         "buffer": point.buffer_packets,
         "mark": point.mark_packets if point.sender == "dctcp" else 0,
         "from": protocol.common["start_s"] - _COUNTED_FROM_S,

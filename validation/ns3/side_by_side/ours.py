@@ -29,11 +29,7 @@ def incast_scenario(protocol: Protocol, point: Point, flows: Path, tcp: Mapping[
         }
     return {
         "name": "incast beside ns-3",
-        "topology": {
-            "kind": "star",
-            "hosts": point.senders + 1,
-            "link": {"rate": f"{point.rate_bps}bps", "delay": f"{point.delay_us}us"},
-        },
+        "topology": _star(point),
         "switch": switch,
         "stack": {"sender": point.sender},
         "tcp": {
@@ -49,6 +45,21 @@ def incast_scenario(protocol: Protocol, point: Point, flows: Path, tcp: Mapping[
         # Persistent connections are not closed; a message on each is all there is.
         "traffic": {"burst": {"kind": "trace", "file": str(flows.resolve()), "connections": "persistent"}},
     }
+
+
+def _star(point: Point) -> dict[str, Any]:
+    """Return a star; where the links differ it is written out link by link."""
+    hosts = [f"host {host}" for host in range(point.senders + 1)]
+    least_ps = round(point.delay_us * 1e6)
+    links = [
+        {
+            "between": [host, "switch"],
+            "rate": f"{point.rate_bps}bps",
+            "delay": f"{least_ps + number * point.delay_step_ps}ps",
+        }
+        for number, host in enumerate(hosts)
+    ]
+    return {"kind": "custom", "hosts": hosts, "switches": ["switch"], "links": links}
 
 
 def incast_metrics(result: incast.Result) -> dict[str, float] | None:

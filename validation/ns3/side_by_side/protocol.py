@@ -50,6 +50,8 @@ class Point:
     mark_packets: int
     initial_window: int
     rto_min_ms: float
+    delay_step_ps: int = 0
+    """Host h's link is longer by h times this."""
 
 
 @dataclass(frozen=True)
