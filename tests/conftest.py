@@ -29,6 +29,8 @@ buffer = { name = "static", limit = "20packets", count_in_service = true }
 sender = "newreno"
 
 [tcp]
+profile = "paper"
+initial_window = 10
 mss = "1024B"
 rto_min = "10ms"
 

@@ -146,6 +146,15 @@ def test_lists_are_for_people_and_for_programs(incast: Command, what: str) -> No
         assert (entry if isinstance(entry, str) else entry["name"]) in people.stdout
 
 
+def test_what_deviates_from_its_source_says_so(incast: Command) -> None:
+    people, programs = incast("list", "protocols"), incast("list", "protocols", "--json")
+    told = {entry["name"]: entry["deviations"] for entry in json.loads(programs.stdout) if entry["place"] == "sender"}
+    assert any("WindowEnd" in sentence for sentence in told["dctcp"])
+    for sentence in told["dctcp"]:
+        assert sentence.endswith(".")
+        assert f"dctcp (sender) deviates: {sentence}" in people.stdout
+
+
 def test_an_example_is_printed_as_a_scenario_that_checks(incast: Command, tmp_path: Path) -> None:
     printed = incast("example", "incast")
     (tmp_path / "mine.toml").write_text(printed.stdout, encoding="utf-8")

@@ -114,6 +114,8 @@ def list_(what: Literal["protocols", "workloads", "topologies", "examples"], /, 
     for entry in entries:
         for requirement in entry.get("requires", ()):
             print(f"\n{entry['name']} ({entry['place']}): {requirement}", end="")
+        for deviation in entry.get("deviations", ()):
+            print(f"\n{entry['name']} ({entry['place']}) deviates: {deviation}", end="")
     print()
 
 

@@ -77,6 +77,8 @@ pub trait Part {
     const REQUIRES: &'static [Requirement] = &[];
     /// What it offers to parts at other places.
     const PROVIDES: &'static [Capability] = &[];
+    /// Where it departs from its source, or chooses where sources differ: whole sentences.
+    const DEVIATIONS: &'static [&'static str] = &[];
 }
 
 /// A registered part as data.
@@ -94,13 +96,23 @@ pub struct PartInfo {
     pub requires: &'static [Requirement],
     /// See [`Part::PROVIDES`].
     pub provides: &'static [Capability],
+    /// See [`Part::DEVIATIONS`].
+    pub deviations: &'static [&'static str],
 }
 
 impl PartInfo {
     /// The description of `P`, registered as `name` at `place`.
     #[must_use]
     pub const fn of<P: Part>(place: Place, name: &'static str) -> Self {
-        Self { place, name, summary: P::SUMMARY, source: P::SOURCE, requires: P::REQUIRES, provides: P::PROVIDES }
+        Self {
+            place,
+            name,
+            summary: P::SUMMARY,
+            source: P::SOURCE,
+            requires: P::REQUIRES,
+            provides: P::PROVIDES,
+            deviations: P::DEVIATIONS,
+        }
     }
 }
 

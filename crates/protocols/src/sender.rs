@@ -34,6 +34,7 @@ pub struct SenderContext {
 /// The points of window arithmetic on which the RFCs, Linux and the papers' simulators differ. A
 /// profile sets all of them; no algorithm is forked for their sake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each with its own source")]
 pub struct WindowRules {
     /// What is halved on loss.
     pub loss_basis: LossBasis,
@@ -45,12 +46,52 @@ pub struct WindowRules {
     /// Whether duplicate ACKs inflate the window in recovery (RFC 6582); not so where SACK tells what
     /// has left the network.
     pub inflate_in_recovery: bool,
+    /// The window with which recovery ends.
+    pub recovery_exit: RecoveryExit,
+    /// Whether a window that was not used up does not grow (RFC 7661 section 4.4, Linux).
+    pub validate_window: bool,
+    /// Whether the window stays as a mark has left it until an ACK for what was sent after that (the CWR
+    /// state of Linux and ns-3). RFC 3168 and RFC 8257 leave it open.
+    pub hold_after_mark: bool,
+    /// Whether a mark lifts a window that a timeout left below the floor up to it (Linux).
+    pub mark_lifts_to_floor: bool,
+    /// Which ACK ends an observation window of DCTCP.
+    pub observation_end: ObservationEnd,
 }
 
 impl Default for WindowRules {
     fn default() -> Self {
-        Self { loss_basis: LossBasis::Flight, floor_segments: 2, growth: Growth::Bytes, inflate_in_recovery: true }
+        Self {
+            loss_basis: LossBasis::Flight,
+            floor_segments: 2,
+            growth: Growth::Bytes,
+            inflate_in_recovery: true,
+            recovery_exit: RecoveryExit::Flight,
+            validate_window: false,
+            hold_after_mark: false,
+            mark_lifts_to_floor: false,
+            observation_end: ObservationEnd::Beyond,
+        }
     }
+}
+
+/// The window with which recovery ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryExit {
+    /// `min(ssthresh, max(flight, MSS) + MSS)`: no burst when little is in flight (RFC 6582 section 3.2,
+    /// step 3, option 1).
+    Flight,
+    /// `ssthresh` (RFC 6582, option 2; RFC 6937 and Linux).
+    Ssthresh,
+}
+
+/// Which ACK ends an observation window of DCTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObservationEnd {
+    /// One beyond the window's end (RFC 8257 section 3.3, step 4).
+    Beyond,
+    /// One at or beyond the window's end (Linux).
+    At,
 }
 
 /// What a loss halves.
@@ -88,14 +129,19 @@ pub struct SenderView {
     pub srtt: Option<Duration>,
     /// The receiver's advertised window (RWND).
     pub advertised: Bytes,
+    /// Of what is in flight: sent by limited transmit, which a loss does not count (RFC 5681 section 3.2).
+    pub limited_transmit: Bytes,
+    /// Whether the congestion window was lately used up, or in slow start at least half of it.
+    pub window_used: bool,
 }
 
 impl SenderView {
-    /// Bytes sent and not cumulatively acknowledged: the `FlightSize` of RFC 5681.
+    /// Bytes sent and not cumulatively acknowledged, without those of limited transmit: the
+    /// `FlightSize` of RFC 5681.
     #[inline]
     #[must_use]
     pub const fn flight(&self) -> Bytes {
-        self.nxt.since(self.una)
+        self.nxt.since(self.una).saturating_sub(self.limited_transmit)
     }
 }
 
@@ -143,6 +189,11 @@ impl Windows {
 pub enum Restart {
     /// The connection was idle for longer than its RTO (RFC 5681 section 4.1).
     Idle,
+    /// It was idle for that many whole RTOs: the window is halved for each (RFC 2861 section 3.1, Linux).
+    Decay {
+        /// Whole retransmission timeouts of idle time.
+        rtos: u32,
+    },
     /// The application asked for a window as on a new connection, for the next message.
     Fresh,
 }
@@ -229,6 +280,8 @@ pub(crate) mod tests {
                 remaining: None,
                 srtt: None,
                 advertised: Bytes(u64::MAX),
+                limited_transmit: Bytes::ZERO,
+                window_used: true,
             }
         }
 

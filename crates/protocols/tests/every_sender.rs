@@ -6,8 +6,8 @@ mod model;
 use incast_protocols::sender::dctcp::{self, Dctcp};
 use incast_protocols::sender::new_reno::{self, NewReno};
 use incast_protocols::sender::{
-    Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderChoice, SenderContext, SenderView, WindowRules,
-    Windows,
+    Ack, Growth, LossBasis, MarkResponse, ObservationEnd, RecoveryExit, Restart, Sender, SenderChoice, SenderContext,
+    SenderView, WindowRules, Windows,
 };
 use incast_protocols::{Bytes, Message};
 use model::{Connection, context};
@@ -30,6 +30,8 @@ enum Event {
     Message(Option<u64>),
     /// A wrapper takes the window over, or gives it back.
     MayMoveWindow(bool),
+    /// The application begins or ceases to use the window up.
+    WindowUsed(bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -39,9 +41,11 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (1..=64_u64, prop::bool::weighted(0.1), ece()).prop_map(|(share, odd, ece)| Event::Ack { share, odd, ece }),
         4 => (1..6_u64, ece()).prop_map(|(count, ece)| Event::Duplicates { count, ece }),
         1 => Just(Event::Timeout),
-        1 => prop_oneof![Just(Restart::Idle), Just(Restart::Fresh)].prop_map(Event::Restart),
+        1 => prop_oneof![Just(Restart::Idle), Just(Restart::Fresh), (1..40_u32).prop_map(|rtos| Restart::Decay { rtos })]
+            .prop_map(Event::Restart),
         1 => prop::option::of(1..1_000_000_u64).prop_map(Event::Message),
         1 => prop::bool::weighted(0.8).prop_map(Event::MayMoveWindow),
+        1 => prop::bool::weighted(0.7).prop_map(Event::WindowUsed),
     ]
 }
 
@@ -51,12 +55,24 @@ fn rules() -> impl Strategy<Value = WindowRules> {
         1..=2_u64,
         prop_oneof![Just(Growth::Bytes), Just(Growth::Segments)],
         any::<bool>(),
+        prop_oneof![Just(RecoveryExit::Flight), Just(RecoveryExit::Ssthresh)],
+        (
+            any::<bool>(),
+            any::<bool>(),
+            any::<bool>(),
+            prop_oneof![Just(ObservationEnd::Beyond), Just(ObservationEnd::At)],
+        ),
     )
-        .prop_map(|(loss_basis, floor_segments, growth, inflate_in_recovery)| WindowRules {
+        .prop_map(|(loss_basis, floor_segments, growth, inflate_in_recovery, recovery_exit, others)| WindowRules {
             loss_basis,
             floor_segments,
             growth,
             inflate_in_recovery,
+            recovery_exit,
+            validate_window: others.0,
+            mark_lifts_to_floor: others.1,
+            hold_after_mark: others.2,
+            observation_end: others.3,
         })
 }
 
@@ -94,6 +110,7 @@ fn carry_out<S: Sender>(connection: &mut Connection<S>, mss: u64, event: &Event)
         }
         Event::Message(size) => connection.message(&Message { size: size.map(Bytes), ..Message::default() }),
         Event::MayMoveWindow(may) => connection.may_move_window = may,
+        Event::WindowUsed(used) => connection.window_used = used,
     }
 }
 
@@ -160,12 +177,14 @@ impl<S: Sender> Checked<S> {
                 view.una.0
             );
             let floor = self.mss() * self.context.rules.floor_segments;
-            assert!(after.cwnd <= before.cwnd, "a mark raised the window: {before:?} to {after:?}");
-            assert!(after.cwnd.0 >= floor.min(before.cwnd.0), "below the floor: {after:?}");
+            let lifted = if self.context.rules.mark_lifts_to_floor { floor } else { 0 };
+            assert!(after.cwnd.0 <= before.cwnd.0.max(lifted), "a mark raised the window: {before:?} to {after:?}");
+            assert!(after.cwnd.0 >= floor.min(before.cwnd.0.max(lifted)), "below the floor: {after:?}");
             self.answered = Some((view.nxt.0, basis));
         } else {
             assert_eq!(after.ssthresh, before.ssthresh, "ssthresh moved without an answer to a mark");
-            let most = if ack.ece || ack.acked == Bytes::ZERO {
+            let unused = self.context.rules.validate_window && !view.window_used;
+            let most = if ack.ece || ack.acked == Bytes::ZERO || unused {
                 0
             } else {
                 ack.acked.0.next_multiple_of(self.mss()) + self.mss()
@@ -268,6 +287,11 @@ impl<S: Sender> Sender for Checked<S> {
             Restart::Idle => {
                 assert_eq!(after.cwnd, before.cwnd.min(self.context.initial_window));
                 assert_eq!(after.ssthresh, before.ssthresh);
+            }
+            Restart::Decay { .. } => {
+                assert!(after.cwnd <= before.cwnd && after.cwnd >= before.cwnd.min(self.context.initial_window));
+                let kept = before.cwnd.0 * 3 / 4;
+                assert!(after.ssthresh >= before.ssthresh && after.ssthresh.0 <= before.ssthresh.0.max(kept));
             }
             Restart::Fresh => {
                 assert_eq!(after, Windows { cwnd: self.context.initial_window, ssthresh: Windows::UNLIMITED });

@@ -142,7 +142,7 @@ fn two_signals_of_one_congestion_are_one_half_not_a_quarter() {
 /// before release).
 #[test]
 fn a_mark_does_not_lift_a_window_below_the_floor() {
-    let context = context(MSS, 20, LINUX);
+    let context = context(MSS, 20, WindowRules { mark_lifts_to_floor: false, ..LINUX });
     let mut c = Connection::new(&context, Dctcp::new(&Config::default(), &context));
     c.fill();
     c.timeout();

@@ -108,6 +108,7 @@ fn part(part: &PartInfo) -> Value {
         "summary": part.summary,
         "source": part.source,
         "requires": requires,
+        "deviations": part.deviations,
     })
 }
 

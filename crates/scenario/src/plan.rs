@@ -134,6 +134,116 @@ pub struct Tcp {
     pub delayed_ack: Option<DelayedAck>,
     /// The receiver's buffer: the window it advertises where no controller says less.
     pub receive_buffer: Bytes,
+    /// What the header's window field can say.
+    pub window_scaling: WindowScaling,
+    /// Receivers say what they have beyond a gap (RFC 2018), and senders recover by it (RFC 6675).
+    pub sack: bool,
+    /// How the window comes down in a recovery.
+    pub reduction: Reduction,
+    /// New data may follow the first two duplicate ACKs (RFC 3042; RFC 6675 section 5, step 3.3).
+    pub limited_transmit: bool,
+    /// Retransmissions measure the round trip too (RFC 7323 section 4), and end the timer's back-off.
+    pub timestamps: bool,
+    /// What idle time does to a window that is kept between messages.
+    pub slow_start_restart: SlowStartRestart,
+    /// Which packets of an ECN-capable sender may be marked.
+    pub ect: Ect,
+}
+
+/// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes and nothing else.
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            mss: Bytes(1460),
+            header: Bytes(40),
+            initial_window_segments: 10,
+            rules: WindowRules::default(),
+            rto_initial: Duration::from_ms(1000),
+            rto_min: Duration::from_ms(200),
+            rto_max: Duration::from_ms(60_000),
+            delayed_ack: None,
+            receive_buffer: LARGEST_WINDOW,
+            window_scaling: WindowScaling::Exact,
+            sack: false,
+            reduction: Reduction::Immediate,
+            limited_transmit: false,
+            timestamps: false,
+            slow_start_restart: SlowStartRestart::Off,
+            ect: Ect::NewData,
+        }
+    }
+}
+
+/// The most a TCP can advertise (RFC 7323 section 2.3).
+pub const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
+
+impl Tcp {
+    /// The shift of RFC 7323: the least with which the field can say all of the receive buffer.
+    #[must_use]
+    pub const fn window_shift(&self) -> u32 {
+        let field = self.receive_buffer.0 / 65_536;
+        let shift = 64 - field.leading_zeros();
+        if shift > 14 { 14 } else { shift }
+    }
+
+    /// The most bytes that the window field of a packet can say.
+    #[must_use]
+    pub const fn largest_window(&self) -> u64 {
+        match self.window_scaling {
+            WindowScaling::Exact => u32::MAX as u64,
+            WindowScaling::Rfc7323 => 65_535 << self.window_shift(),
+            WindowScaling::Off => 65_535,
+        }
+    }
+
+    /// What a SYN says of `window`: its field is never scaled (RFC 7323 section 2.2).
+    #[must_use]
+    pub const fn largest_syn_window(&self, window: u64) -> u64 {
+        match self.window_scaling {
+            WindowScaling::Rfc7323 if window > 65_535 => 65_535,
+            _ => window,
+        }
+    }
+}
+
+/// What the header's window field can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowScaling {
+    /// Any number of bytes, as in simulators.
+    Exact,
+    /// 16 bits and a shift (RFC 7323): multiples of a power of two.
+    Rfc7323,
+    /// At most 65,535 bytes.
+    Off,
+}
+
+/// How the window comes down in a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// At once (RFC 5681, RFC 6675).
+    Immediate,
+    /// In proportion to what is delivered (RFC 6937); needs SACK.
+    Proportional,
+}
+
+/// What idle time does to a window that is kept between messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowStartRestart {
+    /// Nothing.
+    Off,
+    /// After one RTO it is at most the initial window (RFC 5681 section 4.1).
+    Rfc5681,
+    /// Each RTO halves it, down to the initial window (RFC 2861, Linux).
+    Decay,
+}
+
+/// Which packets of an ECN-capable sender may be marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ect {
+    /// New data only (RFC 3168 section 6.1).
+    NewData,
+    /// All, ACKs and retransmissions and SYNs too (Linux and ns-3 with DCTCP; RFC 8257 section 3.6 for SYNs).
+    All,
 }
 
 /// RFC 5681 section 4.2.
@@ -143,6 +253,8 @@ pub struct DelayedAck {
     pub every: u32,
     /// An ACK at the latest after this time.
     pub timeout: Duration,
+    /// So many segments at the start of a connection are acknowledged at once (Linux: 16).
+    pub quick: u32,
 }
 
 /// A connection. Data may flow both ways; the one who opens it is the client.

@@ -17,7 +17,10 @@ pub(crate) use hosts::{HostRef, Senders};
 pub(crate) use part::Named;
 pub(crate) use record::RecordSpec;
 pub(crate) use stack::StackSpec;
-pub(crate) use tcp::{DelayedAckSpec, GrowthSpec, HandshakeSpec, LossBasisSpec, TcpSpec};
+pub(crate) use tcp::{
+    DelayedAckSpec, EctSpec, GrowthSpec, HandshakeSpec, LossBasisSpec, ObservationEndSpec, Profile, RecoveryExitSpec,
+    RecoverySpec, SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
+};
 pub(crate) use topology::{
     CustomLink, CustomSpec, DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec, SwitchSpec, TopologySpec,
 };

@@ -494,19 +494,23 @@ fn tcp_that_cannot_work_is_refused_where_it_is_written() {
             plus("[tcp]\nreceive_buffer = \"1KB\""),
             plus("[tcp]\nrto_max = \"1s\"\n[traffic.burst.tcp]\nrto_min = \"3s\""),
             plus("[tcp]\ndelayed_ack = { timeout = \"0s\" }"),
+            plus("[tcp]\nsack = false\nrecovery = \"prr\""),
+            plus("[tcp]\nprofile = \"linus\""),
             with("limit = \"64KiB\"", "limit = \"1499B\""),
             with("limit = \"64KiB\"", "limit = \"0packets\""),
         ]),
         @r#"
         s.toml:13:7: tcp.mss: 0B is no payload of a segment; allowed: 1B to 65535B
-        s.toml:12:2: tcp.header: a header of 40B does not go with a payload of 65500B; allowed: at least 1B, and together at most 65535B
-        s.toml:13:10: tcp.header: a header of 0B does not go with a payload of 1460B; allowed: at least 1B, and together at most 65535B
+        s.toml:12:2: tcp.header: a header of 52B does not go with a payload of 65500B; allowed: at least 1B, and together at most 65535B
+        s.toml:13:10: tcp.header: a header of 0B does not go with a payload of 1448B; allowed: at least 1B, and together at most 65535B
         s.toml:13:11: tcp.rto_min: 2s is more than rto_max (1s); allowed: at most 1s
         s.toml:13:15: tcp.rto_initial: 2s is more than rto_max (1s); allowed: at most 1s
         s.toml:13:11: tcp.rto_min: a timer of zero would always expire; allowed: a time above 0s
-        s.toml:13:18: tcp.receive_buffer: TCP cannot work with a buffer of 1000B; allowed: a segment (1460B) to 1GiB
+        s.toml:13:18: tcp.receive_buffer: TCP cannot work with a buffer of 1000B; allowed: a segment (1448B) to 1GiB
         s.toml:15:11: traffic.burst.tcp.rto_min: 3s is more than rto_max (1s); allowed: at most 1s
         s.toml:13:15: tcp.delayed_ack: an ACK that waits for no time is not delayed; allowed: a time above 0s
+        s.toml:14:12: tcp.recovery: proportional rate reduction counts what SACK tells, and sack is off; allowed: "rfc", or sack = true
+        s.toml:13:11: tcp.profile: unknown name "linus"; did you mean "linux"? allowed: "linux", "ns3", "paper"
         s.toml:7:37: switch.buffer.limit: no full packet (1500B with its header) would ever pass this buffer
         s.toml:7:37: switch.buffer.limit: no full packet (1500B with its header) would ever pass this buffer
         "#

@@ -15,6 +15,8 @@ hosts = 11
 link = { rate = "1Gbps", delay = "25us" }
 [switch]
 buffer = { name = "static", limit = "64KiB", count_in_service = true }
+[tcp]
+profile = "paper"
 "#;
 
 const LEAF_SPINE: &str = r#"
@@ -27,6 +29,8 @@ host_link = { rate = "10Gbps", delay = "1us" }
 fabric_link = { rate = "10Gbps", delay = "1us" }
 [switch]
 buffer = { name = "static", limit = "64KiB", count_in_service = true }
+[tcp]
+profile = "paper"
 "#;
 
 /// 10 x (64 KiB and 45 headers of 40 B) are 673,360 B and take 5.387 ms at 1 Gbit/s.
@@ -107,7 +111,7 @@ fn a_sender_that_needs_marks_is_warned_of_ports_that_do_not_mark() {
 
 #[test]
 fn acks_that_may_wait_longer_than_a_timeout_are_warned_of() {
-    let tcp = "[tcp]\nrto_min = \"10ms\"\ndelayed_ack = { every = 2 }\n";
+    let tcp = "rto_min = \"10ms\"\ndelayed_ack = { every = 2 }\n";
     let text = format!("{STAR}{tcp}[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\n");
     insta::assert_snapshot!(warnings(&text), @"traffic.b: ACKs may be delayed by 40ms, and a retransmission timeout may be as short as 10ms: some timeouts will mean no loss");
 }

@@ -26,6 +26,8 @@ impl Flags {
     pub(crate) const EIN: Self = Self(1 << 10);
     /// The client of its connection sent it.
     pub(crate) const FROM_CLIENT: Self = Self(1 << 11);
+    /// A SACK option: `Packet::option` is its number.
+    pub(crate) const SACK: Self = Self(1 << 12);
 
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
@@ -70,6 +72,8 @@ pub(crate) struct Packet {
     pub(crate) flags: Flags,
     /// Chooses among equal paths, per flow and direction.
     pub(crate) path: u16,
+    /// The lower half of its SACK option's number, if it has one.
+    pub(crate) option: u16,
 }
 
 impl Packet {

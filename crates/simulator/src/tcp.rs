@@ -3,14 +3,20 @@
 //!
 //! Byte streams begin at offset 0; on the wire a packet carries the lower 32 bits of an offset, as TCP
 //! does, and [`unwrap`] restores the rest. A FIN takes one place after the last byte.
-//! Modelled: handshake, cumulative and delayed ACKs, NewReno recovery (RFC 6582), RTO (RFC 6298) with
-//! Karn's rule, ECN (RFC 3168) with the echo as a part, flow control with zero-window probes, half-close.
-//! Not modelled: SACK, urgent data, resets, window scaling limits (windows are 32 bits wide).
+//! Modelled: handshake, cumulative and delayed ACKs, recovery by duplicates (RFC 6582) or SACK (RFC 2018,
+//! RFC 6675), rate reduction (RFC 6937), limited transmit (RFC 3042), RTO (RFC 6298) with Karn's rule or
+//! timestamps, ECN (RFC 3168) with the echo as a part, flow control with window scaling (RFC 7323) and
+//! zero-window probes, idle restart, half-close.
+//! Not modelled: urgent data, resets, DSACK, RACK and tail loss probes, undo of spurious retransmissions.
 
 pub(crate) mod endpoint;
-pub(crate) mod reassembly;
+pub(crate) mod prr;
+pub(crate) mod ranges;
 pub(crate) mod receive;
+mod recovery;
 pub(crate) mod rtt;
+pub(crate) mod sack;
+pub(crate) mod scoreboard;
 pub(crate) mod send;
 
 use incast_protocols::Message;
@@ -19,6 +25,9 @@ use incast_results::record::EventKind;
 use crate::packet::Packet;
 
 pub(crate) use endpoint::{Endpoint, State};
+
+/// Duplicate ACKs, or ranges beyond a gap, that mean a loss (RFC 5681 section 3.2, RFC 6675 section 2).
+pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
 
 /// Later than anything that can happen.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -85,6 +94,7 @@ pub(crate) mod tests {
             rto_max: Duration::from_ms(60_000),
             delayed_ack: None,
             receive_buffer: Bytes(1 << 20),
+            ..Tcp::default()
         }
     }
 

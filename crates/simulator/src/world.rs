@@ -18,6 +18,7 @@ use crate::observe::{Observer, sender_event};
 use crate::packet::{Flags, Packet};
 use crate::parts::Parts;
 use crate::routing::Routes;
+use crate::tcp::sack::SackOption;
 use crate::tcp::send::Fin;
 use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
 use crate::tie::{Entity, Kind, Order};
@@ -201,9 +202,14 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         }
         self.slots[slot as usize].in_network -= 1;
         let index = slot * 2 + u32::from(packet.flags.has(Flags::FROM_CLIENT));
+        let sack = if packet.flags.has(Flags::SACK) {
+            self.endpoints[(index ^ 1) as usize].receive.sack.read(packet)
+        } else {
+            SackOption::NONE
+        };
         let endpoint = &mut self.endpoints[index as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
-        let arrived = endpoint.on_segment(now, tcp, packet, &mut self.out);
+        let arrived = endpoint.on_segment(now, tcp, packet, &sack, &mut self.out);
         let controlled = endpoint.flow.is_some();
         if let Some(data) = &arrived.data {
             self.curve.add(now, data.delivered);

@@ -3,10 +3,12 @@
 
 mod support;
 
+use incast_protocols::sender::{Growth, LossBasis, ObservationEnd, RecoveryExit, WindowRules};
 use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_results::record::{Outcome, Run};
 use incast_scenario::plan::{
-    Connection, DelayedAck, End, Handshake, Plan, Record, Reorder, Send, Tcp, WindowPerMessage,
+    Connection, DelayedAck, Ect, End, Handshake, Plan, Record, Reduction, Reorder, Send, SlowStartRestart, Tcp,
+    WindowPerMessage, WindowScaling,
 };
 use incast_simulator::DriverKind;
 use proptest::prelude::*;
@@ -29,6 +31,7 @@ struct Small {
     initial_window: u64,
     delayed_ack: Option<(u32, u64)>,
     receive_buffer: u64,
+    switches: TcpSwitches,
     connections: Vec<Pair>,
     rounds: u32,
 }
@@ -36,15 +39,83 @@ struct Small {
 /// From, step to the other host, whether the handshake counts, window rule, whether it closes, messages.
 type Pair = (u32, u32, bool, u8, bool, Vec<(u64, u64, bool)>);
 
+/// What profiles differ in.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
+struct TcpSwitches {
+    sack: bool,
+    proportional: bool,
+    limited_transmit: bool,
+    timestamps: bool,
+    linux_rules: bool,
+    scaling: u8,
+    restart: u8,
+    all_ect: bool,
+}
+
+fn switches() -> impl Strategy<Value = TcpSwitches> {
+    let flags = (prop::bool::weighted(0.6), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    (flags, 0..3_u8, 0..3_u8).prop_map(
+        |((sack, proportional, limited_transmit, timestamps, linux_rules, all_ect), scaling, restart)| TcpSwitches {
+            sack,
+            proportional,
+            limited_transmit,
+            timestamps,
+            linux_rules,
+            scaling,
+            restart,
+            all_ect,
+        },
+    )
+}
+
+impl TcpSwitches {
+    fn set(self, tcp: &Tcp) -> Tcp {
+        Tcp {
+            rules: if self.linux_rules {
+                WindowRules {
+                    loss_basis: LossBasis::Cwnd,
+                    growth: Growth::Segments,
+                    recovery_exit: RecoveryExit::Ssthresh,
+                    validate_window: true,
+                    hold_after_mark: true,
+                    mark_lifts_to_floor: true,
+                    observation_end: ObservationEnd::At,
+                    inflate_in_recovery: !self.sack,
+                    ..WindowRules::default()
+                }
+            } else {
+                WindowRules { inflate_in_recovery: !self.sack, ..WindowRules::default() }
+            },
+            sack: self.sack,
+            reduction: if self.sack && self.proportional { Reduction::Proportional } else { Reduction::Immediate },
+            limited_transmit: self.limited_transmit,
+            timestamps: self.timestamps,
+            window_scaling: [WindowScaling::Exact, WindowScaling::Rfc7323, WindowScaling::Off]
+                [usize::from(self.scaling)],
+            slow_start_restart: [SlowStartRestart::Off, SlowStartRestart::Rfc5681, SlowStartRestart::Decay]
+                [usize::from(self.restart)],
+            ect: if self.all_ect { Ect::All } else { Ect::NewData },
+            ..tcp.clone()
+        }
+    }
+}
+
 fn small() -> impl Strategy<Value = Small> {
     let network = (any::<u64>(), any::<bool>(), any::<bool>(), 1_u64..40, 1_u64..60_000, 1_u32..30, 0_u32..20);
     let wires = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
-    let ends = (1_u64..12, prop::option::of((2_u32..4, 1_u64..3_000)), 1_000_u64..40_000);
+    let ends = ((1_u64..12, prop::option::of((2_u32..4, 1_u64..3_000))), (1_000_u64..400_000, switches()));
     // Start in us, bytes, from client.
     let message = (0_u64..3_000, 1_u64..30_000, any::<bool>());
     let connection = (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
     (network, wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
-        |(network, (loss, reorder), (initial_window, delayed_ack, receive_buffer), connections, rounds)| {
+        |(
+            network,
+            (loss, reorder),
+            ((initial_window, delayed_ack), (receive_buffer, switches)),
+            connections,
+            rounds,
+        )| {
             let (seed, leaf_spine, dctcp, rate, delay_ns, buffer, mark) = network;
             Small {
                 seed,
@@ -59,6 +130,7 @@ fn small() -> impl Strategy<Value = Small> {
                 initial_window,
                 delayed_ack,
                 receive_buffer,
+                switches,
                 connections,
                 rounds,
             }
@@ -81,10 +153,15 @@ fn planned(small: &Small) -> Plan {
         rto_min: Duration::from_ms(1),
         rto_initial: Duration::from_ms(2),
         rto_max: Duration::from_ms(100),
-        delayed_ack: small.delayed_ack.map(|(every, us)| DelayedAck { every, timeout: Duration::from_us(us) }),
+        delayed_ack: small.delayed_ack.map(|(every, us)| DelayedAck {
+            every,
+            timeout: Duration::from_us(us),
+            quick: 0,
+        }),
         receive_buffer: Bytes(small.receive_buffer),
         ..tcp()
     };
+    let settings = small.switches.set(&settings);
     let mut plan = plan(network, if small.dctcp { dctcp() } else { new_reno() }, settings);
     plan.seed = small.seed;
     for (index, (from, step, counted, window, close, messages)) in small.connections.iter().enumerate() {

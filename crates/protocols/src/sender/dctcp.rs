@@ -2,13 +2,14 @@
 //!
 //! Control flow follows RFC 8257; the arithmetic is Linux's (alpha in 1/1024, shift 4), so that
 //! kernel and simulator agree to the digit. RFC and Linux differ on when an observation window ends:
-//! RFC 8257 section 3.3 step 4 asks for an ACK *beyond* its end (here), Linux for one at its end.
+//! RFC 8257 section 3.3 step 4 asks for an ACK *beyond* its end, Linux for one at its end; the profile of
+//! the connection decides.
 //!
 //! Loss is answered as by conventional TCP whatever alpha says (section 3.5), and a window of data
 //! without a mark is never cut: other simulators got both wrong.
 
 use super::reno::{Reno, Variant};
-use super::{SenderContext, SenderView};
+use super::{ObservationEnd, SenderContext, SenderView};
 use crate::registry::{Capability, Part, Place, Requirement};
 use crate::units::{Bytes, Offset};
 
@@ -48,6 +49,7 @@ pub type Dctcp = Reno<MarkedShare>;
 #[derive(Clone, Debug)]
 pub struct MarkedShare {
     config: Config,
+    ends: ObservationEnd,
     alpha: u32,
     window_end: Offset,
     acked: u64,
@@ -57,10 +59,10 @@ pub struct MarkedShare {
 impl MarkedShare {
     /// Nothing observed yet. Parameters out of range are brought into it.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, ends: ObservationEnd) -> Self {
         let config =
             Config { initial_alpha: config.initial_alpha.min(ALPHA_ONE), shift: config.shift.clamp(1, MAX_SHIFT) };
-        Self { alpha: config.initial_alpha, config, window_end: Offset(0), acked: 0, marked: 0 }
+        Self { ends, alpha: config.initial_alpha, config, window_end: Offset(0), acked: 0, marked: 0 }
     }
 
     /// Linux's recurrence: `alpha -= min_not_zero(alpha, alpha >> g)`, then `+ (marked << (10 - g)) / acked`.
@@ -84,7 +86,8 @@ impl Variant for MarkedShare {
         if ece {
             self.marked += delivered.0;
         }
-        if view.una > self.window_end {
+        let at_end = view.una == self.window_end && self.ends == ObservationEnd::At && self.acked > 0;
+        if view.una > self.window_end || at_end {
             self.update();
             self.window_end = view.nxt;
         }
@@ -112,7 +115,7 @@ impl Dctcp {
     /// A DCTCP sender.
     #[must_use]
     pub fn new(config: &Config, context: &SenderContext) -> Self {
-        Self::with(MarkedShare::new(config), context)
+        Self::with(MarkedShare::new(config, context.rules.observation_end), context)
     }
 }
 
@@ -132,6 +135,19 @@ impl Part for Dctcp {
             because: "DCTCP needs every mark echoed exactly (RFC 8257 section 3.2): use the echo \"dctcp\"",
         },
     ];
+    const DEVIATIONS: &'static [&'static str] = &[
+        "Alpha is kept in Linux's integers of 1/1024, as RFC 8257 section 4.2 allows: with g = 1/16, one below 1/64 \
+         decays to exactly 0.",
+        "An observation window ends with an ACK beyond WindowEnd (RFC 8257 section 3.3 step 4), not with one at it, as \
+         in Linux.",
+        "A duplicate ACK counts as a segment delivered, which the ACK that closes the gap does not count again, as in \
+         Linux; RFC 8257 section 3.3 step 1 counts only what cumulative ACKs tell.",
+        "A mark leaves at least the window's floor, a key of the scenario (2 segments by default, as in Linux; RFC 8257 \
+         names none), but never lifts a window that a timeout left below it; Linux lifts one of 1 segment to 2.",
+        "A loss or a timeout in a window of data that a mark has cut already is measured by what was there before that \
+         cut, so that one congestion is answered once (RFC 8257 section 3.5); Linux halves what the mark left after a \
+         fast retransmit, and keeps ssthresh at a timeout.",
+    ];
 }
 
 #[cfg(test)]
@@ -143,7 +159,7 @@ mod tests {
     const MSS: u64 = 1446;
 
     fn share(initial_alpha: u32) -> MarkedShare {
-        MarkedShare::new(&Config { initial_alpha, ..Config::default() })
+        MarkedShare::new(&Config { initial_alpha, ..Config::default() }, ObservationEnd::Beyond)
     }
 
     /// Alpha after each of `windows` observation windows, all of them marked or none.

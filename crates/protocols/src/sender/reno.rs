@@ -1,7 +1,10 @@
 //! The machine that the Reno family shares (RFC 5681, RFC 6582), generic over what really differs:
 //! how the window grows, how a mark or a loss cuts it, what is learned from marks.
 
-use super::{Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows};
+use super::{
+    Ack, Growth, LossBasis, MarkResponse, RecoveryExit, Restart, Sender, SenderContext, SenderView, WindowRules,
+    Windows,
+};
 use crate::message::Message;
 use crate::units::{Bytes, Offset};
 
@@ -118,6 +121,8 @@ pub struct Reno<V> {
     /// The end of what had been sent at the last cut; none before the first. Marks and losses of data
     /// before it belong to the congestion that was already answered.
     cut_end: Option<Offset>,
+    /// That cut was made by a mark, and the window is to stay as it is until then.
+    held: bool,
     /// What a loss would have halved just before that cut.
     before_cut: Bytes,
     /// Bytes beyond the gap that duplicates have told the variant of.
@@ -138,6 +143,7 @@ impl<V: Variant> Reno<V> {
             rules,
             variant,
             cut_end: None,
+            held: false,
             before_cut: Bytes::ZERO,
             told_by_duplicates: Bytes::ZERO,
             in_recovery: false,
@@ -190,14 +196,16 @@ impl<V: Variant> Reno<V> {
         }
         self.before_cut = self.loss_basis(view);
         self.cut_end = Some(view.nxt);
+        self.held = self.rules.hold_after_mark;
         let cwnd = self.window.cwnd;
         let cut = self.variant.cut_by_mark(cwnd, view);
         // What is removed is rounded, not what is left: Linux's `cwnd - ((cwnd * alpha) >> 11)`.
         let removed = self.window.whole(cwnd.saturating_sub(cut));
         let floor = self.window.mss.times(self.rules.floor_segments);
         self.window.ssthresh = (cwnd - removed).max(floor);
-        // A window that a timeout left below the floor stays there: no mark raises it.
-        self.window.set(cwnd.min(self.window.ssthresh));
+        // A window that a timeout left below the floor stays there, but for Linux.
+        let most = if self.rules.mark_lifts_to_floor { Windows::UNLIMITED } else { cwnd };
+        self.window.set(self.window.ssthresh.min(most));
         MarkResponse::Reduced
     }
 
@@ -216,6 +224,7 @@ impl<V: Variant> Reno<V> {
         self.window.ssthresh = halved.max(self.window.mss.times(2));
         self.before_cut = basis;
         self.cut_end = Some(view.nxt);
+        self.held = false;
     }
 }
 
@@ -229,7 +238,8 @@ impl<V: Variant> Sender for Reno<V> {
         self.learn(view, ack);
         let response = self.react_to_mark(view, ack);
         // An ACK that carries ECE does not grow the window.
-        if !ack.ece && ack.may_move_window {
+        let held = self.held && self.acks_only_before_cut(view.una);
+        if !ack.ece && ack.may_move_window && !held && (view.window_used || !self.rules.validate_window) {
             self.variant.grow(&mut self.window, view, ack.acked);
         }
         response
@@ -271,9 +281,11 @@ impl<V: Variant> Sender for Reno<V> {
         self.learn(view, ack);
         self.in_recovery = false;
         if ack.may_move_window {
-            // RFC 6582 section 3.2, step 3, option 1: no burst when little is in flight.
-            let flight = self.window.whole(view.flight()).max(self.window.mss) + self.window.mss;
-            self.window.set(self.window.ssthresh.min(flight));
+            let most = match self.rules.recovery_exit {
+                RecoveryExit::Flight => self.window.whole(view.flight()).max(self.window.mss) + self.window.mss,
+                RecoveryExit::Ssthresh => Windows::UNLIMITED,
+            };
+            self.window.set(self.window.ssthresh.min(most));
         }
     }
 
@@ -285,6 +297,7 @@ impl<V: Variant> Sender for Reno<V> {
         // window that grows from here on.
         self.cut_end = Some(view.nxt);
         self.before_cut = Bytes::ZERO;
+        self.held = false;
         self.in_recovery = false;
         // The loss window of RFC 5681 section 3.1.
         self.window.set(self.window.mss);
@@ -293,10 +306,19 @@ impl<V: Variant> Sender for Reno<V> {
     fn on_restart(&mut self, why: Restart) {
         match why {
             Restart::Idle => self.window.set(self.window.cwnd.min(self.initial_window)),
+            Restart::Decay { rtos } => {
+                // What the path could bear is kept in ssthresh (RFC 2861 section 3.1).
+                let cwnd = self.window.cwnd;
+                let three_quarters = self.window.whole(Bytes(cwnd.0 / 2)) + self.window.whole(Bytes(cwnd.0 / 4));
+                self.window.ssthresh = self.window.ssthresh.max(three_quarters);
+                let halved = self.window.whole(Bytes(cwnd.0.checked_shr(rtos).unwrap_or(0)));
+                self.window.set(halved.max(cwnd.min(self.initial_window)));
+            }
             Restart::Fresh => {
                 self.window.set(self.initial_window);
                 self.window.ssthresh = Windows::UNLIMITED;
                 self.cut_end = None;
+                self.held = false;
                 self.before_cut = Bytes::ZERO;
                 self.told_by_duplicates = Bytes::ZERO;
                 self.in_recovery = false;

@@ -4,7 +4,8 @@
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
 use incast_protocols::sender::{
-    Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows,
+    Ack, Growth, LossBasis, MarkResponse, ObservationEnd, RecoveryExit, Restart, Sender, SenderContext, SenderView,
+    WindowRules, Windows,
 };
 use incast_protocols::{Bytes, Message, Offset, Time};
 
@@ -14,6 +15,11 @@ pub(crate) const LINUX: WindowRules = WindowRules {
     floor_segments: 2,
     growth: Growth::Segments,
     inflate_in_recovery: false,
+    recovery_exit: RecoveryExit::Ssthresh,
+    validate_window: true,
+    hold_after_mark: true,
+    mark_lifts_to_floor: true,
+    observation_end: ObservationEnd::At,
 };
 
 /// What a sender of segments of `mss` bytes is told at first.
@@ -37,6 +43,8 @@ pub(crate) struct Connection<S> {
     timed_out: Option<u64>,
     /// Whether ACKs let the window move.
     pub(crate) may_move_window: bool,
+    /// Whether the connection says that it uses its window up.
+    pub(crate) window_used: bool,
 }
 
 impl<S: Sender> Connection<S> {
@@ -51,6 +59,7 @@ impl<S: Sender> Connection<S> {
             recover: None,
             timed_out: None,
             may_move_window: true,
+            window_used: true,
         }
     }
 
@@ -62,6 +71,8 @@ impl<S: Sender> Connection<S> {
             remaining: None,
             srtt: None,
             advertised: Bytes(u64::MAX),
+            limited_transmit: Bytes::ZERO,
+            window_used: self.window_used,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use incast_protocols::Time;
 
-use super::{Node, Plan, Response};
+use super::{Node, Plan, Reduction, Response};
 
 impl Plan {
     /// Checks that every number points at something, that hosts have one link out and one in, that switch ports have
@@ -25,6 +25,8 @@ impl Plan {
             let (mss, header) = (class.tcp.mss.0, class.tcp.header.0);
             let fits = mss > 0 && header > 0 && u16::try_from(mss.saturating_add(header)).is_ok();
             ensure(fits, &|| format!("class {index} has segments of no size or beyond 65,535 bytes"))?;
+            let counted = class.tcp.sack || class.tcp.reduction == Reduction::Immediate;
+            ensure(counted, &|| format!("class {index} reduces its rate by what SACK tells, without SACK"))?;
         }
         ensure(self.stop_at != Some(Time(0)), &|| "it ends before it begins".into())?;
         let mut endless = BTreeSet::new();

@@ -5,23 +5,20 @@ use std::collections::BTreeMap;
 use incast_protocols::application::{self, ApplicationChoice};
 use incast_protocols::echo::{self, EchoChoice};
 use incast_protocols::receiver::{self, ReceiverChoice};
-use incast_protocols::sender::{self, Growth, LossBasis, SenderChoice, WindowRules};
+use incast_protocols::sender::{self, SenderChoice};
 use incast_protocols::stack::EndStack;
 use incast_protocols::switch::buffer::{self, BufferChoice};
 use incast_protocols::switch::marker::{self, MarkerChoice};
-use incast_protocols::{Bytes, Duration, Place};
+use incast_protocols::{Bytes, Place};
 
 use super::Checked;
 use crate::capacity::passes;
 use crate::document::{Path, Problems};
 use crate::limits;
 use crate::network::{Layout, check_time};
-use crate::plan::{DelayedAck, Handshake, Node, Tcp};
-use crate::spec::{DelayedAckSpec, GrowthSpec, HandshakeSpec, LossBasisSpec, Named, Spec, StackSpec, TcpSpec};
+use crate::plan::{Handshake, LARGEST_WINDOW, Node, Reduction, Tcp};
+use crate::spec::{HandshakeSpec, Named, Spec, StackSpec, TcpSpec};
 use crate::traffic::TrafficSpec;
-
-/// The most a TCP can advertise (RFC 7323 section 2.3).
-const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
 
 /// Stack and TCP of one class.
 pub(super) struct Ends {
@@ -67,36 +64,7 @@ fn blame(class: &Path, section: &str, key: &str, problems: &Problems<'_>) -> Pat
 }
 
 fn resolve_tcp(spec: &TcpSpec, class: &Path, problems: &mut Problems<'_>, warnings: &mut Vec<String>) -> Option<Tcp> {
-    let delayed_ack = match &spec.delayed_ack {
-        Some(DelayedAckSpec::On(delay)) => Some(DelayedAck {
-            every: delay.every.unwrap_or(2),
-            timeout: delay.timeout.unwrap_or(Duration::from_ms(40)),
-        }),
-        Some(DelayedAckSpec::Off(_)) | None => None,
-    };
-    let rules = WindowRules::default();
-    let tcp = Tcp {
-        mss: spec.mss.unwrap_or(Bytes(1460)),
-        header: spec.header.unwrap_or(Bytes(40)),
-        initial_window_segments: spec.initial_window.unwrap_or(10),
-        rules: WindowRules {
-            loss_basis: spec.loss_basis.map_or(rules.loss_basis, |basis| match basis {
-                LossBasisSpec::Flight => LossBasis::Flight,
-                LossBasisSpec::Cwnd => LossBasis::Cwnd,
-            }),
-            floor_segments: spec.window_floor.unwrap_or(rules.floor_segments),
-            growth: spec.growth.map_or(rules.growth, |growth| match growth {
-                GrowthSpec::Bytes => Growth::Bytes,
-                GrowthSpec::Segments => Growth::Segments,
-            }),
-            inflate_in_recovery: spec.inflate_in_recovery.unwrap_or(rules.inflate_in_recovery),
-        },
-        rto_initial: spec.rto_initial.unwrap_or(Duration::from_ms(1000)),
-        rto_min: spec.rto_min.unwrap_or(Duration::from_ms(200)),
-        rto_max: spec.rto_max.unwrap_or(Duration::from_ms(60_000)),
-        delayed_ack,
-        receive_buffer: spec.receive_buffer.unwrap_or(LARGEST_WINDOW),
-    };
+    let tcp = spec.resolve();
     let mut fine = true;
     let mut refuse = |key: &str, message: String, allowed: String| {
         fine = false;
@@ -119,6 +87,13 @@ fn resolve_tcp(spec: &TcpSpec, class: &Path, problems: &mut Problems<'_>, warnin
         } else if time > tcp.rto_max {
             refuse(key, format!("{time} is more than rto_max ({})", tcp.rto_max), format!("at most {}", tcp.rto_max));
         }
+    }
+    if tcp.reduction == Reduction::Proportional && !tcp.sack {
+        refuse(
+            "recovery",
+            "proportional rate reduction counts what SACK tells, and sack is off".into(),
+            "\"rfc\", or sack = true".into(),
+        );
     }
     if let Some(delay) = tcp.delayed_ack {
         if delay.timeout.0 == 0 {

@@ -5,9 +5,10 @@ use incast_protocols::receiver::{AckCause, FlowIndex};
 use incast_protocols::sender::{Sender, Windows};
 use incast_protocols::{Bytes, Duration, Offset};
 use incast_results::record::EventKind;
-use incast_scenario::plan::{Tcp, WindowPerMessage};
+use incast_scenario::plan::{Ect, Tcp, WindowPerMessage};
 
-use super::receive::{ReceiveHalf, Received};
+use super::receive::{ReceiveHalf, Received, field};
+use super::sack::SackOption;
 use super::send::{Fin, SendHalf};
 use super::{NEVER, Outbox, Signal};
 use crate::packet::{Flags, Packet};
@@ -71,10 +72,11 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         sender: S,
         echo: E,
     ) -> Self {
+        let always_ect = tcp.ect == Ect::All && sender.ecn_capable();
         Self {
             send: SendHalf::new(sender, tcp, window_per_message),
-            receive: ReceiveHalf::new(echo),
-            template,
+            receive: ReceiveHalf::new(echo, tcp),
+            template: Packet { flags: template.flags.with_if(always_ect, Flags::ECT), ..template },
             state: State::Closed,
             flow: None,
             class,
@@ -102,7 +104,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     }
 
     fn send_syn(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
-        let (_, edge) = self.receive.announce(tcp.receive_buffer.0);
+        let (_, edge) = self.receive.announce(tcp, tcp.largest_syn_window(tcp.receive_buffer.0));
         let carries_message = self.send.outgoing.front().is_some_and(|span| span.start == 0);
         out.packets.push(Packet {
             window: edge as u32,
@@ -116,17 +118,21 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     /// Fills acknowledgement, window and echo into what was put into `out` from `first` on.
     ///
     /// Where a controller gates ACKs, data carries what was announced last, so that no grant slips by.
+    /// Data carries no SACK option: while there is a gap, an ACK that is due leaves by itself as well.
     #[inline]
     fn piggyback(&mut self, tcp: &Tcp, first: usize, out: &mut Outbox) {
         let (ack, edge) = if self.flow.is_some() {
             (self.receive.announced, self.receive.edge)
         } else {
-            self.receive.announce(tcp.receive_buffer.0)
+            let due = self.receive.ack_due && tcp.sack && !self.receive.beyond_gap.is_empty();
+            let announced = self.receive.announce(tcp, tcp.receive_buffer.0);
+            self.receive.ack_due = due;
+            announced
         };
         let flags = if self.flow.is_some() { Flags::ACK } else { self.feedback() };
         for packet in &mut out.packets[first..] {
             packet.acknowledgement = ack as u32;
-            packet.window = (edge - ack) as u32;
+            packet.window = field(tcp, edge - ack) as u32;
             packet.flags = packet.flags.with(flags);
         }
     }
@@ -139,17 +145,31 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     /// A segment of the peer arrived. ACKs and data it calls for are left to
     /// [`output`](Self::output) and [`acknowledge`](Self::acknowledge).
     #[inline]
-    pub(crate) fn on_segment(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
+    pub(crate) fn on_segment(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        sack: &SackOption,
+        out: &mut Outbox,
+    ) -> Arrived {
         if self.state != State::Established || packet.flags.has(Flags::SYN) {
-            return self.on_segment_around_established(now, tcp, packet, out);
+            return self.on_segment_around_established(now, tcp, packet, sack, out);
         }
-        self.on_established_segment(now, tcp, packet, out)
+        self.on_established_segment(now, tcp, packet, sack, out)
     }
 
     #[inline]
-    fn on_established_segment(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
+    fn on_established_segment(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        sack: &SackOption,
+        out: &mut Outbox,
+    ) -> Arrived {
         let first = out.packets.len();
-        self.send.on_ack(now, tcp, packet, &self.template, out);
+        self.send.on_ack(now, tcp, packet, sack, &self.template, out);
         if packet.flags.has(Flags::PSH) && packet.is_pure_ack() {
             self.send.retransmit_first(now, tcp, &self.template, out);
         }
@@ -180,7 +200,14 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     }
 
     #[cold]
-    fn on_segment_around_established(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) -> Arrived {
+    fn on_segment_around_established(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        sack: &SackOption,
+        out: &mut Outbox,
+    ) -> Arrived {
         let mut arrived = Arrived::default();
         let syn = packet.flags.has(Flags::SYN);
         let ack = packet.flags.has(Flags::ACK);
@@ -200,7 +227,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                 self.state = State::Established;
                 self.send.timeout_at = NEVER;
                 self.handshake_done(now, tcp);
-                return self.on_established_segment(now, tcp, packet, out);
+                return self.on_established_segment(now, tcp, packet, sack, out);
             }
             State::SynSent if syn && ack => {
                 self.state = State::Established;
@@ -258,8 +285,11 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         out: &mut Outbox,
     ) -> (Offset, Offset) {
         let window = window.unwrap_or(tcp.receive_buffer).0;
-        let (ack, edge) = self.receive.announce(window);
-        let flags = self.template.flags.with(self.feedback());
+        let window = if cause == AckCause::SynAck { tcp.largest_syn_window(window) } else { window };
+        let (ack, edge) = self.receive.announce(tcp, window);
+        let sacks = tcp.sack && !self.receive.beyond_gap.is_empty();
+        let option = if sacks { self.receive.sack.write(&self.receive.beyond_gap, tcp.timestamps) } else { 0 };
+        let flags = self.template.flags.with(self.feedback()).with_if(sacks, Flags::SACK);
         let flags = match cause {
             AckCause::SynAck => flags.with(Flags::SYN),
             AckCause::Forced => flags.with(Flags::PSH),
@@ -271,6 +301,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             window: (edge - ack) as u32,
             wire: tcp.header.0 as u16,
             flags,
+            option,
             ..self.template
         });
         (Offset(ack), Offset(edge))

@@ -2,10 +2,11 @@
 
 use incast_protocols::echo::Echo;
 use incast_protocols::switch::Marks;
-use incast_scenario::plan::Tcp;
+use incast_scenario::plan::{Tcp, WindowScaling};
 use std::collections::VecDeque;
 
-use super::reassembly::Reassembly;
+use super::ranges::Ranges;
+use super::sack::SackWriter;
 use super::{NEVER, Span, unwrap};
 use crate::packet::{Flags, Packet};
 
@@ -20,10 +21,14 @@ pub(crate) struct ReceiveHalf<E> {
     pub(crate) announced: u64,
     /// Highest offset seen, exclusive.
     pub(crate) highest: u64,
-    pub(crate) beyond_gap: Reassembly,
+    /// Data that arrived beyond a gap.
+    pub(crate) beyond_gap: Ranges,
+    pub(crate) sack: SackWriter,
     pub(crate) echo: E,
     /// Segments since the last ACK.
     unacknowledged: u32,
+    /// Segments that will be acknowledged at once although ACKs are delayed.
+    quick: u32,
     /// An ACK is due at once.
     pub(crate) ack_due: bool,
     /// An ACK is held by the NIC's controller.
@@ -49,15 +54,17 @@ pub(crate) struct Received {
 }
 
 impl<E: Echo> ReceiveHalf<E> {
-    pub(crate) fn new(echo: E) -> Self {
+    pub(crate) fn new(echo: E, tcp: &Tcp) -> Self {
         Self {
             next: 0,
             edge: 0,
             announced: 0,
             highest: 0,
-            beyond_gap: Reassembly::default(),
+            beyond_gap: Ranges::default(),
+            sack: SackWriter::default(),
             echo,
             unacknowledged: 0,
+            quick: tcp.delayed_ack.map_or(0, |delayed| delayed.quick),
             ack_due: false,
             held: false,
             ack_at: NEVER,
@@ -95,11 +102,18 @@ impl<E: Echo> ReceiveHalf<E> {
             } else if start > self.next {
                 received.out_of_order = true;
                 received.new = self.beyond_gap.insert(start, end);
+                if tcp.sack {
+                    self.sack.touch(start, self.beyond_gap.containing(start).unwrap_or((start, end)));
+                }
                 self.ack_due = true;
             } else {
                 self.ack_due = true;
             }
             match tcp.delayed_ack {
+                Some(_) if self.quick > 0 => {
+                    self.quick -= 1;
+                    self.ack_due = true;
+                }
                 Some(delayed) if !changes && self.unacknowledged < delayed.every => {
                     if self.ack_at == NEVER && !self.ack_due {
                         self.ack_at = now + delayed.timeout.0;
@@ -166,17 +180,17 @@ impl<E: Echo> ReceiveHalf<E> {
         self.next.min(span.end).saturating_sub(span.start)
     }
 
-    /// The right edge to announce with `window` bytes from here on: it never moves back.
+    /// Acknowledgement and right edge to announce with `window` bytes from here on: the edge never moves
+    /// back, and is as far as the header's field can say.
     #[inline]
-    pub(crate) fn announce(&mut self, window: u64) -> (u64, u64) {
-        // What the field of a packet can carry.
-        self.edge = self.edge.max(self.next + window.min(u64::from(u32::MAX)));
+    pub(crate) fn announce(&mut self, tcp: &Tcp, window: u64) -> (u64, u64) {
+        self.edge = self.edge.max(self.next + window.min(tcp.largest_window()));
         self.announced = self.next;
         self.unacknowledged = 0;
         self.ack_due = false;
         self.held = false;
         self.ack_at = NEVER;
-        (self.next, self.edge)
+        (self.next, self.next + field(tcp, self.edge - self.next))
     }
 
     /// The ACK that was due is held; what it would have said of marks is kept for the one that leaves.
@@ -186,5 +200,14 @@ impl<E: Echo> ReceiveHalf<E> {
         self.held = true;
         self.ack_due = false;
         self.ack_at = NEVER;
+    }
+}
+
+/// What the header's field says of a window (RFC 7323 section 2.3).
+#[inline]
+pub(crate) const fn field(tcp: &Tcp, window: u64) -> u64 {
+    match tcp.window_scaling {
+        WindowScaling::Exact | WindowScaling::Off => window,
+        WindowScaling::Rfc7323 => window >> tcp.window_shift() << tcp.window_shift(),
     }
 }

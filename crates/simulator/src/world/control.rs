@@ -218,13 +218,13 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         let nic = &mut self.nics[endpoint.host as usize];
         let control = endpoint.flow.zip(nic.controller.as_mut());
         let Some((flow, controller)) = control else {
-            endpoint.receive.announce(tcp.receive_buffer.0);
-            return tcp.receive_buffer;
+            let (ack, edge) = endpoint.receive.announce(tcp, tcp.receive_buffer.0);
+            return Bytes(edge - ack);
         };
         let window = controller.window(Time(0), flow).unwrap_or(tcp.receive_buffer);
-        let (ack, edge) = endpoint.receive.announce(window.0);
+        let (ack, edge) = endpoint.receive.announce(tcp, window.0);
         let sent = SentAck { ack: Offset(ack), edge: Offset(edge), cause: AckCause::SynAck };
         controller.on_ack_sent(Time(0), flow, &sent);
-        window
+        Bytes(edge - ack)
     }
 }

@@ -5,7 +5,7 @@
 use incast_protocols::application::ApplicationChoice;
 use incast_protocols::echo::EchoChoice;
 use incast_protocols::receiver::ReceiverChoice;
-use incast_protocols::sender::{SenderChoice, WindowRules};
+use incast_protocols::sender::SenderChoice;
 use incast_protocols::stack::EndStack;
 use incast_protocols::switch::buffer::{BufferChoice, static_limit};
 use incast_protocols::switch::marker::{MarkerChoice, ecn_threshold};
@@ -115,12 +115,11 @@ pub fn tcp() -> Tcp {
         mss: Bytes(1460),
         header: Bytes(40),
         initial_window_segments: 10,
-        rules: WindowRules::default(),
         rto_initial: Duration::from_ms(10),
         rto_min: Duration::from_ms(10),
         rto_max: Duration::from_ms(60_000),
-        delayed_ack: None,
         receive_buffer: Bytes(4 << 20),
+        ..Tcp::default()
     }
 }
 

@@ -94,6 +94,10 @@ impl Part for EcnThreshold {
     const SUMMARY: &'static str = "marks CE on packets that find a queue of K or more";
     const SOURCE: &'static str = "RFC 8257 section 3.1; RFC 3168";
     const PROVIDES: &'static [Capability] = &[Capability::CongestionMarks];
+    const DEVIATIONS: &'static [&'static str] = &[
+        "A packet that finds exactly K is marked, since with it the queue is longer than K.",
+        "Beyond the threshold a packet that is not ECN-capable passes unmarked; RFC 3168 section 5 has it dropped.",
+    ];
 }
 
 #[cfg(test)]

@@ -1,0 +1,171 @@
+//! The SACK option (RFC 2018): what a receiver has beyond the gap, as it says it.
+//!
+//! As with the facts of messages, options do not travel inside the packet but beside it: the end that
+//! writes one keeps it, the packet carries its number, and nobody reads it before the packet is there.
+
+use std::collections::VecDeque;
+
+use super::ranges::Ranges;
+use crate::packet::Packet;
+
+/// Blocks that fit beside no other option (RFC 2018 section 3).
+const MOST_BLOCKS: usize = 4;
+/// Of how many ranges the receiver remembers which was touched last.
+const REMEMBERED: usize = 8;
+/// Options older than the one read last that are kept, for packets that were overtaken.
+const KEPT: u64 = 256;
+/// Options that may wait to be read: their numbers have 16 bits on the wire.
+const MOST_WAITING: usize = 1 << 14;
+
+/// One option: up to four blocks, as lower halves of (start, end), the one touched last first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SackOption {
+    blocks: [(u32, u32); MOST_BLOCKS],
+    count: u8,
+}
+
+impl SackOption {
+    /// No block.
+    pub(crate) const NONE: Self = Self { blocks: [(0, 0); MOST_BLOCKS], count: 0 };
+
+    pub(crate) fn blocks(&self) -> &[(u32, u32)] {
+        &self.blocks[..usize::from(self.count)]
+    }
+
+    fn push(&mut self, (start, end): (u64, u64)) {
+        self.blocks[usize::from(self.count)] = (start as u32, end as u32);
+        self.count += 1;
+    }
+}
+
+/// What one end has said by SACK, and in which order its ranges were touched.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SackWriter {
+    /// An offset in each range touched lately, the last first.
+    touched: Vec<u64>,
+    /// Options on their way; the first has this number.
+    sent: VecDeque<SackOption>,
+    first: u64,
+}
+
+impl SackWriter {
+    /// Data beyond the gap arrived at `offset`, which now lies in `range`.
+    pub(crate) fn touch(&mut self, offset: u64, range: (u64, u64)) {
+        self.touched.retain(|other| !(range.0..range.1).contains(other));
+        self.touched.insert(0, offset);
+        self.touched.truncate(REMEMBERED);
+    }
+
+    /// Writes what `beyond_gap` holds and returns its number: with timestamps three blocks fit, else four
+    /// (RFC 2018 section 3).
+    pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool) -> u16 {
+        let most = if timestamps { MOST_BLOCKS - 1 } else { MOST_BLOCKS };
+        let mut option = SackOption::NONE;
+        self.touched.retain(|offset| beyond_gap.containing(*offset).is_some());
+        for range in self.touched.iter().filter_map(|offset| beyond_gap.containing(*offset)).take(most) {
+            option.push(range);
+        }
+        if self.sent.len() == MOST_WAITING {
+            self.sent.pop_front();
+            self.first += 1;
+        }
+        self.sent.push_back(option);
+        (self.first + self.sent.len() as u64 - 1) as u16
+    }
+
+    /// The option that `packet` carries.
+    pub(crate) fn read(&mut self, packet: &Packet) -> SackOption {
+        let ahead = packet.option.wrapping_sub(self.first as u16);
+        let Some(option) = self.sent.get(usize::from(ahead)).copied() else { return SackOption::NONE };
+        let done = u64::from(ahead).saturating_sub(KEPT);
+        self.sent.drain(..done as usize);
+        self.first += done;
+        option
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(option: u16) -> Packet {
+        Packet { option, ..Packet::default() }
+    }
+
+    /// RFC 2018 section 4, case 2, with segments of 500 bytes from 5000 on, the first lost: one block grows.
+    #[test]
+    fn a_lost_first_segment_leaves_one_growing_block() {
+        let (mut writer, mut ranges) = (SackWriter::default(), Ranges::default());
+        for start in (5500..9000).step_by(500) {
+            ranges.insert(start, start + 500);
+            writer.touch(start, ranges.containing(start).unwrap());
+            let number = writer.write(&ranges, false);
+            assert_eq!(writer.read(&packet(number)).blocks(), [(5500, start as u32 + 500)]);
+        }
+    }
+
+    /// RFC 2018 section 4, case 3: every other segment lost; the newest block comes first, at most four.
+    #[test]
+    fn the_block_touched_last_comes_first_and_only_so_many_fit() {
+        let (mut writer, mut ranges) = (SackWriter::default(), Ranges::default());
+        let mut said = Vec::new();
+        for start in [5500, 6500, 7500, 8500, 9500] {
+            ranges.insert(start, start + 500);
+            writer.touch(start, ranges.containing(start).unwrap());
+            let number = writer.write(&ranges, start == 8500);
+            said.push(writer.read(&packet(number)).blocks().iter().map(|block| block.0).collect::<Vec<_>>());
+        }
+        assert_eq!(
+            said,
+            [
+                vec![5500],
+                vec![6500, 5500],
+                vec![7500, 6500, 5500],
+                vec![8500, 7500, 6500],
+                vec![9500, 8500, 7500, 6500]
+            ]
+        );
+        // A hole is filled: one range remains of three, and counts once.
+        ranges.insert(6000, 6500);
+        writer.touch(6000, ranges.containing(6000).unwrap());
+        let number = writer.write(&ranges, false);
+        assert_eq!(writer.read(&packet(number)).blocks()[..2], [(5500, 7000), (9500, 10_000)]);
+        // What was delivered is not told any more.
+        ranges.take_from(7000);
+        let number = writer.write(&ranges, false);
+        assert_eq!(writer.read(&packet(number)).blocks()[0], (9500, 10_000));
+    }
+
+    #[test]
+    fn options_are_found_in_any_order_across_the_wrap_of_their_numbers() {
+        let (mut writer, mut ranges) = (SackWriter::default(), Ranges::default());
+        let mut numbers = Vec::new();
+        for start in 0..70_000_u64 {
+            ranges.clear();
+            ranges.insert(start, start + 1);
+            writer.touch(start, (start, start + 1));
+            numbers.push(writer.write(&ranges, false));
+            if start > 0 {
+                // This one first, the one before it later, as after overtaking.
+                for at in [start, start - 1] {
+                    let option = writer.read(&packet(numbers[at as usize]));
+                    assert_eq!(option.blocks(), [(at as u32, at as u32 + 1)]);
+                }
+            }
+        }
+        assert!(writer.sent.len() <= KEPT as usize + 2, "{}", writer.sent.len());
+    }
+
+    #[test]
+    fn an_option_that_is_not_kept_any_more_says_nothing() {
+        let (mut writer, mut ranges) = (SackWriter::default(), Ranges::default());
+        ranges.insert(10, 20);
+        writer.touch(10, (10, 20));
+        let first = writer.write(&ranges, false);
+        for _ in 0..MOST_WAITING {
+            writer.write(&ranges, false);
+        }
+        assert_eq!(writer.read(&packet(first)), SackOption::NONE);
+        assert_eq!(writer.sent.len(), MOST_WAITING);
+    }
+}
