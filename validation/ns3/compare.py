@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import cyclopts
 
-from side_by_side import campaign, ns3, protocol, tables
+from side_by_side import campaign, leaf_spine, ns3, protocol, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from side_by_side.campaign import Outcome
+    from side_by_side.protocol import Point, Protocol, Set
 
 ROOT = protocol.HERE.parents[1]
 OUT = ROOT / "out" / "ns3"
 RESULTS = protocol.HERE / "results"
 IMAGES = ROOT / "docs" / "images"
+_SHOWN_SENDERS = (10, 30, 50, 70, 100)
 
 app = cyclopts.App(help="Run the same work in this simulator and in ns-3, and say where they agree.")
 
 
 @app.command
-def sweep(*, variants: list[str] | None = None, tcp: list[str] | None = None) -> None:
+def sweep(*, sets: list[str] | None = None, variants: list[str] | None = None, tcp: list[str] | None = None) -> None:
     """Run the incast sweep: N = 10 to 100, ten seeds.
 
     Args:
-        variants: of loss recovery; by default all that this build of the simulator knows.
+        sets: ways to run all points (grid.toml); by default all.
+        variants: of loss recovery; by default all.
         tcp: keys of [tcp] on our side, as key=value, to see which rule makes the two meet. Nothing is written then.
 
     """
     plan, side = _ready()
-    points = plan.sweep_points(variants or campaign.known_variants(plan, OUT))
-    outcomes = campaign.run(plan, points, side, tcp=_keys(tcp))
-    _say(tables.sweep(outcomes, [10, 30, 50, 70, 100]), tables.agreement(plan, outcomes), *tables.failures(outcomes))
-    if tcp:
-        return
-    tables.write_points(RESULTS / "sweep.csv", outcomes, plan.metrics)
+    for run in _chosen(plan, sets):
+        outcomes = _run(plan, run, plan.sweep_points(run, variants or list(plan.variants)), side, tcp)
+        print(f"\n## sweep, {run.name}: {run.meaning}\n")
+        _say(tables.sweep(outcomes, _SHOWN_SENDERS), tables.agreement(plan, outcomes), *tables.failures(outcomes))
+        if not (sets or variants or tcp):
+            tables.write_points(RESULTS / f"sweep-{run.name}.csv", outcomes, plan.metrics)
 
 
 @app.command
 def grid(
     *,
     half: protocol.Half,
+    sets: list[str] | None = None,
     variants: list[str] | None = None,
     tcp: list[str] | None = None,
     again: bool = False,
@@ -47,24 +55,46 @@ def grid(
 
     Args:
         half: work or held-out; the held-out half is for the end, once.
-        variants: of loss recovery; by default all that this build of the simulator knows.
+        sets: ways to run all points (grid.toml); by default all.
+        variants: of loss recovery; by default all.
         tcp: keys of [tcp] on our side, as key=value. Nothing is written then.
         again: run the held-out half although its result is there.
 
     """
-    written = RESULTS / f"grid-{half}.csv"
-    if half == "held-out" and written.is_file() and not again:
-        raise SystemExit(f"{written} is there: the held-out half is run once (--again runs it all the same)")
     plan, side = _ready()
-    points = plan.grid_points(half, variants or campaign.known_variants(plan, OUT))
-    outcomes = campaign.run(plan, points, side, tcp=_keys(tcp))
-    _say(tables.agreement(plan, outcomes), tables.worst(plan, outcomes), *tables.failures(outcomes))
-    if tcp:
-        return
-    tables.write_points(written, outcomes, plan.metrics)
+    for run in _chosen(plan, sets):
+        written = RESULTS / f"grid-{half}-{run.name}.csv"
+        if half == "held-out" and written.is_file() and not again:
+            raise SystemExit(f"{written} is there: the held-out half is run once (--again runs it all the same)")
+        outcomes = _run(plan, run, plan.grid_points(run, half, variants or list(plan.variants)), side, tcp)
+        print(f"\n## grid, {half} half, {run.name}: {run.meaning}\n")
+        _say(tables.agreement(plan, outcomes), tables.worst(plan, outcomes), *tables.failures(outcomes))
+        if not (sets or variants or tcp):
+            tables.write_points(written, outcomes, plan.metrics)
 
 
-def _ready() -> tuple[protocol.Protocol, ns3.Ns3]:
+@app.command(name="leaf-spine")
+def run_leaf_spine() -> None:
+    """Run the leaf-spine: 20,000 flows, five seeds; ns-3 takes minutes for each."""
+    plan, side = _ready()
+    outcomes = leaf_spine.run(plan, side)
+    _say(tables.leaf_spine(plan, outcomes))
+    tables.write_leaf_spine(RESULTS / "leaf-spine.csv", plan, outcomes)
+
+
+def _run(plan: Protocol, run: Set, points: Sequence[Point], side: ns3.Ns3, tcp: list[str] | None) -> list[Outcome]:
+    more = _keys(tcp)
+    return campaign.run(plan, points, side, lambda point: {**plan.tcp(point, run), **more})
+
+
+def _chosen(plan: Protocol, sets: list[str] | None) -> list[Set]:
+    unknown = set(sets or ()) - set(plan.sets)
+    if unknown:
+        raise SystemExit(f"error: no set {sorted(unknown)[0]!r}; there are: {', '.join(plan.sets)}")
+    return [run for name, run in plan.sets.items() if not sets or name in sets]
+
+
+def _ready() -> tuple[Protocol, ns3.Ns3]:
     try:
         return protocol.read(), ns3.set_up(OUT)
     except ns3.Ns3Error as error:
@@ -83,9 +113,8 @@ def _keys(words: list[str] | None) -> dict[str, object]:
 
 
 def _say(*blocks: str) -> None:
-    print("\n\n".join(blocks))
+    print("\n\n".join(blocks), flush=True)
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
     app()

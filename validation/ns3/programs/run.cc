@@ -245,7 +245,7 @@ main(int argc, char* argv[])
     cmd.AddValue("buffer", "packets that may wait at a switch port", net.bufferPackets);
     cmd.AddValue("mark", "packets waiting from which on a port marks; 0: drop-tail", net.markPackets);
     cmd.AddValue("from", "drops, marks and queues are counted from here on, s", from);
-    cmd.AddValue("sender", "newreno or dctcp", tcp.sender);
+    cmd.AddValue("sender", "newreno, dctcp or dctcp-mended", tcp.sender);
     cmd.AddValue("recovery", "type of the recovery algorithm", tcp.recovery);
     cmd.AddValue("sack", "", tcp.sack);
     cmd.AddValue("limitedTransmit", "", tcp.limitedTransmit);

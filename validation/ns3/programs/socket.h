@@ -10,6 +10,50 @@
 
 #include <string>
 
+// ns-3's DCTCP with two rules put right, from outside: a mark leaves two segments at least (Linux; ns-3 goes
+// below one, from where nothing may be sent until the timer expires), and a loss is answered as by any TCP
+// (RFC 8257 section 3.5; ns-3 cuts by alpha, which may be next to nothing).
+class MendedDctcp : public ns3::TcpDctcp
+{
+  public:
+    static ns3::TypeId GetTypeId()
+    {
+        static ns3::TypeId id =
+            ns3::TypeId("MendedDctcp").SetParent<ns3::TcpDctcp>().AddConstructor<MendedDctcp>();
+        return id;
+    }
+
+    MendedDctcp() = default;
+    MendedDctcp(const MendedDctcp& other) = default;
+
+    void CongestionStateSet(ns3::Ptr<ns3::TcpSocketState> state, ns3::TcpSocketState::TcpCongState_t to) override
+    {
+        m_loss = to == ns3::TcpSocketState::CA_RECOVERY;
+        ns3::TcpDctcp::CongestionStateSet(state, to);
+    }
+
+    // A timer has expired: the socket asks for the threshold before it says so.
+    void TimerExpires()
+    {
+        m_loss = true;
+    }
+
+    uint32_t GetSsThresh(ns3::Ptr<const ns3::TcpSocketState> state, uint32_t inFlight) override
+    {
+        uint32_t cut = m_loss ? inFlight / 2 : ns3::TcpDctcp::GetSsThresh(state, inFlight);
+        m_loss = false;
+        return std::max(cut, 2 * state->m_segmentSize);
+    }
+
+    ns3::Ptr<ns3::TcpCongestionOps> Fork() override
+    {
+        return ns3::CopyObject<MendedDctcp>(this);
+    }
+
+  private:
+    bool m_loss{false};
+};
+
 // ns-3 has no trace source that fires once per expiry: a state change misses repeated ones, the traced RTO
 // changes with every sample. The method itself is virtual.
 class CountingSocket : public ns3::TcpSocketBase
@@ -77,6 +121,10 @@ class CountingSocket : public ns3::TcpSocketBase
         if (m_flow != nullptr && m_state != CLOSED && m_state != TIME_WAIT && m_txBuffer->Size() > 0)
         {
             ++m_flow->timeouts;
+            if (auto mended = ns3::DynamicCast<MendedDctcp>(m_congestionControl))
+            {
+                mended->TimerExpires();
+            }
         }
         ns3::TcpSocketBase::ReTxTimeout();
     }
@@ -133,7 +181,7 @@ SetDefaults(const TcpSettings& tcp)
     Config::SetDefault("ns3::TcpSocket::DataRetries", UintegerValue(1000));
     Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(tcp.bufferBytes));
     Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(tcp.bufferBytes));
-    if (tcp.sender == "dctcp")
+    if (tcp.sender != "newreno")
     {
         Config::SetDefault("ns3::TcpSocketBase::UseEcn", StringValue("On"));
     }
@@ -145,12 +193,20 @@ MakeSocket(ns3::Ptr<ns3::Node> node, const TcpSettings& tcp)
     using namespace ns3;
     auto layer = node->GetObject<TcpL4Protocol>();
     auto socket = CreateObject<CountingSocket>();
-    ObjectFactory congestion(tcp.sender == "dctcp" ? "ns3::TcpDctcp" : "ns3::TcpNewReno");
     ObjectFactory recovery(tcp.recovery);
+    Ptr<TcpCongestionOps> congestion = CreateObject<TcpNewReno>();
+    if (tcp.sender == "dctcp")
+    {
+        congestion = CreateObject<TcpDctcp>();
+    }
+    else if (tcp.sender == "dctcp-mended")
+    {
+        congestion = CreateObject<MendedDctcp>();
+    }
     socket->SetNode(node);
     socket->SetTcp(layer);
     socket->SetRtt(CreateObject<RttMeanDeviation>());
-    socket->SetCongestionControlAlgorithm(congestion.Create<TcpCongestionOps>());
+    socket->SetCongestionControlAlgorithm(congestion);
     socket->SetRecoveryAlgorithm(recovery.Create<TcpRecoveryOps>());
     layer->AddSocket(socket);
     return socket;

@@ -6,7 +6,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import incast
 
@@ -15,11 +15,12 @@ from side_by_side.agreement import Comparison, compare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from side_by_side.ns3 import Ns3
-    from side_by_side.protocol import Point, Protocol, Variant
+    from side_by_side.protocol import Point, Protocol, Tolerance
 
+Metrics: TypeAlias = dict[str, float] | None
+"""Of a run; `None` where it failed or did not complete."""
 Job = TypeVar("Job")
 Found = TypeVar("Found")
 
@@ -32,14 +33,14 @@ class Outcome:
     """A point on both sides."""
 
     point: Point
-    ours: list[dict[str, float] | None] = field(default_factory=list)
-    """By seed; `None` where a run failed or did not complete."""
-    ns3: list[dict[str, float] | None] = field(default_factory=list)
+    ours: list[Metrics] = field(default_factory=list)
+    """By seed."""
+    ns3: list[Metrics] = field(default_factory=list)
     comparisons: dict[str, Comparison] = field(default_factory=dict)
 
 
 def run(
-    protocol: Protocol, points: Sequence[Point], side: Ns3, *, tcp: Mapping[str, object] | None = None
+    protocol: Protocol, points: Sequence[Point], side: Ns3, tcp: Callable[[Point], Mapping[str, object]]
 ) -> list[Outcome]:
     """Run points with all seeds on both sides.
 
@@ -47,7 +48,7 @@ def run(
         protocol: what to measure and how to compare.
         points: what to run.
         side: ns-3.
-        tcp: keys of `[tcp]` on our side, beyond those of the variants.
+        tcp: keys of `[tcp]` on our side.
 
     """
     lists: dict[tuple[int, int, int], str] = {}
@@ -56,13 +57,12 @@ def run(
             if (key := (point.senders, point.size_bytes, seed)) not in lists:
                 lists[key] = flows.incast_flows(protocol, point, seed)
 
-    def one(job: tuple[Point, int]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
+    def one(job: tuple[Point, int]) -> tuple[Metrics, Metrics]:
         point, seed = job
-        variant = protocol.variants[point.variant]
         text = lists[point.senders, point.size_bytes, seed]
         file = flows.keep(text, side.out / "flows" / f"incast-{point.senders}-{point.size_bytes}-{seed}.txt")
-        scenario = ours.incast_scenario(protocol, point, file, {**dict(variant.ours), **(tcp or {})})
-        result = side.run(text, ns3.incast_arguments(protocol, point, variant))
+        scenario = ours.incast_scenario(protocol, point, file, tcp(point))
+        result = side.run(text, ns3.incast_arguments(protocol, point, protocol.variants[point.variant]))
         return ours.incast_metrics(incast.run(scenario, seed=seed)), ns3.incast_metrics(text, result)
 
     jobs = [(point, seed) for point in points for seed in protocol.seeds]
@@ -72,13 +72,23 @@ def run(
         outcomes[index // len(protocol.seeds)].ours.append(mine)
         outcomes[index // len(protocol.seeds)].ns3.append(other)
     for outcome in outcomes:
-        _compare(protocol, outcome)
+        outcome.comparisons = compared(outcome.ours, outcome.ns3, protocol.metrics, protocol.standard_errors)
     return outcomes
 
 
-def known_variants(protocol: Protocol, folder: Path) -> list[str]:
-    """Return the variants of loss recovery that this build of the simulator has."""
-    return [name for name, variant in protocol.variants.items() if _knows(protocol, variant, folder)]
+def compared(
+    ours: Sequence[Metrics], ns3: Sequence[Metrics], metrics: Mapping[str, Tolerance], standard_errors: float
+) -> dict[str, Comparison]:
+    """Compare all metrics of runs paired by seed; nothing if a run has no result."""
+    mine = [run for run in ours if run is not None]
+    others = [run for run in ns3 if run is not None]
+    if len(mine) < len(ours) or len(others) < len(ns3):
+        return {}
+    found = {
+        name: compare([run[name] for run in mine], [run[name] for run in others], tolerance, standard_errors)
+        for name, tolerance in metrics.items()
+    }
+    return {name: comparison for name, comparison in found.items() if comparison is not None}
 
 
 def in_parallel(jobs: Sequence[Job], one: Callable[[Job], Found], processes: int = PROCESSES) -> list[Found]:
@@ -97,31 +107,3 @@ def in_parallel(jobs: Sequence[Job], one: Callable[[Job], Found], processes: int
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [future.result() for future in futures]
-
-
-def _compare(protocol: Protocol, outcome: Outcome) -> None:
-    pairs = [
-        (mine, other)
-        for mine, other in zip(outcome.ours, outcome.ns3, strict=True)
-        if mine is not None and other is not None
-    ]
-    if len(pairs) < len(outcome.ours):
-        return
-    for name, tolerance in protocol.metrics.items():
-        found = compare(
-            [mine[name] for mine, _ in pairs], [other[name] for _, other in pairs], tolerance, protocol.standard_errors
-        )
-        if found is not None:
-            outcome.comparisons[name] = found
-
-
-def _knows(protocol: Protocol, variant: Variant, folder: Path) -> bool:
-    point = protocol.sweep_points([variant.name])[0]
-    file = flows.keep("1\n1 0 3 5000 1000 0.01\n", folder / "flows" / "one.txt")
-    try:
-        incast.check(ours.incast_scenario(protocol, point, file, dict(variant.ours)))
-    except incast.ScenarioError as error:
-        if any(f"{key}" in str(error) for key, _ in variant.ours):
-            return False
-        raise
-    return True

@@ -126,7 +126,7 @@ def incast_arguments(protocol: Protocol, point: Point, variant: Variant) -> dict
         "delayUs": point.delay_us,
         "delayStepPs": point.delay_step_ps,
         "buffer": point.buffer_packets,
-        "mark": point.mark_packets if point.sender == "dctcp" else 0,
+        "mark": point.mark_packets if point.marks else 0,
         "from": protocol.common["start_s"] - _COUNTED_FROM_S,
         "initialWindow": point.initial_window,
         "rtoMinMs": point.rto_min_ms,

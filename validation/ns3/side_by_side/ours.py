@@ -17,11 +17,10 @@ QUEUES = [f"queue_{what}_{weight}" for weight in ("over_time", "at_enqueue", "at
 
 def incast_scenario(protocol: Protocol, point: Point, flows: Path, tcp: Mapping[str, object]) -> dict[str, Any]:
     """Return the scenario of a point; `tcp` are the keys of its variant."""
-    common = protocol.common
     switch: dict[str, Any] = {
         "buffer": {"name": "static", "limit": f"{point.buffer_packets}packets", "count_in_service": False}
     }
-    if point.sender == "dctcp":
+    if point.marks:
         switch["marker"] = {
             "name": "ecn-threshold",
             "threshold": f"{point.mark_packets}packets",
@@ -31,19 +30,27 @@ def incast_scenario(protocol: Protocol, point: Point, flows: Path, tcp: Mapping[
         "name": "incast beside ns-3",
         "topology": _star(point),
         "switch": switch,
-        "stack": {"sender": point.sender},
+        "stack": {"sender": point.kind},
         "tcp": {
-            "mss": f"{common['mss_bytes']}B",
-            "header": f"{common['header_bytes']}B",
+            **tcp_keys(protocol),
             "initial_window": point.initial_window,
             "rto_min": f"{point.rto_min_ms}ms",
             "rto_initial": f"{point.rto_min_ms}ms",
-            "receive_buffer": f"{common['receive_buffer_bytes']}B",
             "handshake": "before",
             **tcp,
         },
         # Persistent connections are not closed; a message on each is all there is.
         "traffic": {"burst": {"kind": "trace", "file": str(flows.resolve()), "connections": "persistent"}},
+    }
+
+
+def tcp_keys(protocol: Protocol) -> dict[str, Any]:
+    """Return the keys of `[tcp]` that are the same in all comparisons."""
+    common = protocol.common
+    return {
+        "mss": f"{common['mss_bytes']}B",
+        "header": f"{common['header_bytes']}B",
+        "receive_buffer": f"{common['receive_buffer_bytes']}B",
     }
 
 

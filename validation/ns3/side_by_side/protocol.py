@@ -6,7 +6,10 @@ import itertools
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).resolve().parents[1]
 """`validation/ns3`."""
@@ -37,10 +40,22 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Set:
+    """One way to run all points."""
+
+    name: str
+    meaning: str
+    senders: tuple[str, ...]
+    delay_step_ps: int
+    meet: bool
+
+
+@dataclass(frozen=True)
 class Point:
     """An incast over a star, without its seed."""
 
     sender: str
+    """ns-3's; ours is of the same kind."""
     variant: str
     senders: int
     size_bytes: int
@@ -50,8 +65,18 @@ class Point:
     mark_packets: int
     initial_window: int
     rto_min_ms: float
-    delay_step_ps: int = 0
+    delay_step_ps: int
     """Host h's link is longer by h times this."""
+
+    @property
+    def kind(self) -> str:
+        """Our name of the sender."""
+        return self.sender.removesuffix("-mended")
+
+    @property
+    def marks(self) -> bool:
+        """Whether the switch marks."""
+        return self.kind == "dctcp"
 
 
 @dataclass(frozen=True)
@@ -59,6 +84,8 @@ class Protocol:
     """The whole file."""
 
     common: dict[str, Any]
+    sets: dict[str, Set]
+    meeting: dict[str, dict[str, Any]]
     variants: dict[str, Variant]
     sweep: dict[str, Any]
     grid_size_bytes: int
@@ -74,24 +101,29 @@ class Protocol:
         """Seeds of the incasts."""
         return list(self.common["seeds"])
 
-    def sweep_points(self, variants: list[str]) -> list[Point]:
+    def sweep_points(self, run: Set, variants: Sequence[str]) -> list[Point]:
         """Return the points of the sweep: by variant, sender, number of senders."""
         fixed = {key: value for key, value in self.sweep.items() if key != "senders"}
         return [
-            Point(sender=sender, variant=variant, senders=count, **fixed)
+            Point(sender=sender, variant=variant, senders=count, delay_step_ps=run.delay_step_ps, **fixed)
             for variant in variants
-            for sender in self.common["senders"]
+            for sender in run.senders
             for count in self.sweep["senders"]
         ]
 
-    def grid_points(self, half: Half, variants: list[str]) -> list[Point]:
+    def grid_points(self, run: Set, half: Half, variants: Sequence[str]) -> list[Point]:
         """Return the points of one half of the grid: by variant, sender, cell."""
+        fixed = {"size_bytes": self.grid_size_bytes, "delay_step_ps": run.delay_step_ps}
         return [
-            Point(sender=sender, variant=variant, size_bytes=self.grid_size_bytes, **cell)
+            Point(sender=sender, variant=variant, **fixed, **cell)
             for variant in variants
-            for sender in self.common["senders"]
+            for sender in run.senders
             for cell in self.cells(half)
         ]
+
+    def tcp(self, point: Point, run: Set) -> dict[str, Any]:
+        """Return the keys of `[tcp]` that variant and set come down to on our side."""
+        return {**dict(self.variants[point.variant].ours), **(self.meeting[point.kind] if run.meet else {})}
 
     def cells(self, half: Half) -> list[dict[str, Any]]:
         """Return the settings of the cells of one half.
@@ -116,6 +148,8 @@ def read(file: Path = HERE / "grid.toml") -> Protocol:
     leaf_spine_metrics = leaf_spine.pop("metrics")
     return Protocol(
         common=document["common"],
+        sets={name: _set(name, table) for name, table in document["sets"].items()},
+        meeting=document["meeting"],
         variants={name: _variant(name, table) for name, table in document["variants"].items()},
         sweep=document["sweep"],
         grid_size_bytes=document["grid"]["size_bytes"],
@@ -126,6 +160,10 @@ def read(file: Path = HERE / "grid.toml") -> Protocol:
         standard_errors=document["agreement"]["standard_errors"],
         bias=document["bias"],
     )
+
+
+def _set(name: str, table: dict[str, Any]) -> Set:
+    return Set(name=name, **{**table, "senders": tuple(table["senders"])})
 
 
 def _variant(name: str, table: dict[str, Any]) -> Variant:

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from side_by_side.agreement import bias
+from side_by_side.agreement import bias, mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from side_by_side.agreement import Comparison
     from side_by_side.campaign import Outcome
+    from side_by_side.leaf_spine import Outcome as LeafSpineOutcome
     from side_by_side.protocol import Protocol, Tolerance
 
 
@@ -107,6 +108,38 @@ def worst(protocol: Protocol, outcomes: Sequence[Outcome], count: int = 30) -> s
         point = " ".join(f"{key}={value}" for key, value in asdict(outcome.point).items() if key != "size_bytes")
         lines.append(_line([f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", point]))
     return "\n".join([*lines, "", f"{len(ranked)} of {_compared(protocol, outcomes)} comparisons do not agree."])
+
+
+def leaf_spine(protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> str:
+    """Return the leaf-spine: ours / ns-3's, in bold what does not agree."""
+    scales = {"s": ("ms", 1e3), "bit/s": ("Gbit/s", 1e-9), "packets": ("", 1.0), "": ("", 1.0)}
+    head = []
+    for name, tolerance in protocol.leaf_spine_metrics.items():
+        head.append(" ".join([name.removesuffix("_s").removesuffix("_bps").replace("_", " "), scales[tolerance.unit][0]]))
+    lines = [_line(["variant", "sender", "ours", *head]), _line(["---"] * (3 + len(head)))]
+    for outcome in outcomes:
+        cells = [
+            pair(outcome.comparisons.get(name), scales[tolerance.unit][1])
+            for name, tolerance in protocol.leaf_spine_metrics.items()
+        ]
+        lines.append(_line([outcome.variant, outcome.sender, "met" if outcome.meets else "as it is", *cells]))
+    return "\n".join(lines)
+
+
+def write_leaf_spine(file: Path, protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> Path:
+    """Write the leaf-spine's means over seeds."""
+    rows = [
+        {
+            "variant": outcome.variant,
+            "sender": outcome.sender,
+            "meets": int(outcome.meets),
+            "seeds": len(outcome.marks_on_acks),
+            "marks_on_acks_ns3": _number(mean(outcome.marks_on_acks)),
+            **comparison_columns(outcome.comparisons, protocol.leaf_spine_metrics),
+        }
+        for outcome in outcomes
+    ]
+    return write_rows(file, rows)
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
