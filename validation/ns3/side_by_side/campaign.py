@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import incast
-
 from side_by_side import flows, ns3, ours
 from side_by_side.agreement import Comparison, compare
 
@@ -26,6 +25,7 @@ Found = TypeVar("Found")
 
 PROCESSES = 2
 _REPORT_EVERY_S = 20.0
+_SAME_S = 1e-9
 
 
 @dataclass
@@ -37,6 +37,8 @@ class Outcome:
     """By seed."""
     ns3: list[Metrics] = field(default_factory=list)
     comparisons: dict[str, Comparison] = field(default_factory=dict)
+    equal: list[float] = field(default_factory=list)
+    """By seed: the share of flows whose completion times are the same to a nanosecond."""
 
 
 def run(
@@ -57,23 +59,33 @@ def run(
             if (key := (point.senders, point.size_bytes, seed)) not in lists:
                 lists[key] = flows.incast_flows(protocol, point, seed)
 
-    def one(job: tuple[Point, int]) -> tuple[Metrics, Metrics]:
+    def one(job: tuple[Point, int]) -> tuple[Metrics, Metrics, float]:
         point, seed = job
         text = lists[point.senders, point.size_bytes, seed]
         file = flows.keep(text, side.out / "flows" / f"incast-{point.senders}-{point.size_bytes}-{seed}.txt")
         scenario = ours.incast_scenario(protocol, point, file, tcp(point))
-        result = side.run(text, ns3.incast_arguments(protocol, point, protocol.variants[point.variant]))
-        return ours.incast_metrics(incast.run(scenario, seed=seed)), ns3.incast_metrics(text, result)
+        theirs = side.run(text, ns3.incast_arguments(protocol, point, protocol.variants[point.variant]))
+        mine = incast.run(scenario, seed=seed)
+        metrics = ours.incast_metrics(mine), ns3.incast_metrics(text, theirs)
+        equal = 0.0 if None in metrics else equal_share(ours.completion_times(mine), ns3.completion_times(theirs))
+        return *metrics, equal
 
     jobs = [(point, seed) for point in points for seed in protocol.seeds]
     results = in_parallel(jobs, one)
     outcomes = [Outcome(point) for point in points]
-    for index, (mine, other) in enumerate(results):
-        outcomes[index // len(protocol.seeds)].ours.append(mine)
-        outcomes[index // len(protocol.seeds)].ns3.append(other)
+    for index, (mine, theirs, equal) in enumerate(results):
+        outcome = outcomes[index // len(protocol.seeds)]
+        outcome.ours.append(mine)
+        outcome.ns3.append(theirs)
+        outcome.equal.append(equal)
     for outcome in outcomes:
         outcome.comparisons = compared(outcome.ours, outcome.ns3, protocol.metrics, protocol.standard_errors)
     return outcomes
+
+
+def equal_share(ours: Sequence[float], ns3: Sequence[float]) -> float:
+    """Return the share of flows whose completion times are the same to a nanosecond."""
+    return sum(abs(a - b) <= _SAME_S for a, b in zip(ours, ns3, strict=True)) / len(ours)
 
 
 def compared(

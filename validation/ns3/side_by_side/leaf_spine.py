@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import incast
-
 from side_by_side import flows, ns3
 from side_by_side.agreement import Comparison, mean, nearest_rank
 from side_by_side.campaign import Metrics, compared, in_parallel
@@ -54,7 +53,7 @@ def run(protocol: Protocol, side: Ns3) -> list[Outcome]:
     jobs = [(variant, sender, seed) for variant, sender in pairs for seed in seeds]
     # A run takes minutes and all the bandwidth to memory that there is: one at a time.
     results = in_parallel(jobs, lambda job: side.run(lists[job[2]], _arguments(protocol, *job[:2])), processes=1)
-    theirs = {job: result for job, result in zip(jobs, results, strict=True)}
+    theirs = dict(zip(jobs, results, strict=True))
     outcomes = []
     for variant, sender in pairs:
         others = [_theirs(lists[seed], theirs[variant, sender, seed]) for seed in seeds]

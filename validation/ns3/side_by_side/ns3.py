@@ -10,7 +10,6 @@ import subprocess
 import sys
 import venv
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from side_by_side.agreement import nearest_rank
@@ -18,6 +17,7 @@ from side_by_side.protocol import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from side_by_side.protocol import Point, Protocol, Variant
 
@@ -84,9 +84,7 @@ class Ns3:
 
     def _process(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         program = self.out / "run"
-        return subprocess.run(
-            [str(program), *words], capture_output=True, text=True, check=False, timeout=_LONGEST_S
-        )
+        return subprocess.run([str(program), *words], capture_output=True, text=True, check=False, timeout=_LONGEST_S)
 
 
 def set_up(out: Path) -> Ns3:
@@ -107,12 +105,12 @@ def set_up(out: Path) -> Ns3:
         pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         _must([*pip, "--no-deps", f"ns3=={VERSION}"], f"ns-3 {VERSION} cannot be installed")
         installed.touch()
-    package = next(environment.glob("lib/python3.*/site-packages/ns3"), None)
-    if package is None:
+    installation = next(environment.glob("lib/python3.*/site-packages/ns3"), None)
+    if installation is None:
         raise Ns3Error(f"{environment} has no package ns3; remove it to install ns-3 again")
     print("building the programs for ns-3", file=sys.stderr, flush=True)
     _must(
-        ["make", "--silent", "-C", str(PROGRAMS), f"NS3={package}", f"OUT={out}"],
+        ["make", "--silent", "-C", str(PROGRAMS), f"NS3={installation}", f"OUT={out}"],
         "the programs for ns-3 cannot be built",
     )
     return Ns3(out)
@@ -167,6 +165,11 @@ def incast_metrics(flows: str, result: Mapping[str, Any]) -> dict[str, float] | 
     }
 
 
+def completion_times(result: Mapping[str, Any]) -> list[float]:
+    """Return the completion times in the order of the list of flows."""
+    return [row[0] for row in result["flows"]]
+
+
 def _word(value: object) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
@@ -177,8 +180,6 @@ def _sources() -> str:
 
 
 def _must(command: Sequence[str], otherwise: str) -> None:
-    process = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"}
-    )
+    process = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
     if process.returncode != 0:
         raise Ns3Error(f"{otherwise}:\n{(process.stderr or process.stdout).strip()[-2000:]}")

@@ -44,6 +44,13 @@ def incast_scenario(protocol: Protocol, point: Point, flows: Path, tcp: Mapping[
     }
 
 
+def completion_times(result: incast.Result) -> list[float]:
+    """Return the completion times in the order of the list of flows."""
+    table = result.to_arrow("flows")
+    rows = zip(*(table[name].to_pylist() for name in ("start_s", "source_host", "fct_s")), strict=True)
+    return [time for _, _, time in sorted(rows)]
+
+
 def tcp_keys(protocol: Protocol) -> dict[str, Any]:
     """Return the keys of `[tcp]` that are the same in all comparisons."""
     common = protocol.common

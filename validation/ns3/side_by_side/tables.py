@@ -15,21 +15,70 @@ if TYPE_CHECKING:
 
     from side_by_side.agreement import Comparison
     from side_by_side.campaign import Outcome
+    from side_by_side.dctcp_loss import Row as LossRow
+    from side_by_side.dctcp_loss import Stalls
     from side_by_side.leaf_spine import Outcome as LeafSpineOutcome
     from side_by_side.protocol import Protocol, Tolerance
 
 
-def write_points(file: Path, outcomes: Sequence[Outcome], metrics: Mapping[str, Tolerance]) -> Path:
-    """Write means over seeds and the standard error of their difference, point by point."""
+MAIN_METRICS = (
+    "goodput_bps", "fct_p50_s", "fct_p99_s", "drops", "marks", "timeouts", "queue_mean_over_time", "queue_max",
+)  # fmt: skip
+
+
+def write_points(file: Path, outcomes: Sequence[Outcome]) -> Path:
+    """Write the main metrics' means over seeds and the standard errors of their differences, point by point."""
     rows = [
-        {**asdict(outcome.point), "seeds": len(outcome.ours), **comparison_columns(outcome.comparisons, metrics)}
+        {
+            **asdict(outcome.point),
+            "equal_flows": _number(mean(outcome.equal)),
+            **comparison_columns(outcome.comparisons, MAIN_METRICS),
+        }
         for outcome in outcomes
     ]
     return write_rows(file, rows)
 
 
+def write_agreement(file: Path, protocol: Protocol, by_set: Mapping[str, Sequence[Outcome]]) -> Path:
+    """Write per set, variant, sender and metric how many points agree and what they share."""
+    rows: list[dict[str, object]] = []
+    for name, outcomes in by_set.items():
+        for group in groups(outcomes):
+            for metric, tolerance in protocol.metrics.items():
+                found = of_group(outcomes, group, metric)
+                shared = bias(found, tolerance, protocol.bias)
+                rows.append(
+                    {
+                        "set": name,
+                        "variant": group[0],
+                        "sender": group[1],
+                        "metric": metric,
+                        "points": len(found),
+                        "agree": sum(comparison.agrees for comparison in found),
+                        "bias": "" if shared is None else f"{shared.mean:.4f}",
+                        "bias_error": "" if shared is None else f"{shared.standard_error:.4f}",
+                        "bias_within": "" if shared is None else int(shared.within),
+                    }
+                )
+    return write_rows(file, rows)
+
+
+def groups(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Return the pairs of variant and sender, in order."""
+    return list(dict.fromkeys((outcome.point.variant, outcome.point.sender) for outcome in outcomes))
+
+
+def of_group(outcomes: Sequence[Outcome], group: tuple[str, str], metric: str) -> list[Comparison]:
+    """Return a metric's comparisons at all points of a variant and sender."""
+    return [
+        outcome.comparisons[metric]
+        for outcome in outcomes
+        if (outcome.point.variant, outcome.point.sender) == group and metric in outcome.comparisons
+    ]
+
+
 def comparison_columns(comparisons: Mapping[str, Comparison], metrics: Iterable[str]) -> dict[str, str]:
-    """Return the columns of one point: `metric_ours`, `metric_ns3`, `metric_error`, `metric_agrees`."""
+    """Return the columns of one point: `metric_ours`, `metric_ns3`, `metric_error`."""
     columns: dict[str, str] = {}
     for name in metrics:
         found = comparisons.get(name)
@@ -37,7 +86,6 @@ def comparison_columns(comparisons: Mapping[str, Comparison], metrics: Iterable[
             f"{name}_ours": _number(found.ours) if found else "",
             f"{name}_ns3": _number(found.ns3) if found else "",
             f"{name}_error": _number(found.standard_error) if found else "",
-            f"{name}_agrees": str(int(found.agrees)) if found else "",
         }
     return columns
 
@@ -63,32 +111,29 @@ def sweep(outcomes: Sequence[Outcome], senders: Sequence[int]) -> str:
         ("fct_p99_s", "FCT p99 ms", 1e3),
         ("queue_mean_over_time", "queue over time", 1.0),
     ]
-    lines = [_line(["variant", "sender", "N", *(title for _, title, _ in shown)]), _line(["---"] * (3 + len(shown)))]
+    head = ["variant", "sender", "N", *(title for _, title, _ in shown), "equal flows %"]
+    lines = [_line(head), _line(["---"] * len(head))]
     for outcome in outcomes:
         if outcome.point.senders in senders:
             point = outcome.point
             cells = [pair(outcome.comparisons.get(name), scale) for name, _, scale in shown]
-            lines.append(_line([point.variant, point.sender, str(point.senders), *cells]))
+            equal = f"{100 * mean(outcome.equal):.0f}"
+            lines.append(_line([point.variant, point.sender, str(point.senders), *cells, equal]))
     return "\n".join(lines)
 
 
 def agreement(protocol: Protocol, outcomes: Sequence[Outcome]) -> str:
     """Return per metric how many points agree and what they all share."""
-    groups = list(dict.fromkeys((outcome.point.variant, outcome.point.sender) for outcome in outcomes))
-    lines = [
-        _line(["metric", *(f"{variant}, {sender}" for variant, sender in groups)]),
-        _line(["---"] * (1 + len(groups))),
-    ]
+    of = groups(outcomes)
+    lines = [_line(["metric", *(f"{variant}, {sender}" for variant, sender in of)]), _line(["---"] * (1 + len(of)))]
     for name, tolerance in protocol.metrics.items():
-        cells = []
-        for group in groups:
-            found = [
-                outcome.comparisons[name]
-                for outcome in outcomes
-                if (outcome.point.variant, outcome.point.sender) == group and name in outcome.comparisons
-            ]
-            cells.append(_agreement_cell(found, tolerance, protocol.bias))
+        cells = [_agreement_cell(of_group(outcomes, group, name), tolerance, protocol.bias) for group in of]
         lines.append(_line([f"`{name}`", *cells]))
+    equal = [
+        mean([mean(o.equal) for o in outcomes if (o.point.variant, o.point.sender) == group and o.equal])
+        for group in of
+    ]
+    lines.append(_line(["flows equal to 1 ns", *(f"{100 * share:.0f} %" for share in equal)]))
     return "\n".join(lines)
 
 
@@ -115,7 +160,9 @@ def leaf_spine(protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> str:
     scales = {"s": ("ms", 1e3), "bit/s": ("Gbit/s", 1e-9), "packets": ("", 1.0), "": ("", 1.0)}
     head = []
     for name, tolerance in protocol.leaf_spine_metrics.items():
-        head.append(" ".join([name.removesuffix("_s").removesuffix("_bps").replace("_", " "), scales[tolerance.unit][0]]))
+        head.append(
+            " ".join([name.removesuffix("_s").removesuffix("_bps").replace("_", " "), scales[tolerance.unit][0]])
+        )
     lines = [_line(["variant", "sender", "ours", *head]), _line(["---"] * (3 + len(head)))]
     for outcome in outcomes:
         cells = [
@@ -140,6 +187,24 @@ def write_leaf_spine(file: Path, protocol: Protocol, outcomes: Sequence[LeafSpin
         for outcome in outcomes
     ]
     return write_rows(file, rows)
+
+
+def dctcp_loss(rows: Sequence[LossRow], stalls: Stalls) -> str:
+    """Return what senders do about losses without marks, and how long windows were below one segment."""
+    lines = [
+        _line(["side", "sender", "window kept after a loss: median (least to most)", "drops", "timeouts", "Mbit/s"]),
+        _line(["---"] * 6),
+    ]
+    for row in rows:
+        kept = f"{row.kept_median:.2f} ({min(row.kept):.2f} to {max(row.kept):.2f})" if row.kept else "-"
+        lines.append(
+            _line([row.side, row.sender, kept, str(row.drops), str(row.timeouts), f"{row.goodput_bps * 1e-6:.0f}"])
+        )
+    below = (
+        f"Windows below one segment in one incast of {stalls.of} senders: {stalls.senders} senders of ns-3, "
+        f"{stalls.ns3_s * 1e3:.0f} ms together; ours {stalls.ours_s * 1e3:.0f} ms."
+    )
+    return "\n".join([*lines, "", below])
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
