@@ -8,9 +8,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUST_FILES = $(shell git ls-files --cached --others --exclude-standard '*.rs')
 # The bindings are tested from Python; parts of the schema are behind features.
 CARGO_FLAGS := --workspace --all-features --locked
+# Pages that the program makes are always made anew.
+SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python lint lint-rust lint-python format bench schema tables clean prerequisites
+.PHONY: help install demo test test-rust test-python docs docs-links test-own-protocol mutants lint lint-rust lint-python \
+	format bench schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,13 +25,26 @@ install: prerequisites .venv/installed ## build everything; the command is then 
 demo: install ## see TCP incast happen: out/demo/index.html
 	@$(BIN)/incast demo --out out/demo
 
-test: install test-rust test-python ## test everything, Rust and Python
+test: install test-rust test-python docs test-own-protocol ## test everything: Rust, Python, the documentation
 
 test-rust: prerequisites
 	cargo test $(CARGO_FLAGS)
 
 test-python: install
 	$(BIN)/pytest
+
+test-own-protocol: install
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
+
+docs: install ## build the documentation and check its links: out/docs/index.html
+	@$(SPHINX) -b html -d out/doctrees docs out/docs
+	@$(BIN)/python docs/_tools/links.py out/docs
+
+docs-links: install ## check what the documentation links to elsewhere (needs the net)
+	@$(SPHINX) -b linkcheck -d out/doctrees docs out/docs-links
+
+mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; half an hour)
+	@.ci/mutants $(MUTANTS)
 
 lint: lint-rust lint-python ## check format, lints and types
 
@@ -52,8 +68,8 @@ bench: install ## measure the simulator's speed
 schema: prerequisites ## renew the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json
 
-tables: prerequisites ## renew docs/results.md from the definitions of the tables
-	cargo run --quiet -p incast-results --example dictionary > .results.new && mv .results.new docs/results.md
+tables: prerequisites ## renew docs/reference/results.md from the definitions of the tables
+	cargo run --quiet -p incast-results --example dictionary > .results.new && mv .results.new docs/reference/results.md
 
 clean: ## remove what was built and what was written
 	rm -rf .venv out target .pytest_cache .ruff_cache .mypy_cache

@@ -136,7 +136,7 @@ def test_check_says_what_would_run_and_warns_on_stderr(incast: Command, small: P
     assert "9 hosts" in done.stdout
 
 
-@pytest.mark.parametrize("what", ["protocols", "workloads", "topologies", "examples"])
+@pytest.mark.parametrize("what", ["protocols", "profiles", "workloads", "topologies", "examples"])
 def test_lists_are_for_people_and_for_programs(incast: Command, what: str) -> None:
     people, programs = incast("list", what), incast("list", what, "--json")
     assert people.returncode == programs.returncode == 0

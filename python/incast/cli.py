@@ -29,6 +29,7 @@ Set = Annotated[
     Parameter(name="--set", negative="", help="change one key, as key=value; may be repeated"),
 ]
 Seed = Annotated[int | None, Parameter(help="seed of all random choices, in place of the scenario's own")]
+Listed = Literal["protocols", "profiles", "workloads", "topologies", "examples"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print one JSON object and nothing else on stdout")]
 
 
@@ -99,7 +100,9 @@ def schema() -> None:
 
 
 @app.command(name="list")
-def list_(what: Literal["protocols", "workloads", "topologies", "examples"], /, *, as_json: Json = False) -> None:
+def list_(
+    what: Literal["protocols", "profiles", "workloads", "topologies", "examples"], /, *, as_json: Json = False
+) -> None:
     """List what a scenario can name."""
     if what == "examples":
         names = _native.examples()
@@ -109,6 +112,9 @@ def list_(what: Literal["protocols", "workloads", "topologies", "examples"], /, 
     if as_json:
         print(json.dumps(entries))
         return
+    if what == "profiles":
+        print(_profiles(entries))
+        return
     columns = [key for key in _COLUMNS if key in entries[0]]
     print(text.table(columns, [[_cell(entry[key]) for key in columns] for entry in entries], right=False))
     for entry in entries:
@@ -117,6 +123,15 @@ def list_(what: Literal["protocols", "workloads", "topologies", "examples"], /, 
         for deviation in entry.get("deviations", ()):
             print(f"\n{entry['name']} ({entry['place']}) deviates: {deviation}", end="")
     print()
+
+
+def _profiles(profiles: list[dict[str, Any]]) -> str:
+    """Lay the TCP profiles out beside one another, a key of the table `tcp` in each row."""
+    settings = [{one["key"]: one["value"] for one in profile["settings"]} for profile in profiles]
+    names = [profile["name"] for profile in profiles]
+    rows = [[key, *(setting[key] for setting in settings)] for key in settings[0]]
+    about = "\n".join(f"{profile['name']}: {profile['summary']}" for profile in profiles)
+    return f"{text.table(['tcp key', *names], rows, right=False)}\n\n{about}"
 
 
 @app.command

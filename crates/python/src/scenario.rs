@@ -10,7 +10,7 @@ use incast_protocols::sender::SenderChoice;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::MarkerChoice;
 use incast_scenario::plan::Plan;
-use incast_scenario::{Override, Scenario, catalog as names};
+use incast_scenario::{Override, Scenario, TcpProfile, catalog as names};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Value, json};
@@ -97,7 +97,14 @@ pub(crate) fn catalog() -> String {
         .iter()
         .map(|topology| json!({ "name": topology.name, "summary": topology.summary, "keys": topology.keys }))
         .collect();
-    json!({ "protocols": protocols, "workloads": workloads, "topologies": topologies }).to_string()
+    let profiles: Vec<_> = incast_scenario::profiles().iter().map(profile).collect();
+    json!({ "protocols": protocols, "workloads": workloads, "topologies": topologies, "profiles": profiles })
+        .to_string()
+}
+
+fn profile(profile: &TcpProfile) -> Value {
+    let settings: Vec<_> = profile.settings.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+    json!({ "name": profile.name, "summary": profile.summary, "settings": settings })
 }
 
 fn part(part: &PartInfo) -> Value {

@@ -51,7 +51,7 @@ impl Column {
     }
 }
 
-/// The page `docs/results.md`.
+/// The page `docs/reference/results.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut page = String::from(include_str!("dictionary_head.md"));
@@ -73,11 +73,11 @@ mod tests {
 
     #[test]
     fn the_page_in_docs_is_the_one_made_of_these_definitions() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/results.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             page == markdown(),
-            "docs/results.md is out of date: cargo run -p incast-results --example dictionary > docs/results.md"
+            "docs/reference/results.md is out of date: cargo run -p incast-results --example dictionary > docs/reference/results.md"
         );
     }
 

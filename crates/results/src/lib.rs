@@ -2,7 +2,7 @@
 //!
 //! A world fills a [`record::Run`]. [`Table`] turns it into Arrow record batches, [`summary_json`] into one JSON
 //! object, and [`write()`] into Parquet files. What every column means is [`dictionary::TABLES`], from which
-//! `docs/results.md` is generated.
+//! `docs/reference/results.md` is generated.
 
 mod column;
 pub mod dictionary;

@@ -36,6 +36,7 @@ pub use files::{Reader, beside};
 pub use overrides::Override;
 pub use report::{Origin, Problem, Report};
 pub use scenario::Scenario;
+pub use scenario::profile::{TcpProfile, profiles};
 
 /// The scenarios that come with the program: name and text.
 pub const EXAMPLES: &[(&str, &str)] = &[

@@ -142,8 +142,10 @@ pub struct Tcp {
     pub reduction: Reduction,
     /// New data may follow the first two duplicate ACKs (RFC 3042; RFC 6675 section 5, step 3.3).
     pub limited_transmit: bool,
-    /// Retransmissions measure the round trip too (RFC 7323 section 4), and end the timer's back-off.
+    /// Retransmissions measure the round trip too (RFC 7323 section 4).
     pub timestamps: bool,
+    /// What ends the retransmission timer's back-off.
+    pub backoff_end: BackoffEnd,
     /// What idle time does to a window that is kept between messages.
     pub slow_start_restart: SlowStartRestart,
     /// Which packets of an ECN-capable sender may be marked.
@@ -168,6 +170,7 @@ impl Default for Tcp {
             reduction: Reduction::Immediate,
             limited_transmit: false,
             timestamps: false,
+            backoff_end: BackoffEnd::Sample,
             slow_start_restart: SlowStartRestart::Off,
             ect: Ect::NewData,
         }
@@ -224,6 +227,15 @@ pub enum Reduction {
     Immediate,
     /// In proportion to what is delivered (RFC 6937); needs SACK.
     Proportional,
+}
+
+/// What ends the retransmission timer's back-off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackoffEnd {
+    /// A round-trip sample (RFC 6298 section 5, with Karn's rule; Linux).
+    Sample,
+    /// Any ACK for new data, of retransmissions too (ns-3).
+    Ack,
 }
 
 /// What idle time does to a window that is kept between messages.

@@ -21,7 +21,7 @@ use crate::traffic::{Context, Workload};
 use incast_protocols::{Bytes, Time};
 
 mod ends;
-mod profile;
+pub(crate) mod profile;
 mod recorded;
 
 use ends::Ends;

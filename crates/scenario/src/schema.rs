@@ -105,7 +105,7 @@ fn summarize_parts(schema: &mut Value) {
 fn spell_out_buffers(schema: &mut Value) {
     let variants = schema.pointer_mut("/definitions/BufferChoice/oneOf").and_then(Value::as_array_mut);
     for variant in variants.into_iter().flatten() {
-        let explicit: Vec<Value> = ["count_in_service", "limit"]
+        let explicit: Vec<Value> = ["count_in_service", "limit", "size"]
             .into_iter()
             .filter(|&key| variant.pointer(&format!("/properties/{key}")).is_some())
             .map(Value::from)

@@ -18,8 +18,8 @@ pub(crate) use part::Named;
 pub(crate) use record::RecordSpec;
 pub(crate) use stack::StackSpec;
 pub(crate) use tcp::{
-    DelayedAckSpec, EctSpec, GrowthSpec, HandshakeSpec, LossBasisSpec, ObservationEndSpec, Profile, RecoveryExitSpec,
-    RecoverySpec, SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
+    BackoffEndSpec, DelayedAckSpec, EctSpec, GrowthSpec, HandshakeSpec, LossBasisSpec, ObservationEndSpec, Profile,
+    RecoveryExitSpec, RecoverySpec, SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
 };
 pub(crate) use topology::{
     CustomLink, CustomSpec, DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec, SwitchSpec, TopologySpec,

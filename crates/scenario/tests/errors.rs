@@ -122,7 +122,7 @@ fn unknown_names_are_listed_with_those_that_are_known() {
         @r#"
         s.toml:3:8: topology.kind: unknown kind "star2"; did you mean "star"? allowed: "star", "dumbbell", "leaf-spine", "custom"
         s.toml:9:8: traffic.burst.kind: unknown kind "incats"; did you mean "incast"? allowed: "incast", "rounds", "poisson", "long", "trace"
-        s.toml:7:19: switch.buffer.name: unknown name "shared"; allowed: "static"
+        s.toml:7:19: switch.buffer.name: unknown name "shared"; allowed: "static", "dynamic-threshold"
         s.toml:13:10: stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "dctcp", or a table with a name and parameters
         s.toml:13:19: stack.sender.name: unknown name "cubic"; allowed: "newreno", "dctcp"
         s.toml:13:13: tcp.handshake: unknown name "never"; allowed: "counted", "before"

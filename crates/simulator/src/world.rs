@@ -202,14 +202,15 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         }
         self.slots[slot as usize].in_network -= 1;
         let index = slot * 2 + u32::from(packet.flags.has(Flags::FROM_CLIENT));
-        let sack = if packet.flags.has(Flags::SACK) {
-            self.endpoints[(index ^ 1) as usize].receive.sack.read(packet)
-        } else {
-            SackOption::NONE
-        };
+        let mut sack = &SackOption::NONE;
+        let read;
+        if packet.flags.has(Flags::SACK) {
+            read = self.endpoints[(index ^ 1) as usize].receive.sack.read(packet);
+            sack = &read;
+        }
         let endpoint = &mut self.endpoints[index as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
-        let arrived = endpoint.on_segment(now, tcp, packet, &sack, &mut self.out);
+        let arrived = endpoint.on_segment(now, tcp, packet, sack, &mut self.out);
         let controlled = endpoint.flow.is_some();
         if let Some(data) = &arrived.data {
             self.curve.add(now, data.delivered);

@@ -4,6 +4,8 @@
 mod support;
 
 use incast_protocols::sender::{Growth, LossBasis, ObservationEnd, RecoveryExit, WindowRules};
+use incast_protocols::switch::buffer::BufferChoice;
+use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
 use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_results::record::{Outcome, Run};
 use incast_scenario::plan::{
@@ -13,8 +15,8 @@ use incast_scenario::plan::{
 use incast_simulator::DriverKind;
 use proptest::prelude::*;
 use support::{
-    Cable, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan, run_both, run_on, star,
-    tcp,
+    Cable, Random, add_flow, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan,
+    run_both, run_on, star, tcp,
 };
 
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ struct Small {
     rate: u64,
     delay_ns: u64,
     buffer: u32,
+    /// Alpha in 1/8, reserve per port and cell in bytes, if the ports of a switch share their memory.
+    shared: Option<(u32, u64, u64)>,
     mark: u32,
     loss: f64,
     reorder: f64,
@@ -103,14 +107,18 @@ impl TcpSwitches {
 
 fn small() -> impl Strategy<Value = Small> {
     let network = (any::<u64>(), any::<bool>(), any::<bool>(), 1_u64..40, 1_u64..60_000, 1_u32..30, 0_u32..20);
+    let shared = prop::option::weighted(0.3, (1_u32..40, 0_u64..4_000, 1_u64..600));
     let wires = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
-    let ends = ((1_u64..12, prop::option::of((2_u32..4, 1_u64..3_000))), (1_000_u64..400_000, switches()));
+    let ends = (
+        (prop_oneof![3 => 1_u64..12, 1 => Just(1)], prop::option::of((2_u32..4, 1_u64..3_000))),
+        (prop_oneof![3 => 1_000_u64..400_000, 1 => Just(1_000)], switches()),
+    );
     // Start in us, bytes, from client.
     let message = (0_u64..3_000, 1_u64..30_000, any::<bool>());
     let connection = (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
-    (network, wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
+    ((network, shared), wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
         |(
-            network,
+            (network, shared),
             (loss, reorder),
             ((initial_window, delayed_ack), (receive_buffer, switches)),
             connections,
@@ -124,6 +132,7 @@ fn small() -> impl Strategy<Value = Small> {
                 rate: rate * 250_000_000,
                 delay_ns,
                 buffer,
+                shared,
                 mark,
                 loss,
                 reorder,
@@ -144,7 +153,17 @@ fn planned(small: &Small) -> Plan {
         reorder: (small.reorder > 0.0).then_some(Reorder { probability: small.reorder, extra: Duration::from_us(40) }),
         ..cable(small.rate, Duration::from_ns(small.delay_ns))
     };
-    let (buffer, marker) = (packets(small.buffer), mark_at(small.mark));
+    let buffer = match small.shared {
+        // Room for at least a packet with its cells, whatever the reserves.
+        Some((alpha, reserve, cell)) => BufferChoice::DynamicThreshold(dynamic_threshold::Config {
+            size: Bytes(u64::from(small.buffer) * 1040 + 8 * (reserve + cell) + 20_000),
+            alpha: Alpha::try_from(f64::from(alpha) / 8.0).unwrap(),
+            reserve: Bytes(reserve),
+            cell: Bytes(cell),
+        }),
+        None => packets(small.buffer),
+    };
+    let marker = mark_at(small.mark);
     let network =
         if small.leaf_spine { leaf_spine(3, 2, 2, wire, &buffer, &marker) } else { star(6, wire, &buffer, &marker) };
     let settings = Tcp {
@@ -200,6 +219,51 @@ fn planned(small: &Small) -> Plan {
 
 fn sum_of_sizes(run: &Run) -> u64 {
     run.flows.iter().filter_map(|flow| flow.size).map(|size| size.0).sum()
+}
+
+/// As many flows as a busy second has, over wires that lose and ports that share little memory.
+fn crowd(seed: u64, switches: TcpSwitches, loss: f64, shared: Option<u32>) -> Plan {
+    let wire = Cable { loss, ..cable(10_000_000_000, Duration::from_us(5)) };
+    let buffer = match shared {
+        Some(alpha) => BufferChoice::DynamicThreshold(dynamic_threshold::Config {
+            size: Bytes(60_000),
+            alpha: Alpha::try_from(f64::from(alpha) / 8.0).unwrap(),
+            ..Default::default()
+        }),
+        None => packets(20),
+    };
+    let network = leaf_spine(4, 8, 2, wire, &buffer, &mark_at(10));
+    let settings = switches.set(&Tcp { rto_min: Duration::from_ms(1), rto_initial: Duration::from_ms(2), ..tcp() });
+    let mut plan = plan(network, if seed.is_multiple_of(2) { dctcp() } else { new_reno() }, settings);
+    plan.seed = seed;
+    let mut random = Random(seed);
+    let mut at = 0;
+    for _ in 0..3_000 {
+        at += u64::from(random.below(4_000_000));
+        let from = random.below(32);
+        let to = (from + 1 + random.below(31)) % 32;
+        let size = u64::from(1 + random.below(40_000));
+        add_flow(&mut plan, from, to, Some(size), Time(at), Handshake::Counted);
+    }
+    plan
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+    #[test]
+    fn thousands_of_flows_are_all_delivered(
+        seed in any::<u64>(),
+        switches in switches(),
+        loss in prop_oneof![Just(0.0), 0.0..0.02],
+        shared in prop::option::of(1_u32..32),
+    ) {
+        let run = run_both(&crowd(seed, switches, loss, shared));
+        prop_assert_eq!(run.outcome, Outcome::Complete);
+        prop_assert!(run.flows.iter().all(|flow| flow.end.is_some() && flow.size == Some(flow.delivered)));
+        prop_assert_eq!(run.totals.in_network, 0);
+        prop_assert_eq!(run.totals.sent, run.totals.delivered + run.totals.dropped + run.totals.lost_on_wire);
+        prop_assert!(run.totals.dropped > 0);
+    }
 }
 
 proptest! {

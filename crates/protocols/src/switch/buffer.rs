@@ -11,6 +11,7 @@ registry! {
     /// A buffer and its parameters, as a scenario names it.
     choice BufferChoice;
     "static" = static_limit::Static,
+    "dynamic-threshold" = dynamic_threshold::DynamicThreshold,
 }
 
 /// What a buffer is told when its switch is built.

@@ -3,11 +3,132 @@
 use incast_protocols::sender::{Growth, LossBasis, ObservationEnd, RecoveryExit, WindowRules};
 use incast_protocols::{Bytes, Duration};
 
-use crate::plan::{DelayedAck, Ect, LARGEST_WINDOW, Reduction, SlowStartRestart, Tcp, WindowScaling};
+use crate::plan::{BackoffEnd, DelayedAck, Ect, LARGEST_WINDOW, Reduction, SlowStartRestart, Tcp, WindowScaling};
 use crate::spec::{
-    DelayedAckSpec, EctSpec, GrowthSpec, LossBasisSpec, ObservationEndSpec, Profile, RecoveryExitSpec, RecoverySpec,
-    SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
+    BackoffEndSpec, DelayedAckSpec, EctSpec, GrowthSpec, LossBasisSpec, ObservationEndSpec, Profile, RecoveryExitSpec,
+    RecoverySpec, SlowStartRestartSpec, TcpSpec, WindowScalingSpec,
 };
+
+/// A profile of TCP as a scenario names it, with all that it sets.
+#[derive(Clone, Debug)]
+pub struct TcpProfile {
+    /// As `tcp.profile` names it.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The keys of the table `tcp` and what the profile gives them, as a scenario would write it.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+/// All profiles; the first is the default.
+#[must_use]
+pub fn profiles() -> Vec<TcpProfile> {
+    [
+        (Profile::Linux, "linux", "Linux as it is deployed: SACK with rate reduction, initial window 10, delayed ACKs"),
+        (Profile::Ns3, "ns3", "ns-3 3.44 with its defaults, but for segments of 1460 bytes and no timestamps"),
+        (Profile::Paper, "paper", "what the papers on incast simulate: RFC 6582 without SACK, initial window 1"),
+    ]
+    .into_iter()
+    .map(|(profile, name, summary)| TcpProfile { name, summary, settings: settings(&profile.tcp()) })
+    .collect()
+}
+
+/// What a scenario would have to write to get this TCP.
+fn settings(tcp: &Tcp) -> Vec<(&'static str, String)> {
+    let quoted = |text: &dyn std::fmt::Display| format!("\"{text}\"");
+    let name = |text: &str| format!("\"{text}\"");
+    let rules = &tcp.rules;
+    vec![
+        ("mss", quoted(&tcp.mss)),
+        ("header", quoted(&tcp.header)),
+        ("initial_window", tcp.initial_window_segments.to_string()),
+        ("rto_min", quoted(&tcp.rto_min)),
+        ("rto_initial", quoted(&tcp.rto_initial)),
+        ("rto_max", quoted(&tcp.rto_max)),
+        ("timestamps", tcp.timestamps.to_string()),
+        (
+            "backoff_end",
+            name(match tcp.backoff_end {
+                BackoffEnd::Sample => "sample",
+                BackoffEnd::Ack => "ack",
+            }),
+        ),
+        (
+            "delayed_ack",
+            tcp.delayed_ack.map_or_else(
+                || name("none"),
+                |DelayedAck { every, timeout, quick }| {
+                    format!("{{ every = {every}, timeout = \"{timeout}\", quick = {quick} }}")
+                },
+            ),
+        ),
+        ("receive_buffer", quoted(&tcp.receive_buffer)),
+        (
+            "window_scaling",
+            name(match tcp.window_scaling {
+                WindowScaling::Exact => "exact",
+                WindowScaling::Rfc7323 => "rfc7323",
+                WindowScaling::Off => "off",
+            }),
+        ),
+        ("sack", tcp.sack.to_string()),
+        (
+            "recovery",
+            name(match tcp.reduction {
+                Reduction::Immediate => "rfc",
+                Reduction::Proportional => "prr",
+            }),
+        ),
+        (
+            "recovery_exit",
+            name(match rules.recovery_exit {
+                RecoveryExit::Flight => "flight",
+                RecoveryExit::Ssthresh => "ssthresh",
+            }),
+        ),
+        ("limited_transmit", tcp.limited_transmit.to_string()),
+        (
+            "loss_basis",
+            name(match rules.loss_basis {
+                LossBasis::Flight => "flight",
+                LossBasis::Cwnd => "cwnd",
+            }),
+        ),
+        ("window_floor", rules.floor_segments.to_string()),
+        ("hold_after_mark", rules.hold_after_mark.to_string()),
+        ("mark_lifts_to_floor", rules.mark_lifts_to_floor.to_string()),
+        (
+            "growth",
+            name(match rules.growth {
+                Growth::Bytes => "bytes",
+                Growth::Segments => "segments",
+            }),
+        ),
+        ("window_validation", rules.validate_window.to_string()),
+        (
+            "slow_start_restart",
+            name(match tcp.slow_start_restart {
+                SlowStartRestart::Off => "off",
+                SlowStartRestart::Rfc5681 => "rfc5681",
+                SlowStartRestart::Decay => "decay",
+            }),
+        ),
+        (
+            "ect",
+            name(match tcp.ect {
+                Ect::NewData => "new-data",
+                Ect::All => "all",
+            }),
+        ),
+        (
+            "observation_end",
+            name(match rules.observation_end {
+                ObservationEnd::Beyond => "beyond",
+                ObservationEnd::At => "at",
+            }),
+        ),
+    ]
+}
 
 impl Profile {
     /// The TCP that this profile stands for.
@@ -49,6 +170,7 @@ fn linux() -> Tcp {
         reduction: Reduction::Proportional,
         limited_transmit: true,
         timestamps: true,
+        backoff_end: BackoffEnd::Sample,
         slow_start_restart: SlowStartRestart::Decay,
         ect: Ect::All,
     }
@@ -82,6 +204,7 @@ fn ns3() -> Tcp {
         reduction: Reduction::Proportional,
         limited_transmit: true,
         timestamps: false,
+        backoff_end: BackoffEnd::Ack,
         slow_start_restart: SlowStartRestart::Off,
         ect: Ect::All,
     }
@@ -152,6 +275,10 @@ impl TcpSpec {
             },
             limited_transmit: self.limited_transmit.unwrap_or(base.limited_transmit),
             timestamps: self.timestamps.unwrap_or(base.timestamps),
+            backoff_end: self.backoff_end.map_or(base.backoff_end, |end| match end {
+                BackoffEndSpec::Sample => BackoffEnd::Sample,
+                BackoffEndSpec::Ack => BackoffEnd::Ack,
+            }),
             slow_start_restart: self.slow_start_restart.map_or(base.slow_start_restart, |restart| match restart {
                 SlowStartRestartSpec::Off => SlowStartRestart::Off,
                 SlowStartRestartSpec::Rfc5681 => SlowStartRestart::Rfc5681,
@@ -185,6 +312,27 @@ mod tests {
             let tcp = Tcp { receive_buffer: Bytes(buffer), ..linux() };
             assert_eq!(tcp.window_shift(), shift, "{buffer}");
         }
+    }
+
+    /// Written out under another profile, a profile's settings are that profile: none is forgotten.
+    #[test]
+    fn the_settings_of_a_profile_are_all_that_it_is() {
+        for (profile, info) in [Profile::Linux, Profile::Ns3, Profile::Paper].into_iter().zip(profiles()) {
+            for other in ["linux", "ns3", "paper"] {
+                let keys: Vec<_> = info.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+                let keys = keys.join("\n");
+                let text = format!(
+                    "[topology]\nkind = \"star\"\nhosts = 3\nlink = {{ rate = \"1Gbps\", delay = \"1us\" }}\n\
+                     [switch]\nbuffer = {{ name = \"static\", limit = \"9packets\", count_in_service = true }}\n\
+                     [tcp]\nprofile = \"{other}\"\n{keys}\n\
+                     [traffic.a]\nkind = \"incast\"\nsenders = 2\nsize = \"1KB\"\n"
+                );
+                let scenario = crate::Scenario::parse(&text, "profile.toml", &[]).unwrap();
+                let plan = scenario.plan(None).unwrap();
+                assert_eq!(plan.classes[0].tcp, profile.tcp(), "{} over {other}", info.name);
+            }
+        }
+        assert_eq!(TcpSpec::default().resolve(), Profile::Linux.tcp(), "the first is the default");
     }
 
     #[test]

@@ -28,9 +28,11 @@ pub(crate) struct TcpSpec {
     pub(crate) rto_initial: Option<Duration>,
     /// Greatest retransmission timeout after back-off (RFC 6298 section 2.5).
     pub(crate) rto_max: Option<Duration>,
-    /// Whether the round trip is measured with retransmissions too, which ends the timer's back-off with
-    /// their first ACK (RFC 7323 section 4); without, only by segments sent once (Karn's rule).
+    /// Whether the round trip is measured with retransmissions too (RFC 7323 section 4), so that the first
+    /// ACK after a timeout ends the back-off; without, only by segments sent once (Karn's rule).
     pub(crate) timestamps: Option<bool>,
+    /// What ends the retransmission timer's back-off.
+    pub(crate) backoff_end: Option<BackoffEndSpec>,
     /// Delayed ACKs, or "none": every data segment is acknowledged at once.
     pub(crate) delayed_ack: Option<DelayedAckSpec>,
     /// The receiver's buffer, which is the window it advertises, as far as `window_scaling` lets it.
@@ -83,6 +85,7 @@ impl TcpSpec {
             rto_initial: self.rto_initial.or(base.rto_initial),
             rto_max: self.rto_max.or(base.rto_max),
             timestamps: self.timestamps.or(base.timestamps),
+            backoff_end: self.backoff_end.or(base.backoff_end),
             delayed_ack: self.delayed_ack.clone().or_else(|| base.delayed_ack.clone()),
             receive_buffer: self.receive_buffer.or(base.receive_buffer),
             window_scaling: self.window_scaling.or(base.window_scaling),
@@ -163,6 +166,17 @@ pub(crate) enum WindowScalingSpec {
     Rfc7323,
     /// At most 65,535 bytes.
     Off,
+}
+
+/// What ends the retransmission timer's back-off.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "BackoffEnd")]
+pub(crate) enum BackoffEndSpec {
+    /// A round-trip sample (RFC 6298 section 5, with Karn's rule; Linux).
+    Sample,
+    /// Any ACK for new data, of retransmissions too (ns-3).
+    Ack,
 }
 
 /// How the window comes down in a recovery.

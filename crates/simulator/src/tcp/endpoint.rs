@@ -277,6 +277,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     }
 
     /// Sends an ACK (a SYN-ACK, if that is its cause) that announces `window`, and tells what it announced.
+    #[inline]
     pub(crate) fn acknowledge(
         &mut self,
         tcp: &Tcp,
@@ -287,9 +288,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         let window = window.unwrap_or(tcp.receive_buffer).0;
         let window = if cause == AckCause::SynAck { tcp.largest_syn_window(window) } else { window };
         let (ack, edge) = self.receive.announce(tcp, window);
-        let sacks = tcp.sack && !self.receive.beyond_gap.is_empty();
-        let option = if sacks { self.receive.sack.write(&self.receive.beyond_gap, tcp.timestamps) } else { 0 };
-        let flags = self.template.flags.with(self.feedback()).with_if(sacks, Flags::SACK);
+        let flags = self.template.flags.with(self.feedback());
         let flags = match cause {
             AckCause::SynAck => flags.with(Flags::SYN),
             AckCause::Forced => flags.with(Flags::PSH),
@@ -301,10 +300,23 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             window: (edge - ack) as u32,
             wire: tcp.header.0 as u16,
             flags,
-            option,
             ..self.template
         });
+        if tcp.sack && !self.receive.beyond_gap.is_empty() {
+            self.add_sack(tcp, out);
+        }
         (Offset(ack), Offset(edge))
+    }
+
+    /// Adds to the ACK just made what lies beyond the gap: two bytes of option, eight of each block, and
+    /// two that align it (RFC 2018 section 3).
+    #[cold]
+    fn add_sack(&mut self, tcp: &Tcp, out: &mut Outbox) {
+        let Some(packet) = out.packets.last_mut() else { return };
+        let (option, blocks) = self.receive.sack.write(&self.receive.beyond_gap, tcp.timestamps);
+        packet.flags = packet.flags.with(Flags::SACK);
+        packet.option = option;
+        packet.wire = packet.wire.saturating_add(4 + 8 * u16::from(blocks));
     }
 
     /// A SYN-ACK leaves: its timer starts.

@@ -33,6 +33,9 @@ impl<S: Sender> SendHalf<S> {
             self.reduce(tcp, told, false);
             return;
         }
+        if self.reduced_until.is_some() {
+            self.reduce(tcp, told, false);
+        }
         let lost = self.duplicates >= DUPLICATE_THRESHOLD || (more_lost && self.board.is_lost(self.una));
         if lost && self.una >= self.may_recover_from {
             self.begin_recovery(now, tcp, told, template, out);
@@ -50,12 +53,16 @@ impl<S: Sender> SendHalf<S> {
         self.sender.on_loss(&self.view(now));
         self.cwr_wanted = self.sender.ecn_capable();
         self.limited_transmit = 0;
+        self.reduced_until = None;
+        let mut first = true;
         if tcp.sack {
-            self.board.begin(self.una);
+            first = self.board.begin(self.una);
             self.prr.begin(self.highest - self.una);
             self.reduce(tcp, told, false);
         }
-        self.retransmit_first(now, tcp, template, out);
+        if first {
+            self.retransmit_first(now, tcp, template, out);
+        }
         self.restart_timer(now);
     }
 
@@ -95,7 +102,8 @@ impl<S: Sender> SendHalf<S> {
     }
 
     /// Lets proportional rate reduction count an ACK.
-    fn reduce(&mut self, tcp: &Tcp, delivered: u64, progress: bool) {
+    #[cold]
+    pub(super) fn reduce(&mut self, tcp: &Tcp, delivered: u64, progress: bool) {
         if tcp.reduction == Reduction::Proportional {
             let pipe = self.board.pipe(self.una, self.highest);
             let ssthresh = self.sender.windows().ssthresh.0;
@@ -167,12 +175,9 @@ impl<S: Sender> SendHalf<S> {
     fn room(&self, now: u64, tcp: &Tcp, pipe: u64) -> u64 {
         let view = self.view(now);
         let window = self.sender.send_window(&view);
-        let by_window = window.0.saturating_sub(pipe);
-        // A sender that lets less go than its congestion window has its reasons.
-        let held_back = window < self.sender.windows().cwnd.min(view.advertised);
         match tcp.reduction {
-            Reduction::Proportional if !held_back => self.prr.budget(),
-            Reduction::Immediate | Reduction::Proportional => by_window,
+            Reduction::Proportional if !self.is_held_back(&view, window) => self.prr.budget(),
+            Reduction::Immediate | Reduction::Proportional => window.0.saturating_sub(pipe),
         }
     }
 

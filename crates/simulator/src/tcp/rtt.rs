@@ -30,8 +30,15 @@ impl RttEstimator {
                 self.smoothed = Some(Duration(smoothed.0 - smoothed.0 / 8 + rtt.0 / 8));
             }
         }
-        let estimate = self.smoothed.unwrap_or_default() + Duration(4 * self.variation.0);
-        self.rto = estimate.max(tcp.rto_min).min(tcp.rto_max);
+        self.end_back_off(tcp);
+    }
+
+    /// Ends the back-off without a sample.
+    pub(crate) fn end_back_off(&mut self, tcp: &Tcp) {
+        if let Some(smoothed) = self.smoothed {
+            let estimate = smoothed + Duration(4 * self.variation.0);
+            self.rto = estimate.max(tcp.rto_min).min(tcp.rto_max);
+        }
     }
 
     /// Doubles the timeout (section 5.5).

@@ -56,9 +56,9 @@ impl SackWriter {
         self.touched.truncate(REMEMBERED);
     }
 
-    /// Writes what `beyond_gap` holds and returns its number: with timestamps three blocks fit, else four
-    /// (RFC 2018 section 3).
-    pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool) -> u16 {
+    /// Writes what `beyond_gap` holds; returns its number and the number of blocks: with timestamps three
+    /// fit, else four (RFC 2018 section 3).
+    pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool) -> (u16, u8) {
         let most = if timestamps { MOST_BLOCKS - 1 } else { MOST_BLOCKS };
         let mut option = SackOption::NONE;
         self.touched.retain(|offset| beyond_gap.containing(*offset).is_some());
@@ -70,7 +70,7 @@ impl SackWriter {
             self.first += 1;
         }
         self.sent.push_back(option);
-        (self.first + self.sent.len() as u64 - 1) as u16
+        ((self.first + self.sent.len() as u64 - 1) as u16, option.count)
     }
 
     /// The option that `packet` carries.
@@ -99,7 +99,7 @@ mod tests {
         for start in (5500..9000).step_by(500) {
             ranges.insert(start, start + 500);
             writer.touch(start, ranges.containing(start).unwrap());
-            let number = writer.write(&ranges, false);
+            let (number, _) = writer.write(&ranges, false);
             assert_eq!(writer.read(&packet(number)).blocks(), [(5500, start as u32 + 500)]);
         }
     }
@@ -112,7 +112,7 @@ mod tests {
         for start in [5500, 6500, 7500, 8500, 9500] {
             ranges.insert(start, start + 500);
             writer.touch(start, ranges.containing(start).unwrap());
-            let number = writer.write(&ranges, start == 8500);
+            let (number, _) = writer.write(&ranges, start == 8500);
             said.push(writer.read(&packet(number)).blocks().iter().map(|block| block.0).collect::<Vec<_>>());
         }
         assert_eq!(
@@ -128,11 +128,11 @@ mod tests {
         // A hole is filled: one range remains of three, and counts once.
         ranges.insert(6000, 6500);
         writer.touch(6000, ranges.containing(6000).unwrap());
-        let number = writer.write(&ranges, false);
+        let (number, _) = writer.write(&ranges, false);
         assert_eq!(writer.read(&packet(number)).blocks()[..2], [(5500, 7000), (9500, 10_000)]);
         // What was delivered is not told any more.
         ranges.take_from(7000);
-        let number = writer.write(&ranges, false);
+        let (number, _) = writer.write(&ranges, false);
         assert_eq!(writer.read(&packet(number)).blocks()[0], (9500, 10_000));
     }
 
@@ -144,7 +144,7 @@ mod tests {
             ranges.clear();
             ranges.insert(start, start + 1);
             writer.touch(start, (start, start + 1));
-            numbers.push(writer.write(&ranges, false));
+            numbers.push(writer.write(&ranges, false).0);
             if start > 0 {
                 // This one first, the one before it later, as after overtaking.
                 for at in [start, start - 1] {
@@ -161,7 +161,8 @@ mod tests {
         let (mut writer, mut ranges) = (SackWriter::default(), Ranges::default());
         ranges.insert(10, 20);
         writer.touch(10, (10, 20));
-        let first = writer.write(&ranges, false);
+        let (first, blocks) = writer.write(&ranges, false);
+        assert_eq!(blocks, 1);
         for _ in 0..MOST_WAITING {
             writer.write(&ranges, false);
         }

@@ -10,7 +10,9 @@ pub(crate) struct Scoreboard {
     sacked: Ranges,
     /// All that is not SACKed below this is lost.
     lost_below: u64,
-    /// Where the highest retransmission of this recovery ends (`HighRxt`).
+    /// Where the highest retransmission since the last timeout ends (`HighRxt`). Data beyond the end of a
+    /// recovery may be sent again in it; the next recovery does not do so once more, as in Linux, though
+    /// RFC 6675 begins each anew.
     retransmitted_to: u64,
     /// The rescue retransmission of this recovery has been made.
     rescued: bool,
@@ -65,10 +67,12 @@ impl Scoreboard {
         offset < self.lost_below
     }
 
-    /// Recovery begins: nothing has been retransmitted in it yet.
-    pub(crate) fn begin(&mut self, una: u64) {
-        self.retransmitted_to = una;
+    /// Recovery begins. Says whether the segment at `una` is to be sent again now.
+    pub(crate) fn begin(&mut self, una: u64) -> bool {
         self.rescued = false;
+        let first = una >= self.retransmitted_to;
+        self.retransmitted_to = self.retransmitted_to.max(una);
+        first
     }
 
     /// Data up to `end` has been sent again.
@@ -167,7 +171,7 @@ mod tests {
     fn the_pipe_leaves_out_what_is_sacked_or_lost_and_counts_retransmissions() {
         let mut board = with(&[(1, 4)]);
         assert_eq!(board.pipe(0, 10 * MSS), 6 * MSS);
-        board.begin(0);
+        assert!(board.begin(0));
         board.retransmitted(MSS);
         assert_eq!(board.pipe(0, 10 * MSS), 7 * MSS);
         assert_eq!(with(&[]).pipe(0, 10 * MSS), 10 * MSS);
@@ -180,7 +184,7 @@ mod tests {
     #[test]
     fn the_rules_choose_lost_holes_then_any_hole_then_one_rescue() {
         let mut board = with(&[(1, 2), (3, 4), (5, 7)]);
-        board.begin(0);
+        assert!(board.begin(0));
         let hole = |start, end| Some(Hole { start: start * MSS, end: end * MSS });
         assert_eq!(board.next_hole(0, true), hole(0, 1));
         board.retransmitted(MSS);
@@ -192,8 +196,10 @@ mod tests {
         assert_eq!(board.next_hole(0, false), None, "nothing SACKed is above 7");
         assert_eq!(board.rescue(0, 10 * MSS), hole(7, 10));
         assert_eq!(board.rescue(0, 10 * MSS), None, "once in a recovery");
-        board.begin(0);
-        assert!(board.rescue(0, 10 * MSS).is_some());
+        assert!(!board.begin(4 * MSS), "what a recovery has sent again the next one does not");
+        assert!(board.rescue(4 * MSS, 10 * MSS).is_some());
+        board.forget_retransmissions();
+        assert!(board.begin(4 * MSS));
     }
 
     #[test]

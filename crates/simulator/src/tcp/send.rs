@@ -3,7 +3,7 @@
 use incast_protocols::sender::{Ack, MarkResponse, Restart, Sender, SenderView, Windows};
 use incast_protocols::{Bytes, Duration, Offset, Time};
 use incast_results::record::EventKind;
-use incast_scenario::plan::{Ect, SlowStartRestart, Tcp, WindowPerMessage};
+use incast_scenario::plan::{BackoffEnd, Ect, Reduction, SlowStartRestart, Tcp, WindowPerMessage};
 use std::collections::VecDeque;
 
 use super::prr::Prr;
@@ -76,6 +76,8 @@ pub(crate) struct SendHalf<S> {
     /// What the peer has beyond a gap.
     pub(super) board: Scoreboard,
     pub(super) prr: Prr,
+    /// A mark has cut the window, and rate reduction lets it come down until this is passed.
+    pub(super) reduced_until: Option<u64>,
     /// Bytes in flight that limited transmit sent.
     pub(super) limited_transmit: u64,
     usage: Usage,
@@ -119,6 +121,7 @@ impl<S: Sender> SendHalf<S> {
             may_recover_from: 0,
             board: Scoreboard::default(),
             prr: Prr::default(),
+            reduced_until: None,
             limited_transmit: 0,
             usage: Usage::default(),
             timed_out: 0,
@@ -221,18 +224,26 @@ impl<S: Sender> SendHalf<S> {
             if self.timed_at != NEVER && ack > self.timed_offset {
                 self.rtt.sample(Duration(now - self.timed_at), tcp);
                 self.timed_at = NEVER;
+            } else if tcp.backoff_end == BackoffEnd::Ack {
+                self.rtt.end_back_off(tcp);
             }
             let known = if self.board.is_empty() { 0 } else { self.board.advance(ack) };
             let ack = echoed(acked);
+            let delivered = (acked + told).saturating_sub(known);
+            if self.reduced_until.is_some_and(|end| self.una > end) {
+                self.reduced_until = None;
+            }
             if self.in_recovery {
-                let delivered = (acked + told).saturating_sub(known);
                 self.on_ack_in_recovery(now, tcp, &ack, delivered, template, out);
             } else {
                 self.duplicates = 0;
                 // A FIN is no data that a congestion window counts.
                 if acked > 0 {
                     let response = self.sender.on_ack(&self.view(now), &ack);
-                    self.note(response, out);
+                    self.note(tcp, response, acked, out);
+                }
+                if self.reduced_until.is_some() {
+                    self.reduce(tcp, delivered, true);
                 }
                 self.restart_timer(now);
                 if told > 0 {
@@ -251,7 +262,7 @@ impl<S: Sender> SendHalf<S> {
             if duplicate {
                 self.heard_since_send = true;
                 let response = self.sender.on_duplicate_ack(&self.view(now), &echoed(0));
-                self.note(response, out);
+                self.note(tcp, response, 0, out);
                 self.on_duplicate(now, tcp, told, template, out);
             }
         }
@@ -267,10 +278,14 @@ impl<S: Sender> SendHalf<S> {
     }
 
     #[inline]
-    pub(super) fn note(&mut self, response: MarkResponse, out: &mut Outbox) {
+    pub(super) fn note(&mut self, tcp: &Tcp, response: MarkResponse, acked: u64, out: &mut Outbox) {
         if response == MarkResponse::Reduced {
             self.cwr_wanted = true;
             self.signal(out, EventKind::MarkReduction);
+            if tcp.reduction == Reduction::Proportional && !self.in_recovery {
+                self.prr.begin(self.highest - self.una + acked);
+                self.reduced_until = Some(self.highest);
+            }
         }
     }
 
@@ -427,7 +442,7 @@ impl<S: Sender> SendHalf<S> {
                 most = self.board.next_sacked(self.next).map_or(most, |sacked| most.min(sacked - self.next));
             }
             let mut payload = self.next_segment(now, tcp).min(most);
-            let window = self.una.saturating_add(self.sender.send_window(&self.view(now)).0);
+            let window = self.window_end(now);
             let credit = if self.duplicates == 0 && self.board.is_empty() { 0 } else { self.credit(tcp) };
             let allowed = if credit == 0 { window } else { window.saturating_add(credit).min(self.edge) };
             if self.next + payload > allowed {
@@ -449,11 +464,30 @@ impl<S: Sender> SendHalf<S> {
             if self.next + payload > window && self.next >= self.recover {
                 self.limited_transmit += payload;
             }
+            if self.reduced_until.is_some() {
+                self.prr.on_sent(payload);
+            }
             self.next = self.emit(now, tcp, template, self.next, payload, out);
         }
         if tcp.rules.validate_window {
             self.judge_usage(tcp, self.next > before, full);
         }
+    }
+
+    /// How far the windows let go; while a mark's cut is spread over a round trip, rate reduction.
+    #[inline]
+    fn window_end(&self, now: u64) -> u64 {
+        let view = self.view(now);
+        let window = self.sender.send_window(&view);
+        if self.reduced_until.is_some() && !self.is_held_back(&view, window) {
+            return (self.next + self.prr.budget()).min(self.edge);
+        }
+        self.una.saturating_add(window.0)
+    }
+
+    /// A sender that lets less go than its congestion window has its reasons, which no reduction overrules.
+    pub(super) fn is_held_back(&self, view: &SenderView, window: Bytes) -> bool {
+        window < self.sender.windows().cwnd.min(view.advertised)
     }
 
     /// As Linux judges: the window counts as used if it was all in flight, in slow start if half of it was.
@@ -509,6 +543,7 @@ impl<S: Sender> SendHalf<S> {
         self.recover = self.highest;
         self.may_recover_from = self.highest + u64::from(!tcp.sack);
         self.limited_transmit = 0;
+        self.reduced_until = None;
         self.board.forget_retransmissions();
         self.sender.on_timeout(&self.view(now), again);
         self.cwr_wanted = self.sender.ecn_capable();

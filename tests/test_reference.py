@@ -1,0 +1,110 @@
+"""The reference pages: what the program knows is on them, and a link that leads nowhere is found."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import catalog
+import commands
+import incast
+import links
+import parts
+import scenario_keys
+from incast import _native
+from schema import UnknownShapeError
+
+
+def properties(node: object, *, of_parts: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Walk through a schema without knowing what its definitions mean."""
+    if isinstance(node, list):
+        for one in node:
+            yield from properties(one, of_parts=of_parts)
+    elif isinstance(node, dict):
+        yield from node.get("properties", {}).items()
+        for key, one in node.items():
+            if of_parts or not key.endswith("Choice"):
+                yield from properties(one, of_parts=of_parts)
+
+
+def test_every_key_of_every_table_has_an_entry() -> None:
+    schema = incast.schema()
+    page = scenario_keys.page(schema)
+    known = [name for name, node in properties(schema) if "const" not in node]
+    shown = re.findall(r"^\[\[`(\w+)`\]\(#[\w-]+\)\]\{#[\w-]+ \.key\} \[.+\]\{\.facts\}\n: \S", page, re.MULTILINE)
+    assert sorted(shown) == sorted(known)
+    anchors = re.findall(r"\{#([\w-]+) ", page) + re.findall(r"^\(([\w-]+)\)=", page, re.MULTILINE)
+    assert len(anchors) == len(set(anchors))
+
+
+def test_defaults_ranges_words_and_units_are_told() -> None:
+    page = scenario_keys.page(incast.schema())
+    assert re.search(r"`rto_min`.*table-duration.*default `\"200ms\"`, as Linux has it\]", page)
+    assert re.search(r"`window_floor`.*whole number, 1 to 2; default `2`", page)
+    assert '  - `"cwnd"`: The congestion window, as in Linux.' in page
+    assert "Units: `bps`, `kbps`, `Mbps`, `Gbps`, `Tbps`." in page
+
+
+def test_a_default_that_the_schema_and_its_text_tell_differently_is_found() -> None:
+    schema = incast.schema()
+    schema["definitions"]["Tcp"]["properties"]["mss"]["default"] = "9000B"
+    with pytest.raises(UnknownShapeError, match="mss"):
+        scenario_keys.page(schema)
+
+
+def test_a_shape_that_the_reference_does_not_know_is_an_error() -> None:
+    schema = incast.schema()
+    schema["definitions"]["Tcp"]["properties"]["mss"] = {"description": "Payload.", "not": {}}
+    with pytest.raises(UnknownShapeError):
+        scenario_keys.page(schema)
+
+
+def test_every_part_has_a_section_with_all_it_says_of_itself() -> None:
+    entries = json.loads(_native.catalog())["protocols"]
+    page = parts.page(entries, incast.schema())
+    sections = re.split(r"^\((?!place-)([\w-]+)\)=$", page, flags=re.MULTILINE)
+    found = dict(zip(sections[1::2], sections[2::2], strict=True))
+    assert list(found) == [f"{entry['place']}-{entry['name']}" for entry in entries]
+    for entry in entries:
+        section = found[f"{entry['place']}-{entry['name']}"]
+        for sentence in [entry["source"], *entry["requires"], *entry["deviations"]]:
+            assert sentence[1:] in section
+    assert "`initial_alpha`" in found["sender-dctcp"]
+    assert "`threshold`" in found["marker-ecn-threshold"]
+
+
+def test_every_workload_and_every_command_is_listed() -> None:
+    entries = json.loads(_native.catalog())["workloads"]
+    assert catalog.workloads(entries).count("\n| `") == len(entries)
+    page = commands.page()
+    for command in ("run", "check", "schema", "list", "example", "plot", "demo", "bench leaf-spine"):
+        assert f"## `incast {command}`\n\n```text\nUsage: incast {command}" in page
+
+
+@pytest.mark.parametrize(
+    ("link", "broken"),
+    [
+        ("b.html", False),
+        ("b.html#there", False),
+        ("#here", False),
+        ("https://example.org/nowhere", False),
+        ("c.html", True),
+        ("b.html#nowhere", True),
+        ("#nowhere", True),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path, link: str, broken: bool) -> None:
+    (tmp_path / "a.html").write_text(f'<p id="here"><a href="{link}">link</a></p>', encoding="utf-8")
+    (tmp_path / "b.html").write_text('<p id="there"></p>', encoding="utf-8")
+    assert bool(links.broken_in_site(tmp_path)) is broken
+
+
+def test_a_link_of_the_readme_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("[a](LICENSE) [b](docs/x.md#y) [c](https://example.org)", encoding="utf-8")
+    (tmp_path / "LICENSE").touch()
+    assert links.broken_in_repository(tmp_path) == ["README.md: there is no docs/x.md#y"]
