@@ -16,7 +16,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 	format bench validate-ns3 schema tables clean prerequisites
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: prerequisites .venv/installed ## build everything; the command is then .venv/bin/incast
 	@echo "building the simulator (some minutes the first time)"

@@ -52,7 +52,7 @@ def sweep(*, sets: list[str] | None = None, variants: list[str] | None = None, t
     if whole:
         for name, outcomes in by_set.items():
             tables.write_points(RESULTS / f"sweep-{name}.csv", outcomes)
-        figures.save(pictures.sweep(by_set["untied"], "rfc6582"), IMAGES / "ns3-sweep.png")
+        figures.save(pictures.sweep(by_set["untied"], by_set["met"], "rfc6582"), IMAGES / "ns3-sweep.png")
 
 
 @app.command

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 VERSION = "3.44.post0"
 PROGRAMS = HERE / "programs"
-_LONGEST_S = 3600
+_LONGEST_S = 4 * 3600
 _COUNTED_FROM_S = 0.001
 """How long before the first start drops, marks and queues begin to be counted."""
 

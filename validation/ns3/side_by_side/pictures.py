@@ -14,46 +14,60 @@ from incast.estimates import estimate
 from side_by_side import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from matplotlib.axes import Axes
 
-    from side_by_side.campaign import Outcome
+    from side_by_side.campaign import Metrics, Outcome
     from side_by_side.dctcp_loss import Columns
     from side_by_side.leaf_spine import Outcome as LeafSpineOutcome
     from side_by_side.protocol import Protocol
 
 STYLE = figures.LIGHT
-OURS, NS3 = STYLE.cycle[1], STYLE.cycle[0]
+OURS, NS3, MET = STYLE.cycle[1], STYLE.cycle[0], STYLE.cycle[2]
 _NAMES = {"newreno": "NewReno", "dctcp": "DCTCP as shipped", "dctcp-mended": "DCTCP, two rules mended"}
 
 
-def sweep(outcomes: Sequence[Outcome], variant: str) -> Figure:
-    """Goodput and completion times against the number of senders, both sides, with 95 % intervals over seeds."""
-    rows: list[tuple[str, str, float, str]] = [
-        ("goodput_bps", "goodput (Mbit/s)", 1e-6, "linear"),
-        ("fct_p99_s", "FCT p99 (ms)", 1e3, "linear"),
-        ("timeouts", "timeouts per run", 1.0, "linear"),
+def sweep(untied: Sequence[Outcome], met: Sequence[Outcome], variant: str) -> Figure:
+    """Goodput, completion times and timeouts against the number of senders, with 95 % intervals over seeds."""
+    rows = [
+        ("goodput_bps", "goodput (Mbit/s)", 1e-6),
+        ("fct_p99_s", "FCT p99 (ms)", 1e3),
+        ("timeouts", "timeouts per run", 1.0),
     ]
-    chosen = [outcome for outcome in outcomes if outcome.point.variant == variant]
-    senders = list(dict.fromkeys(outcome.point.sender for outcome in chosen))
+    senders = [sender for name, sender in tables.groups(untied) if name == variant]
     with _rc():
         figure = Figure(figsize=(9.0, 7.2), layout="constrained")
         grid = figure.subplots(len(rows), len(senders), sharex=True, sharey="row", squeeze=False)
         for column, sender in enumerate(senders):
-            of_sender = [outcome for outcome in chosen if outcome.point.sender == sender]
-            for row, (metric, label, scale, _) in enumerate(rows):
+            as_is, with_rules = (
+                [o for o in outcomes if (o.point.variant, o.point.sender) == (variant, sender)]
+                for outcomes in (untied, met)
+            )
+            counts = [o.point.senders for o in as_is]
+            for row, (metric, label, scale) in enumerate(rows):
                 axes = grid[row][column]
-                for name, colour, runs in (("ns-3", NS3, "ns3"), ("ours", OURS, "ours")):
-                    _band(axes, of_sender, runs, metric, scale, colour, name)
-                axes.set_ylim(bottom=0)
+                _band(axes, counts, [o.ns3 for o in as_is], metric, scale, NS3, "ns-3")
+                _band(axes, counts, [o.ours for o in as_is], metric, scale, OURS, "ours")
+                _band(
+                    axes,
+                    counts,
+                    [o.ours for o in with_rules],
+                    metric,
+                    scale,
+                    MET,
+                    "ours with ns-3's rules",
+                    dashes=(3, 2),
+                )
                 if column == 0:
                     axes.set_ylabel(label)
                 if row == 0:
                     axes.set_title(_NAMES[sender], loc="left")
                 if row == len(rows) - 1:
                     axes.set_xlabel("senders")
+        for axes in grid.flat:  # only now: an axis that is told one end no longer follows what is drawn
+            axes.set_ylim(bottom=0)
         grid[0][0].legend(labelcolor="linecolor", loc="lower left")
         return figure
 
@@ -144,17 +158,26 @@ def dctcp_loss(panels: Mapping[str, Columns], limits_s: Mapping[str, tuple[float
 
 
 def _band(
-    axes: Axes, outcomes: Sequence[Outcome], side: str, metric: str, scale: float, colour: str, label: str
+    axes: Axes,
+    counts: Sequence[int],
+    by_point: Sequence[Sequence[Metrics]],
+    metric: str,
+    scale: float,
+    colour: str,
+    label: str,
+    dashes: tuple[float, float] | None = None,
 ) -> None:
-    pick: Callable[[Outcome], list[dict[str, float] | None]] = lambda o: o.ours if side == "ours" else o.ns3  # noqa: E731
-    kept = [(o.point.senders, [run[metric] for run in pick(o) if run is not None]) for o in outcomes]
-    kept = [(count, values) for count, values in kept if values]
-    senders = np.array([count for count, _ in kept])
-    estimates = [estimate(values) for _, values in kept]
+    kept = [[run[metric] for run in runs if run is not None] for runs in by_point]
+    senders = np.array([count for count, values in zip(counts, kept, strict=True) if values])
+    estimates = [estimate(values) for values in kept if values]
     low = np.maximum([e.low for e in estimates], 0.0) * scale
     high = np.array([e.high for e in estimates]) * scale
-    axes.fill_between(senders, low, high, color=colour, alpha=0.2, linewidth=0)
-    axes.plot(senders, np.array([e.mean for e in estimates]) * scale, color=colour, linewidth=1.8, label=label)
+    axes.fill_between(senders, low, high, color=colour, alpha=0.15, linewidth=0)
+    (line,) = axes.plot(
+        senders, np.array([e.mean for e in estimates]) * scale, color=colour, linewidth=1.8, label=label
+    )
+    if dashes:
+        line.set_dashes(dashes)
 
 
 def _name_sets(axes: Axes, names: Sequence[str]) -> None:
