@@ -13,10 +13,10 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python docs docs-links test-own-protocol mutants lint lint-rust lint-python \
-	format bench schema tables clean prerequisites
+	format bench validate-ns3 schema tables clean prerequisites
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: prerequisites .venv/installed ## build everything; the command is then .venv/bin/incast
 	@echo "building the simulator (some minutes the first time)"
@@ -64,6 +64,9 @@ format: .venv/installed ## format Rust and Python
 
 bench: install ## measure the simulator's speed
 	@$(BIN)/incast bench leaf-spine
+
+validate-ns3: install ## hold the simulator against ns-3, side by side (an hour or two; needs g++)
+	@$(BIN)/python validation/ns3/compare.py all
 
 schema: prerequisites ## renew the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json

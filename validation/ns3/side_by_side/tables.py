@@ -1,0 +1,248 @@
+"""Tables: one CSV row per point for whoever wants to look closer, Markdown for people."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from side_by_side.agreement import bias, mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from side_by_side.agreement import Comparison
+    from side_by_side.campaign import Outcome
+    from side_by_side.dctcp_loss import Row as LossRow
+    from side_by_side.dctcp_loss import Stalls
+    from side_by_side.leaf_spine import Outcome as LeafSpineOutcome
+    from side_by_side.protocol import Protocol, Tolerance
+
+
+MAIN_METRICS = (
+    "goodput_bps", "fct_p50_s", "fct_p99_s", "drops", "marks", "timeouts", "queue_mean_over_time", "queue_max",
+)  # fmt: skip
+
+
+def write_points(file: Path, outcomes: Sequence[Outcome]) -> Path:
+    """Write the main metrics' means over seeds and the standard errors of their differences, point by point."""
+    rows = [
+        {
+            **asdict(outcome.point),
+            "equal_flows": _number(mean(outcome.equal)),
+            **comparison_columns(outcome.comparisons, MAIN_METRICS),
+        }
+        for outcome in outcomes
+    ]
+    return write_rows(file, rows)
+
+
+def write_agreement(file: Path, protocol: Protocol, by_set: Mapping[str, Sequence[Outcome]]) -> Path:
+    """Write per set, variant, sender and metric how many points agree and what they share."""
+    rows: list[dict[str, object]] = []
+    for name, outcomes in by_set.items():
+        for group in groups(outcomes):
+            for metric, tolerance in protocol.metrics.items():
+                found = of_group(outcomes, group, metric)
+                shared = bias(found, tolerance, protocol.bias)
+                rows.append(
+                    {
+                        "set": name,
+                        "variant": group[0],
+                        "sender": group[1],
+                        "metric": metric,
+                        "points": len(found),
+                        "agree": sum(comparison.agrees for comparison in found),
+                        "bias": "" if shared is None else f"{shared.mean:.4f}",
+                        "bias_error": "" if shared is None else f"{shared.standard_error:.4f}",
+                        "bias_within": "" if shared is None else int(shared.within),
+                    }
+                )
+    return write_rows(file, rows)
+
+
+def groups(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Return the pairs of variant and sender, in order."""
+    return list(dict.fromkeys((outcome.point.variant, outcome.point.sender) for outcome in outcomes))
+
+
+def of_group(outcomes: Sequence[Outcome], group: tuple[str, str], metric: str) -> list[Comparison]:
+    """Return a metric's comparisons at all points of a variant and sender."""
+    return [
+        outcome.comparisons[metric]
+        for outcome in outcomes
+        if (outcome.point.variant, outcome.point.sender) == group and metric in outcome.comparisons
+    ]
+
+
+def comparison_columns(comparisons: Mapping[str, Comparison], metrics: Iterable[str]) -> dict[str, str]:
+    """Return the columns of one point: `metric_ours`, `metric_ns3`, `metric_error`."""
+    columns: dict[str, str] = {}
+    for name in metrics:
+        found = comparisons.get(name)
+        columns |= {
+            f"{name}_ours": _number(found.ours) if found else "",
+            f"{name}_ns3": _number(found.ns3) if found else "",
+            f"{name}_error": _number(found.standard_error) if found else "",
+        }
+    return columns
+
+
+def write_rows(file: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    """Write a CSV file; its columns are those of the first row."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", encoding="utf-8", newline="") as out:
+        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return file
+
+
+def sweep(outcomes: Sequence[Outcome], senders: Sequence[int]) -> str:
+    """Return the sweep at some numbers of senders: ours / ns-3's, in bold what does not agree."""
+    shown = [
+        ("goodput_bps", "goodput Mbit/s", 1e-6),
+        ("drops", "drops", 1.0),
+        ("marks", "marks", 1.0),
+        ("timeouts", "timeouts", 1.0),
+        ("fct_p50_s", "FCT p50 ms", 1e3),
+        ("fct_p99_s", "FCT p99 ms", 1e3),
+        ("queue_mean_over_time", "queue over time", 1.0),
+    ]
+    head = ["variant", "sender", "N", *(title for _, title, _ in shown), "equal flows %"]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for outcome in outcomes:
+        if outcome.point.senders in senders:
+            point = outcome.point
+            cells = [pair(outcome.comparisons.get(name), scale) for name, _, scale in shown]
+            equal = f"{100 * mean(outcome.equal):.0f}"
+            lines.append(_line([point.variant, point.sender, str(point.senders), *cells, equal]))
+    return "\n".join(lines)
+
+
+def agreement(protocol: Protocol, outcomes: Sequence[Outcome]) -> str:
+    """Return per metric how many points agree and what they all share."""
+    of = groups(outcomes)
+    lines = [_line(["metric", *(f"{variant}, {sender}" for variant, sender in of)]), _line(["---"] * (1 + len(of)))]
+    for name, tolerance in protocol.metrics.items():
+        cells = [_agreement_cell(of_group(outcomes, group, name), tolerance, protocol.bias) for group in of]
+        lines.append(_line([f"`{name}`", *cells]))
+    equal = [
+        mean([mean(o.equal) for o in outcomes if (o.point.variant, o.point.sender) == group and o.equal])
+        for group in of
+    ]
+    lines.append(_line(["flows equal to 1 ns", *(f"{100 * share:.0f} %" for share in equal)]))
+    return "\n".join(lines)
+
+
+def worst(protocol: Protocol, outcomes: Sequence[Outcome], count: int = 30) -> str:
+    """Return the points that are farthest from agreement, by how many times the allowed difference."""
+    ranked = sorted(
+        (
+            (abs(found.difference) / found.allowed if found.allowed else math.inf, name, found, outcome)
+            for outcome in outcomes
+            for name, found in outcome.comparisons.items()
+            if not found.agrees
+        ),
+        key=lambda row: -row[0],
+    )
+    lines = [_line(["times allowed", "metric", "ours / ns-3", "point"]), _line(["---"] * 4)]
+    for times, name, found, outcome in ranked[:count]:
+        point = " ".join(f"{key}={value}" for key, value in asdict(outcome.point).items() if key != "size_bytes")
+        lines.append(_line([f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", point]))
+    return "\n".join([*lines, "", f"{len(ranked)} of {_compared(protocol, outcomes)} comparisons do not agree."])
+
+
+def leaf_spine(protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> str:
+    """Return the leaf-spine: ours / ns-3's, in bold what does not agree."""
+    scales = {"s": ("ms", 1e3), "bit/s": ("Gbit/s", 1e-9), "packets": ("", 1.0), "": ("", 1.0)}
+    head = []
+    for name, tolerance in protocol.leaf_spine_metrics.items():
+        head.append(
+            " ".join([name.removesuffix("_s").removesuffix("_bps").replace("_", " "), scales[tolerance.unit][0]])
+        )
+    lines = [_line(["variant", "sender", "ours", *head]), _line(["---"] * (3 + len(head)))]
+    for outcome in outcomes:
+        cells = [
+            pair(outcome.comparisons.get(name), scales[tolerance.unit][1])
+            for name, tolerance in protocol.leaf_spine_metrics.items()
+        ]
+        lines.append(_line([outcome.variant, outcome.sender, "met" if outcome.meets else "as it is", *cells]))
+    return "\n".join(lines)
+
+
+def write_leaf_spine(file: Path, protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> Path:
+    """Write the leaf-spine's means over seeds."""
+    rows = [
+        {
+            "variant": outcome.variant,
+            "sender": outcome.sender,
+            "meets": int(outcome.meets),
+            "seeds": len(outcome.marks_on_acks),
+            "marks_on_acks_ns3": _number(mean(outcome.marks_on_acks)),
+            **comparison_columns(outcome.comparisons, protocol.leaf_spine_metrics),
+        }
+        for outcome in outcomes
+    ]
+    return write_rows(file, rows)
+
+
+def dctcp_loss(rows: Sequence[LossRow], stalls: Stalls) -> str:
+    """Return what senders do about losses without marks, and how long windows were below one segment."""
+    lines = [
+        _line(["side", "sender", "window kept after a loss: median (least to most)", "drops", "timeouts", "Mbit/s"]),
+        _line(["---"] * 6),
+    ]
+    for row in rows:
+        kept = f"{row.kept_median:.2f} ({min(row.kept):.2f} to {max(row.kept):.2f})" if row.kept else "-"
+        lines.append(
+            _line([row.side, row.sender, kept, str(row.drops), str(row.timeouts), f"{row.goodput_bps * 1e-6:.0f}"])
+        )
+    below = (
+        f"Windows below one segment in one incast of {stalls.of} senders: {stalls.senders} senders of ns-3, "
+        f"{stalls.ns3_s * 1e3:.0f} ms together; ours {stalls.ours_s * 1e3:.0f} ms."
+    )
+    return "\n".join([*lines, "", below])
+
+
+def failures(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a line per point of which some run failed or did not complete."""
+    lines = []
+    for outcome in outcomes:
+        sides = {"ours": outcome.ours, "ns-3": outcome.ns3}
+        counts = {name: sum(run is None for run in runs) for name, runs in sides.items()}
+        if any(counts.values()):
+            lines.append(f"{outcome.point}: runs without a result: {counts}")
+    return lines
+
+
+def pair(found: Comparison | None, scale: float = 1.0) -> str:
+    """Write ours / ns-3's, in bold if they do not agree."""
+    if found is None:
+        return "-"
+    text = f"{_number(found.ours * scale)} / {_number(found.ns3 * scale)}"
+    return text if found.agrees else f"**{text}**"
+
+
+def _agreement_cell(found: Sequence[Comparison], tolerance: Tolerance, rules: dict[str, float]) -> str:
+    if not found:
+        return "-"
+    within = sum(comparison.agrees for comparison in found)
+    shared = bias(found, tolerance, rules)
+    told = "" if shared is None else f", {100 * shared.mean:+.1f} ± {100 * shared.standard_error:.1f} %"
+    text = f"{within} of {len(found)}{told}"
+    return text if shared is None or shared.within else f"**{text}**"
+
+
+def _compared(protocol: Protocol, outcomes: Sequence[Outcome]) -> int:
+    return sum(name in outcome.comparisons for outcome in outcomes for name in protocol.metrics)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e6 else f"{value:.4e}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
