@@ -98,6 +98,23 @@ fn a_mark_s_cut_is_spread_over_a_round_trip() {
     assert!(at_once > 600_000_000 && spread < 200_000_000, "{at_once} {spread}");
 }
 
+/// What SACK tells has left the network is no licence to send while a mark's cut is being spread: that once made
+/// five times the drops (found beside ns-3, before release).
+#[test]
+fn spreading_a_cut_overflows_ports_no_more_than_cutting_at_once() {
+    let dropped = |reduction| {
+        let network = star(101, cable(GIGABIT, Duration::from_us(40)), &packets(85), &mark_at(40));
+        let settings = Tcp { initial_window_segments: 2, ..with_sack(reduction) };
+        let mut plan = plan(network, dctcp(), settings);
+        for sender in 1..101 {
+            add_flow(&mut plan, sender, 0, Some(32_768), Time(u64::from(sender) * 1_000_000), Handshake::Before);
+        }
+        run_both(&plan).totals.dropped
+    };
+    let (at_once, spread) = (dropped(Reduction::Immediate), dropped(Reduction::Proportional));
+    assert!(spread < at_once * 3 / 2, "{spread} drops, {at_once} if cut at once");
+}
+
 /// A window of four of which one or two are lost leaves too few duplicates; new data sent on the first two of
 /// them makes up for it (RFC 3042).
 #[test]

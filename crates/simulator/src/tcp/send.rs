@@ -389,6 +389,10 @@ impl<S: Sender> SendHalf<S> {
     /// transmit, or SACKed data while everything else is sent again after a timeout.
     #[cold]
     fn credit(&self, tcp: &Tcp) -> u64 {
+        if self.reduced_until.is_some() {
+            // Rate reduction counts the pipe.
+            return 0;
+        }
         let again = self.una < self.recover;
         if tcp.sack {
             let counts = tcp.limited_transmit || again;
@@ -443,7 +447,8 @@ impl<S: Sender> SendHalf<S> {
             }
             let mut payload = self.next_segment(now, tcp).min(most);
             let window = self.window_end(now);
-            let credit = if self.duplicates == 0 && self.board.is_empty() { 0 } else { self.credit(tcp) };
+            let plain = self.duplicates == 0 && self.board.is_empty();
+            let credit = if plain { 0 } else { self.credit(tcp) };
             let allowed = if credit == 0 { window } else { window.saturating_add(credit).min(self.edge) };
             if self.next + payload > allowed {
                 full = allowed < self.edge;
