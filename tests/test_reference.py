@@ -45,7 +45,7 @@ def test_every_key_of_every_table_has_an_entry() -> None:
 def test_defaults_ranges_words_and_units_are_told() -> None:
     page = scenario_keys.page(incast.schema())
     assert re.search(r"`timeout`.*table-duration.*default `\"40ms\"`\]", page)
-    assert re.search(r"`every`.*whole number, 1 to 1000; default `2`", page)
+    assert re.search(r"`every`.*whole number, 1 to 1,000; default `2`", page)
     assert '  - `"cwnd"`: The congestion window, as in Linux.' in page
     assert "Units: `bps`, `kbps`, `Mbps`, `Gbps`, `Tbps`." in page
 
