@@ -57,7 +57,7 @@ html_theme_options = {
     },
 }
 pygments_style = "friendly"
-pygments_dark_style = "monokai"
+pygments_dark_style = "native"
 
 # What the program says about itself takes the place of these lines.
 MADE: dict[str, Callable[[], str]] = {

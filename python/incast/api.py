@@ -48,12 +48,12 @@ class Result:
 
     @property
     def flows(self) -> Any:  # noqa: ANN401
-        """One row per message: size, start, completion time, slowdown, timeouts by cause."""
+        """One row per message, with its size, start, completion time, slowdown and timeouts by cause."""
         return self.table("flows")
 
     @property
     def ports(self) -> Any:  # noqa: ANN401
-        """One row per switch port: packets, drops, marks, queue statistics."""
+        """One row per switch port, with its packets, drops, marks and statistics of its queue."""
         return self.table("ports")
 
     @property
