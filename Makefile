@@ -12,8 +12,8 @@ CARGO_FLAGS := --workspace --all-features --locked
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python docs docs-links test-own-protocol mutants lint lint-rust lint-python \
-	format bench validate-ns3 schema tables clean prerequisites
+.PHONY: help install demo test test-rust test-python docs docs-links docs-output test-own-protocol mutants lint \
+	lint-rust lint-python format bench validate-ns3 schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +36,15 @@ test-python: install
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
 
-docs: install ## build the documentation and check its links: out/docs/index.html
+docs: install ## run what the documentation shows, build it, check its links: out/docs/index.html
+	@rm -rf docs/_made out/docs
+	@$(BIN)/python docs/_tools/run_pages.py
 	@$(SPHINX) -b html -d out/doctrees docs out/docs
 	@$(BIN)/python docs/_tools/links.py out/docs
+
+docs-output: install ## write what the pages' commands print now into the pages
+	@$(BIN)/python docs/_tools/run_pages.py --update
+	@$(BIN)/python docs/_tools/own_protocol.py out/own-protocol --update
 
 docs-links: install ## check what the documentation links to elsewhere (needs the net)
 	@$(SPHINX) -b linkcheck -d out/doctrees docs out/docs-links
@@ -75,7 +81,7 @@ tables: prerequisites ## renew docs/reference/results.md from the definitions of
 	cargo run --quiet -p incast-results --example dictionary > .results.new && mv .results.new docs/reference/results.md
 
 clean: ## remove what was built and what was written
-	rm -rf .venv out target .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv out docs/_made target .pytest_cache .ruff_cache .mypy_cache
 	rm -f python/incast/_native*.so
 
 prerequisites:

@@ -44,16 +44,16 @@ def test_every_key_of_every_table_has_an_entry() -> None:
 
 def test_defaults_ranges_words_and_units_are_told() -> None:
     page = scenario_keys.page(incast.schema())
-    assert re.search(r"`rto_min`.*table-duration.*default `\"200ms\"`, as Linux has it\]", page)
-    assert re.search(r"`window_floor`.*whole number, 1 to 2; default `2`", page)
+    assert re.search(r"`timeout`.*table-duration.*default `\"40ms\"`\]", page)
+    assert re.search(r"`every`.*whole number, 1 to 1,000; default `2`", page)
     assert '  - `"cwnd"`: The congestion window, as in Linux.' in page
     assert "Units: `bps`, `kbps`, `Mbps`, `Gbps`, `Tbps`." in page
 
 
 def test_a_default_that_the_schema_and_its_text_tell_differently_is_found() -> None:
     schema = incast.schema()
-    schema["definitions"]["Tcp"]["properties"]["mss"]["default"] = "9000B"
-    with pytest.raises(UnknownShapeError, match="mss"):
+    schema["definitions"]["Delay"]["properties"]["every"]["default"] = 3
+    with pytest.raises(UnknownShapeError, match="every"):
         scenario_keys.page(schema)
 
 

@@ -50,7 +50,10 @@ def copied(copy: Path) -> None:
 
 
 def _rename(copy: Path) -> None:
-    """Give the copy's crates a version of their own: cargo would take them for the project's and build those again."""
+    """Give the copy's crates a version of their own: in one target directory cargo takes them for the project's else.
+
+    It would then build those again, or worse, link what was built of the copy into the project's own module.
+    """
     manifest, lock = copy / "Cargo.toml", copy / "Cargo.lock"
     text = manifest.read_text(encoding="utf-8")
     manifest.write_text(

@@ -1,7 +1,8 @@
 """Runs what the pages show, and compares what it prints with what they show.
 
 Usage: run_pages.py [--update] [PAGE ...], by default every page. With --update output that differs is written into the
-page instead. `blocks.py` says how a page marks its blocks.
+page instead. `blocks.py` says how a page marks its blocks. Pictures that a page draws are left for the site under
+`docs/_made`: an image `_made/PAGE/FILE` is what the blocks of PAGE wrote as FILE.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import tomllib
 import traceback
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ from blocks import Block, PageError
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+MADE = DOCS / "_made"
 # Needs a copy of the project of its own: own_protocol.py runs it.
 ELSEWHERE = DOCS / "how-to" / "own-protocol.md"
 # What a reader finds who stands where `make install` was called.
@@ -145,7 +150,8 @@ class Runner:
         before = dict(os.environ)
         os.environ.update(self.environment)
         try:
-            with contextlib.chdir(self.directory), contextlib.redirect_stdout(output):
+            with contextlib.chdir(self.directory), contextlib.redirect_stdout(output), warnings.catch_warnings():
+                warnings.simplefilter("error")
                 exec(code, self._names)  # noqa: S102 - this is what the page tells its reader to do
         except Exception as error:
             raise block.error(traceback.format_exc()) from error
@@ -219,7 +225,17 @@ def run_page(path: Path, directory: Path, *, update: bool = False) -> list[Block
     runner = Runner(directory, update=update)
     runner.run(page)
     runner.write(path, page)
+    _keep_pictures(path, directory)
     return runner.not_run
+
+
+def _keep_pictures(path: Path, directory: Path) -> None:
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for page, file in re.findall(r"\]\([./]*_made/([^/)]+)/([^)]+)\)", line):
+            if page != path.stem or not (directory / file).is_file():
+                raise PageError(f"{path}:{number}: no block of this page draws {file}")
+            (MADE / page / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(directory / file, MADE / page / file)
 
 
 def main(arguments: list[str]) -> None:

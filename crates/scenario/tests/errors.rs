@@ -665,3 +665,31 @@ fn many_problems_are_told_at_once_in_the_order_of_the_file() {
     --set record.window_series: record.window_series[0]: there is no class of traffic "nobody"; allowed: burst
     "#);
 }
+
+#[test]
+fn a_shared_memory_that_cannot_work_is_refused_where_it_is_written() {
+    let shared = |keys: &str| {
+        let limit = "name = \"static\", limit = \"64KiB\", count_in_service = true";
+        with(limit, &format!("name = \"dynamic-threshold\"{keys}"))
+    };
+    insta::assert_snapshot!(
+        lines(&[
+            shared(", size = \"2MB\", alpha = 0.5, reserve = \"3KB\", cell = \"208B\""),
+            shared(""),
+            shared(", size = \"1KB\""),
+            shared(", size = \"2MB\", alpha = 0"),
+            shared(", size = \"2MB\", alpha = 2000"),
+            shared(", size = \"2MB\", alpha = \"1/2\""),
+            shared(", size = \"2MB\", apha = 1"),
+        ]),
+        @r#"
+        no problem
+        s.toml:7:10: switch.buffer: missing key "size"; allowed: an amount of data ("64KiB")
+        s.toml:7:47: switch.buffer.size: no full packet (1500B with its header) would ever pass this buffer
+        s.toml:7:62: switch.buffer.alpha: the number 0 is out of range; allowed: 0.000001 to 1024
+        s.toml:7:62: switch.buffer.alpha: the number 2000 is out of range; allowed: 0.000001 to 1024
+        s.toml:7:62: switch.buffer.alpha: expected a number, found the text "1/2"
+        s.toml:7:54: switch.buffer.apha: unknown key "apha"; did you mean "alpha"? allowed: alpha, cell, name, reserve, size
+        "#
+    );
+}

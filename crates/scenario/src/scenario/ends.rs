@@ -173,7 +173,9 @@ fn check_buffers(tcp: &Tcp, layout: &Layout, problems: &mut Problems<'_>) {
     for discipline in &layout.disciplines {
         if !passes(&discipline.buffer, packet) {
             let message = format!("no full packet ({packet} with its header) would ever pass this buffer");
-            problems.at(&discipline.buffer_path.key("limit"), message);
+            let keys = ["limit", "size"].map(|key| discipline.buffer_path.key(key));
+            let written = keys.iter().find(|key| problems.document.find(key).is_some());
+            problems.at(written.unwrap_or(&discipline.buffer_path), message);
         }
     }
 }
