@@ -10,7 +10,7 @@ RUST_FILES = $(shell git ls-files --cached --others --exclude-standard '*.rs')
 CARGO_FLAGS := --workspace --all-features --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python lint lint-rust lint-python format bench schema tables clean prerequisites
+.PHONY: help install demo test test-rust test-python mutants lint lint-rust lint-python format bench schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-rust: prerequisites
 
 test-python: install
 	$(BIN)/pytest
+
+mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; half an hour)
+	@.ci/mutants $(MUTANTS)
 
 lint: lint-rust lint-python ## check format, lints and types
 

@@ -231,4 +231,27 @@ mod schema {
             })
         }
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+        use schemars::{JsonSchema, SchemaGenerator};
+
+        /// The name under which the schema of scenario files has it, and what an editor goes by.
+        #[test]
+        fn the_schema_has_an_amount_as_text_with_a_unit() {
+            let mut generator = SchemaGenerator::default();
+            let text = |schema: &schemars::Schema, key: &str| {
+                schema.get(key).and_then(|value| value.as_str().map(String::from))
+            };
+            let reference = generator.subschema_for::<Amount>();
+            assert_eq!(text(&reference, "$ref").as_deref(), Some("#/$defs/Amount"));
+            let schema = Amount::json_schema(&mut generator);
+            assert_eq!(text(&schema, "type").as_deref(), Some("string"));
+            let pattern = text(&schema, "pattern").expect("it says how it is written");
+            for unit in ["packets?", "B", "KB", "MB", "GB", "KiB", "MiB", "GiB"] {
+                assert!(pattern.contains(&format!("{unit}|")) || pattern.contains(&format!("{unit})")), "{pattern}");
+            }
+        }
+    }
 }

@@ -157,7 +157,6 @@ impl fmt::Display for Time {
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scale, unit): (u64, _) = match self.0 {
-            0 => return f.write_str("0s"),
             ps if ps % 1_000_000_000_000 == 0 => (1_000_000_000_000, "s"),
             ps if ps >= 1_000_000_000 => (1_000_000_000, "ms"),
             ps if ps >= 1_000_000 => (1_000_000, "us"),
@@ -203,12 +202,54 @@ mod tests {
     }
 
     #[test]
+    fn amounts_move_what_they_belong_to_forth_and_back() {
+        let (mut at, mut now) = (Offset(100), Time::from_us(5));
+        at += Bytes(20);
+        now += Duration::from_us(3);
+        assert_eq!((at, now), (Offset(120), Time::from_us(8)));
+        at -= Bytes(50);
+        now -= Duration::from_us(7);
+        assert_eq!((at, now), (Offset(70), Time::from_us(1)));
+        assert_eq!((at + Bytes(5) - Bytes(15), now + Duration(7) - Duration(6)), (Offset(60), Time(1_000_001)));
+    }
+
+    /// The bandwidth-delay product at 10 Gbit/s and 8 us is 10 000 bytes; a byte that is not over yet does
+    /// not count.
+    #[test]
+    fn what_fits_into_a_time_is_the_whole_bytes() {
+        assert_eq!(Rate(10_000_000_000).bytes_in(Duration::from_us(8)), Bytes(10_000));
+        assert_eq!(Rate(3).bytes_in(Duration(2_666_666_666_666)), Bytes(0));
+        assert_eq!(Rate(3).bytes_in(Duration(2_666_666_666_667)), Bytes(1));
+    }
+
+    #[test]
+    fn a_microsecond_is_a_million_picoseconds_and_a_second_is_a_million_of_these() {
+        assert_eq!(Time::from_us(3), Time(3_000_000));
+        assert_eq!(Duration::from_us(3), Duration(3_000_000));
+        assert!((Time::from_us(1_500_000).as_secs_f64() - 1.5).abs() < 1e-12);
+        assert!((Duration::from_us(1_500_000).as_secs_f64() - 1.5).abs() < 1e-12);
+    }
+
+    #[test]
     fn people_read_times_in_the_unit_that_fits() {
         assert_eq!(Duration::from_us(40).to_string(), "40us");
         assert_eq!(Duration::from_us(1500).to_string(), "1.5ms");
+        assert_eq!(Duration::from_ns(500).to_string(), "500ns");
         assert_eq!(Duration(1).to_string(), "1ps");
         assert_eq!(Duration::from_ms(2000).to_string(), "2s");
+        assert_eq!(Duration::ZERO.to_string(), "0s");
+        assert_eq!(Time::from_us(40).to_string(), "40us");
+    }
+
+    #[test]
+    fn people_read_rates_and_amounts_in_the_unit_that_fits() {
         assert_eq!(Rate(1_000_000_000).to_string(), "1Gbps");
+        assert_eq!(Rate(56_000_000).to_string(), "56Mbps");
+        assert_eq!(Rate(1_000_000).to_string(), "1Mbps");
+        assert_eq!(Rate(64_000).to_string(), "64kbps");
+        assert_eq!(Rate(1_000).to_string(), "1kbps");
+        assert_eq!(Rate(300).to_string(), "300bps");
+        assert_eq!(Bytes(1460).to_string(), "1460B");
     }
 }
 
@@ -344,9 +385,22 @@ pub mod schema {
         fn kb_is_1000_and_kib_is_1024() {
             assert_eq!(parse_bytes("64KiB"), Ok(Bytes(65_536)));
             assert_eq!(parse_bytes("128KB"), Ok(Bytes(128_000)));
+            assert_eq!(parse_bytes("4MiB"), Ok(Bytes(4_194_304)));
+            assert_eq!(parse_bytes("2GiB"), Ok(Bytes(2_147_483_648)));
             assert_eq!(parse_bytes("1.5 KB"), Ok(Bytes(1_500)));
             assert_eq!(parse_duration("0.5us"), Ok(Duration(500_000)));
             assert_eq!(parse_rate("10Gbps"), Ok(Rate(10_000_000_000)));
+        }
+
+        /// Eighteen digits are the most that fit into 64 bits whatever they are; ten to the power of forty
+        /// would not even fit into 128.
+        #[test]
+        fn a_fraction_has_up_to_eighteen_digits() {
+            assert_eq!(parse_duration("0.500000000000000000s"), Ok(Duration::from_ms(500)));
+            for digits in [19, 40] {
+                let problem = parse_duration(&format!("0.{}s", "0".repeat(digits))).unwrap_err();
+                assert!(problem.contains("is not a time"), "{problem}");
+            }
         }
 
         #[test]

@@ -313,6 +313,27 @@ mod clause_3_3_estimate_and_reaction_of_the_sender {
         let _ = c.ack(10, false);
         assert_eq!(c.sender.alpha(), Some(32));
     }
+
+    /// The same with two gaps: what duplicates told of beyond the second is still told when the first closes.
+    /// Of segments 1 to 9 the first and the fifth are lost, five of the other seven are marked; with the
+    /// segment that ends the window 5/10 of 64 is 32.
+    #[test]
+    fn what_duplicates_told_is_not_counted_again_when_the_second_gap_closes() {
+        let mut c = connection(10, 0);
+        c.send_regardless(10);
+        // Ends the first window; the next ends with the nine segments that are in flight.
+        let _ = c.ack(1, false);
+        for segment in 0..7 {
+            let _ = c.duplicate(segment < 5);
+        }
+        let _ = c.ack(4, false);
+        assert!(c.in_recovery);
+        let _ = c.ack(5, false);
+        assert_eq!(c.sender.alpha(), Some(0), "the window is not over");
+        c.send_regardless(1);
+        let _ = c.ack(1, false);
+        assert_eq!(c.sender.alpha(), Some(32));
+    }
 }
 
 mod clause_3_4_growth {
@@ -508,6 +529,20 @@ mod clause_3_5_loss {
                 c.timeout();
                 assert_eq!((c.ssthresh(), c.cwnd()), (10, 1), "{rules:?}");
             }
+        }
+    }
+
+    /// 3.5 by way of RFC 5681 equation 4: a timeout in fast recovery is measured by what is in flight by then.
+    /// Linux leaves the ssthresh that recovery has set (`tcp_enter_loss`).
+    #[test]
+    fn a_timeout_after_a_partial_ack_halves_what_is_still_in_flight() {
+        for (rules, expected) in both_bases().into_iter().zip([5, 10]) {
+            let mut c = with(&context(MSS, 20, rules), 0);
+            c.fill();
+            c.lose_one();
+            let _ = c.ack(10, false);
+            c.timeout();
+            assert_eq!((c.ssthresh(), c.cwnd()), (expected, 1), "{rules:?}");
         }
     }
 
@@ -802,6 +837,8 @@ mod linux {
             (10, 11, &[3, 9], 12),
             (10, 10, &[2, 2, 2, 2], 10),
             (10, 10, &[2, 2, 2, 2, 2], 11),
+            (10, 10, &[12, 8], 11),
+            (10, 10, &[12, 9], 12),
             (3, 2, &[3, 3, 1], 5),
             (3, 2, &[6], 5),
         ];

@@ -134,6 +134,28 @@ mod tests {
         assert!(ring.slots.len() < 128, "{}", ring.slots.len());
     }
 
+    /// Copying is paid for by a whole round through the array: only where it ends, and only if less than an
+    /// eighth is in use, it is replaced by one of a quarter.
+    #[test]
+    fn it_shrinks_at_the_end_of_a_round_if_less_than_an_eighth_is_used() {
+        for (held, expected) in [(1, 4096), (2047, 4096), (2048, 16_384)] {
+            let mut ring = Ring::default();
+            for i in 0..10_000_u32 {
+                ring.push(i);
+            }
+            while ring.len() > held {
+                ring.pop();
+            }
+            for i in 10_000..16_384 {
+                ring.push(i);
+                ring.pop();
+                assert_eq!(ring.slots.len(), 16_384, "before the round ends");
+            }
+            ring.push(16_384);
+            assert_eq!((ring.slots.len(), *ring.first()), (expected, 16_384 - held), "{held} held");
+        }
+    }
+
     #[test]
     fn a_late_value_finds_its_place() {
         let mut ring = Ring::default();

@@ -199,3 +199,132 @@ fn distances(target: u32, into: &[Vec<(u32, u32)>]) -> Vec<Option<u32>> {
     }
     distance
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use incast_protocols::{Duration, Rate};
+    use incast_scenario::plan::{Link, Switch};
+
+    fn network(hosts: u32, switches: u32, pairs: &[(Node, Node)]) -> Network {
+        let link = |from, to| Link {
+            from,
+            to,
+            rate: Rate(1_000_000_000),
+            delay: Duration::from_us(1),
+            port: None,
+            loss: 0.0,
+            reorder: None,
+        };
+        let switch = |number| Switch { name: format!("switch {number}"), buffers: Vec::new() };
+        Network {
+            hosts,
+            switches: (0..switches).map(switch).collect(),
+            links: pairs.iter().flat_map(|&(a, b)| [link(a, b), link(b, a)]).collect(),
+        }
+    }
+
+    /// `leaves` switches of `hosts` each, all connected to each of `spines`.
+    fn leaf_spine(leaves: u32, spines: u32, hosts: u32) -> Network {
+        let up = (0..leaves).flat_map(|leaf| (0..spines).map(move |spine| (leaf, leaves + spine)));
+        let mut pairs: Vec<(Node, Node)> = up.map(|(leaf, spine)| (Node::Switch(leaf), Node::Switch(spine))).collect();
+        pairs.extend((0..leaves * hosts).map(|host| (Node::Host(host), Node::Switch(host / hosts))));
+        network(leaves * hosts, leaves + spines, &pairs)
+    }
+
+    fn nodes(network: &Network, links: &[u32]) -> Vec<Node> {
+        links.iter().map(|link| network.links[*link as usize].to).collect()
+    }
+
+    #[test]
+    fn a_packet_goes_up_to_a_spine_and_down_to_its_host() {
+        let network = leaf_spine(3, 4, 2);
+        let routes = Routes::new(&network).unwrap();
+        for (source, destination) in (0..6_u32).flat_map(|source| (0..6).map(move |destination| (source, destination)))
+        {
+            if source == destination {
+                continue;
+            }
+            for path in 0..50 {
+                let way = nodes(&network, &routes.path(&network, source, destination, path));
+                let (from, to) = (Node::Switch(source / 2), Node::Switch(destination / 2));
+                if from == to {
+                    assert_eq!(way, [from, Node::Host(destination)]);
+                } else {
+                    assert!(matches!(way[1], Node::Switch(3..7)), "{way:?}");
+                    assert_eq!((way.len(), way[0], way[2], way[3]), (4, from, to, Node::Host(destination)));
+                }
+            }
+        }
+    }
+
+    /// Of 65,536 flows each spine gets its share, whatever the number of spines, and the choices of two leaves
+    /// have nothing to do with each other.
+    #[test]
+    fn flows_spread_evenly_and_each_switch_chooses_for_itself() {
+        for spines in [2, 3, 4, 7] {
+            let network = leaf_spine(2, spines, 1);
+            let routes = Routes::new(&network).unwrap();
+            let mut both = vec![0_u32; (spines * spines) as usize];
+            for path in 0..=u16::MAX {
+                let spine =
+                    |source, destination| match nodes(&network, &routes.path(&network, source, destination, path))[1] {
+                        Node::Switch(switch) => switch - 2,
+                        Node::Host(_) => unreachable!("hosts are two switches further"),
+                    };
+                both[(spine(0, 1) * spines + spine(1, 0)) as usize] += 1;
+            }
+            let fair = 65_536 / (spines * spines);
+            assert!(both.iter().all(|n| n.abs_diff(fair) < fair / 10), "{spines}: {both:?}");
+        }
+    }
+
+    /// A product with an even number loses the path number's upper bits.
+    #[test]
+    fn salts_are_odd() {
+        let routes = Routes::new(&leaf_spine(2, 50, 1)).unwrap();
+        assert!(routes.salts.iter().all(|salt| salt % 2 == 1));
+    }
+
+    /// Four switches in a row, and a link from the first to the last.
+    #[test]
+    fn only_shortest_paths_are_taken() {
+        let switch = Node::Switch;
+        let mut pairs = vec![(Node::Host(0), switch(0)), (Node::Host(1), switch(3)), (Node::Host(2), switch(1))];
+        pairs.extend((0..3).map(|n| (switch(n), switch(n + 1))));
+        let row = network(3, 4, &pairs);
+        let way = |network: &Network, source, destination, path| {
+            nodes(network, &Routes::new(network).unwrap().path(network, source, destination, path))
+        };
+        assert_eq!(way(&row, 0, 1, 0), [switch(0), switch(1), switch(2), switch(3), Node::Host(1)]);
+        pairs.push((switch(0), switch(3)));
+        let ring = network(3, 4, &pairs);
+        for path in 0..20 {
+            assert_eq!(way(&ring, 0, 1, path), [switch(0), switch(3), Node::Host(1)]);
+            let back = way(&ring, 1, 2, path);
+            assert!(
+                back == [switch(3), switch(2), switch(1), Node::Host(2)]
+                    || back[1..] == [switch(0), switch(1), Node::Host(2)]
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_routed_is_refused() {
+        let (host, switch) = (Node::Host, Node::Switch);
+        let refused = |hosts, switches, pairs: &[(Node, Node)]| {
+            Routes::new(&network(hosts, switches, pairs)).unwrap_err().to_string()
+        };
+        let problem = refused(2, 1, &[(host(0), switch(0))]);
+        assert!(problem.contains("host 1"), "{problem}");
+        let problem = refused(2, 1, &[(host(1), switch(0)), (host(0), switch(0)), (host(0), switch(0))]);
+        assert!(problem.contains("host 0"), "{problem}");
+        let problem = refused(2, 0, &[(host(0), host(1))]);
+        assert!(problem.contains("host 0"), "{problem}");
+        let problem = refused(2, 3, &[(host(0), switch(0)), (host(1), switch(2)), (switch(0), switch(1))]);
+        assert!(problem.contains("switch 0") && problem.contains("switch 2"), "{problem}");
+        let each_its_own: Vec<(Node, Node)> = (0..65_536).map(|n| (host(n), switch(n))).collect();
+        let problem = refused(65_536, 65_536, &each_its_own);
+        assert!(problem.contains("65536 switches"), "{problem}");
+    }
+}

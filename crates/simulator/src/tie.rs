@@ -143,8 +143,42 @@ mod tests {
 
     #[test]
     fn an_entity_keeps_its_kind_and_number() {
-        for kind in [Kind::Link(9), Kind::Endpoint(1), Kind::Respond(u32::MAX), Kind::Begin(0)] {
-            assert_eq!(Entity::of(kind).kind(), kind);
+        for number in [0, 9, u32::MAX] {
+            for kind in [
+                Kind::Link(number),
+                Kind::Endpoint(number),
+                Kind::Send(number),
+                Kind::Nic(number),
+                Kind::Scheduler(number),
+                Kind::Ask(number),
+                Kind::Respond(number),
+                Kind::Begin(number),
+            ] {
+                assert_eq!(Entity::of(kind).kind(), kind);
+            }
         }
+    }
+
+    /// The first values of `SplitMix64` for the seed 1234567, as its implementations publish them.
+    #[test]
+    fn mix_is_the_finalizer_of_splitmix64() {
+        let state = |n: u64| 1_234_567_u64.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        assert_eq!(mix(state(1)), 6_457_827_717_110_365_317);
+        assert_eq!(mix(state(2)), 3_203_168_211_198_807_973);
+        assert_eq!(mix(state(3)), 9_817_491_932_198_370_423);
+    }
+
+    /// Two seeds agree on what is first half of the time.
+    #[test]
+    fn the_seed_decides() {
+        let first = |seed, time| Order::new(seed).before((time, Entity::link(3)), (time, Entity::link(4)));
+        let agree = (0..10_000_u64).filter(|&time| first(1, time) == first(2, time)).count();
+        assert!((4_850..5_150).contains(&agree), "{agree}");
+    }
+
+    #[test]
+    fn nothing_happens_before_itself() {
+        let event = (5, Entity::link(1));
+        assert!(!Order::new(1).before(event, event));
     }
 }

@@ -57,3 +57,18 @@ impl Part for None {
     const SUMMARY: &'static str = "no receiver control: the socket buffer is the window";
     const SOURCE: &'static str = "RFC 9293";
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    /// A window of zero would stop the sender, and a controller that is active is called for every packet.
+    #[test]
+    fn it_leaves_the_window_to_the_socket_and_need_not_be_called() {
+        let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(1446), header: Bytes(54) };
+        let mut receiver = None::new(&Config {}, &context);
+        assert_eq!(receiver.window(Time(0), FlowIndex(0)), Option::None);
+        assert!(!receiver.is_active());
+    }
+}

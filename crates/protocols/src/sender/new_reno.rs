@@ -116,6 +116,38 @@ mod tests {
         assert!((c.cwnd_segments() - before - 1.0).abs() < 0.12, "{before} -> {}", c.cwnd_segments());
     }
 
+    /// RFC 5681 section 3.1 leaves open what a window equal to ssthresh does; Linux is in slow start only
+    /// below it (`tcp_in_slow_start`), and so is this one.
+    #[test]
+    fn a_window_equal_to_ssthresh_is_in_congestion_avoidance() {
+        let mut c = connection(10);
+        c.sender.set_windows(Windows { cwnd: Bytes(10 * MSS), ssthresh: Bytes(10 * MSS) });
+        c.send_window_full();
+        c.ack_one_segment(false);
+        assert_eq!(c.sender.windows().cwnd, Bytes(10 * MSS + MSS / 10));
+    }
+
+    /// RFC 3168 section 6.1.2, for packets that something made ECN-capable: an ACK with ECE halves cwnd and
+    /// ssthresh, those of the same window of data do nothing more.
+    #[test]
+    fn a_mark_halves_once_per_window_of_data() {
+        let mut c = connection(10);
+        c.send_window_full();
+        c.ack_everything_segment_by_segment(true);
+        assert_eq!((c.cwnd_segments(), c.ssthresh_segments()), (5.0, 5.0));
+    }
+
+    /// A share of marked bytes that is not estimated is none, not zero. Its packets carry no ECT (RFC 3168
+    /// section 6.1.1 has both ends ask for ECN first).
+    #[test]
+    fn nothing_is_asked_of_marks_and_nothing_learned() {
+        let mut c = connection(10);
+        assert!(!c.sender.ecn_capable());
+        c.send_window_full();
+        c.ack_everything_segment_by_segment(true);
+        assert_eq!(c.sender.alpha(), None);
+    }
+
     #[test]
     fn recovery_ends_at_ssthresh_or_little_above_the_flight() {
         let mut c = connection(10);

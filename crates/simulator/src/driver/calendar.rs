@@ -187,4 +187,47 @@ mod tests {
             }
         }
     }
+
+    /// A width of 512 ps; the bucket of the entry taken out last is the first of the span.
+    #[test]
+    fn what_lies_within_the_span_waits_in_buckets_and_the_rest_in_the_heap() {
+        let mut calendar = Calendar::new(Order::new(1), 3, 512);
+        let span = 512 * BUCKETS as u64;
+        let mut start = 0;
+        for _ in 0..3 {
+            calendar.push(0, start + 1000);
+            assert_eq!((calendar.in_buckets, calendar.far.len()), (1, 0));
+            calendar.pop((start + 1000, 0));
+            start = (start + 1000) / 512 * 512;
+            calendar.push(1, start + span - 1);
+            calendar.push(2, start + span);
+            assert_eq!((calendar.in_buckets, calendar.far.len()), (1, 1));
+            for expected in [(start + span - 1, 1), (start + span, 2)] {
+                assert_eq!(calendar.first(), Some(expected));
+                calendar.pop(expected);
+            }
+            start += span;
+        }
+        assert_eq!(calendar.first(), None);
+    }
+
+    /// The calendar goes round: a bucket before the current one is of the next round, even in the same word.
+    #[test]
+    fn what_is_due_in_this_round_comes_before_the_next_round() {
+        for this_round in [12, 100, 5_000, 32_767] {
+            for next_round in [0, 5, 9] {
+                let mut calendar = Calendar::new(Order::new(1), 3, 512);
+                calendar.push(0, 512 * 10);
+                calendar.pop((512 * 10, 0));
+                calendar.push(1, 512 * (BUCKETS as u64 + next_round));
+                calendar.push(2, 512 * this_round);
+                assert_eq!(calendar.far.len(), 0);
+                for expected in [(512 * this_round, 2), (512 * (BUCKETS as u64 + next_round), 1)] {
+                    assert_eq!(calendar.first(), Some(expected));
+                    calendar.pop(expected);
+                }
+                assert_eq!(calendar.first(), None);
+            }
+        }
+    }
 }

@@ -48,3 +48,29 @@ impl Timers {
         self.heap.pop().map(|due| due.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tie::Kind;
+
+    #[test]
+    fn what_falls_due_first_comes_out_first_and_the_seeded_order_decides_ties() {
+        let order = Order::new(3);
+        let mut timers = Timers::default();
+        assert!(timers.is_empty());
+        for (host, at) in [20, 10, 10, 10, 10, 10, 5].into_iter().enumerate() {
+            timers.push(Due::new(order, at, host as u32, Entity::of(Kind::Endpoint(host as u32))));
+        }
+        assert!(!timers.is_empty());
+        let mut out = Vec::new();
+        while let Some(first) = timers.first() {
+            assert_eq!(timers.pop(), Some(first));
+            assert_eq!(first.entity, Entity::of(Kind::Endpoint(first.host)));
+            out.push(first.key());
+        }
+        assert_eq!(out.iter().map(|key| key.0).collect::<Vec<_>>(), [5, 10, 10, 10, 10, 10, 20]);
+        assert!(out.windows(2).all(|pair| order.before(pair[0], pair[1])), "{out:?}");
+        assert!(timers.is_empty() && timers.pop().is_none());
+    }
+}

@@ -124,6 +124,12 @@ mod tests {
         assert!(admits(&config, 2, 0));
     }
 
+    /// What one port holds takes nothing from another: such ports can be simulated one by one.
+    #[test]
+    fn ports_with_a_limit_each_do_not_couple() {
+        assert!(!Static::new(&Config::default(), &BufferContext { ports: 2 }).couples_ports());
+    }
+
     #[test]
     fn a_limit_in_bytes_takes_what_fits_whole() {
         let config = Config { limit: Amount::Bytes(Bytes(4499)), ..Config::default() };
