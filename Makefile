@@ -30,7 +30,7 @@ test-rust: prerequisites
 test-python: install
 	$(BIN)/pytest
 
-mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; half an hour)
+mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; hours)
 	@.ci/mutants $(MUTANTS)
 
 lint: lint-rust lint-python ## check format, lints and types

@@ -109,6 +109,8 @@ fn a_member_of_the_family_is_told_of_messages() {
         remaining: None,
         srtt: None,
         advertised: Bytes(65_535),
+        limited_transmit: Bytes::ZERO,
+        window_used: true,
     };
     let deadline = Some(Time::from_us(20_000));
     sender.on_message(&view, &Message { deadline, ..Message::default() });

@@ -36,7 +36,9 @@ impl SackOption {
     #[cfg(test)]
     pub(crate) fn of(blocks: &[(u64, u64)]) -> Self {
         let mut option = Self::NONE;
-        blocks.iter().for_each(|block| option.push(*block));
+        for block in blocks {
+            option.push(*block);
+        }
         option
     }
 
