@@ -49,7 +49,7 @@ docs-output: install ## write what the pages' commands print now into the pages
 docs-links: install ## check what the documentation links to elsewhere (needs the net)
 	@$(SPHINX) -b linkcheck -d out/doctrees docs out/docs-links
 
-mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; half an hour)
+mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; hours)
 	@.ci/mutants $(MUTANTS)
 
 lint: lint-rust lint-python ## check format, lints and types

@@ -17,6 +17,8 @@ mod recovery;
 pub(crate) mod rtt;
 pub(crate) mod sack;
 pub(crate) mod scoreboard;
+#[cfg(test)]
+mod scripted;
 pub(crate) mod send;
 
 use incast_protocols::Message;

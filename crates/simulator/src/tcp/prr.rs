@@ -61,13 +61,18 @@ mod tests {
         let mut sent = Vec::new();
         // The third duplicate has come: three segments are delivered, the first was just found lost.
         pipe -= 3;
-        for ack in 0..17 {
+        for ack in 0..17_u64 {
             let delivered = if ack == 0 { 3 } else { 1 };
             pipe -= u64::from(ack > 0);
+            let above = pipe > 10;
             prr.on_ack(delivered, pipe, 10, 1, false);
             sent.push(prr.budget());
             pipe += prr.budget();
             prr.on_sent(prr.budget());
+            if above {
+                // 3, 4, 5, ... are delivered: half of them, rounded up.
+                assert_eq!(sent.iter().sum::<u64>(), (3 + ack).div_ceil(2));
+            }
         }
         assert_eq!(sent.iter().sum::<u64>(), 10);
         assert_eq!(pipe, 10);
@@ -88,6 +93,8 @@ mod tests {
         prr.on_sent(2);
         prr.on_ack(9, 9, 10, 1, true);
         assert_eq!(prr.budget(), 1, "no further than ssthresh");
+        prr.on_ack(9, 10, 10, 1, true);
+        assert_eq!(prr.budget(), 0, "at ssthresh nothing, though 22 / 2 - 5 would be in proportion");
     }
 
     #[test]

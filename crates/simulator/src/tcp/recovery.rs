@@ -129,7 +129,7 @@ impl<S: Sender> SendHalf<S> {
         if hole.start == self.limit {
             let fin = Self::segment(tcp, template, hole.start, 0);
             out.packets.push(Packet { flags: template.flags.with(Flags::FIN), ..fin });
-            return hole.start + 1;
+            return hole.end;
         }
         let message = self.outgoing.iter().find(|span| hole.start < span.end).map_or(self.limit, |span| span.end);
         let end = hole.end.min(message).min(self.limit).min(hole.start + tcp.mss.0);

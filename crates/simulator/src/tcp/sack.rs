@@ -32,6 +32,16 @@ impl SackOption {
         &self.blocks[..usize::from(self.count)]
     }
 
+    /// One that says these blocks, in this order.
+    #[cfg(test)]
+    pub(crate) fn of(blocks: &[(u64, u64)]) -> Self {
+        let mut option = Self::NONE;
+        for block in blocks {
+            option.push(*block);
+        }
+        option
+    }
+
     fn push(&mut self, (start, end): (u64, u64)) {
         self.blocks[usize::from(self.count)] = (start as u32, end as u32);
         self.count += 1;

@@ -200,6 +200,7 @@ mod tests {
         assert!(board.rescue(4 * MSS, 10 * MSS).is_some());
         board.forget_retransmissions();
         assert!(board.begin(4 * MSS));
+        assert_eq!(board.rescue(4 * MSS, 7 * MSS), hole(4, 5), "nothing is above 7 any more");
     }
 
     #[test]

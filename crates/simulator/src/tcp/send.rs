@@ -426,7 +426,7 @@ impl<S: Sender> SendHalf<S> {
     /// Payload of the segment at `next`, as far as its message goes.
     #[inline]
     pub(super) fn next_segment(&mut self, now: u64, tcp: &Tcp) -> u64 {
-        if self.next >= self.segment_limit || self.begun == 0 {
+        if self.next >= self.segment_limit {
             self.enter_message(now, tcp);
         }
         tcp.mss.0.min(self.segment_limit - self.next)
