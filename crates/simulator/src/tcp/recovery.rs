@@ -28,7 +28,9 @@ impl<S: Sender> SendHalf<S> {
     /// A duplicate ACK, or one that told of `told` new bytes beyond a gap.
     pub(super) fn on_duplicate(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
         self.duplicates += 1;
-        let more_lost = told > 0 && self.board.find_lost(tcp.mss.0);
+        if told > 0 {
+            self.board.find_lost(tcp.mss.0);
+        }
         if self.in_recovery {
             self.reduce(tcp, told, false);
             return;
@@ -36,7 +38,8 @@ impl<S: Sender> SendHalf<S> {
         if self.reduced_until.is_some() {
             self.reduce(tcp, told, false);
         }
-        let lost = self.duplicates >= DUPLICATE_THRESHOLD || (more_lost && self.board.is_lost(self.una));
+        // RFC 6675 section 5, steps 1 and 2.
+        let lost = self.duplicates >= DUPLICATE_THRESHOLD || (told > 0 && self.board.is_lost(self.una));
         if lost && self.una >= self.may_recover_from {
             self.begin_recovery(now, tcp, told, template, out);
         }
