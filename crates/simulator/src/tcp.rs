@@ -10,6 +10,7 @@
 //! Not modelled: urgent data, resets, DSACK, RACK and tail loss probes, undo of spurious retransmissions.
 
 pub(crate) mod endpoint;
+mod output;
 pub(crate) mod prr;
 pub(crate) mod ranges;
 pub(crate) mod receive;
