@@ -46,7 +46,7 @@ docs-output: install ## write what the pages' commands print now into the pages
 	@$(BIN)/python docs/_tools/run_pages.py --update
 	@$(BIN)/python docs/_tools/own_protocol.py out/own-protocol --update
 
-docs-links: install ## check what the documentation links to elsewhere (needs the net)
+docs-links: docs ## check what the documentation links to elsewhere (needs the net)
 	@$(SPHINX) -b linkcheck -d out/doctrees docs out/docs-links
 
 mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; hours)

@@ -58,7 +58,7 @@ def test_output_is_as_shown_or_not(shown: str, printed: str, same: bool) -> None
     assert blocks.matches(shown.splitlines(), printed.splitlines()) is same
 
 
-def test_a_session_is_compared_line_by_line(tmp_path: Path) -> None:
+def test_commands_are_compared_line_by_line(tmp_path: Path) -> None:
     run(tmp_path, fenced("console", "$ echo one; \\", "  echo two", "one", "two", "$ echo 3", "3"))
     with pytest.raises(PageError, match=r"page.md:2: shown:\nthree\nprinted:\n3"):
         run(tmp_path, fenced("console", "$ echo 3", "three"))
@@ -129,7 +129,7 @@ def test_a_block_of_another_language_is_an_error(tmp_path: Path, language: str) 
         run(tmp_path, fenced(language, "// crates/protocols/src/lib.rs"))
 
 
-def test_a_block_without_an_end_and_a_session_without_a_command_are_errors(tmp_path: Path) -> None:
+def test_a_block_without_an_end_and_a_console_without_a_command_are_errors(tmp_path: Path) -> None:
     with pytest.raises(PageError, match="no end"):
         run(tmp_path, f"{FENCE}sh\ntrue\n")
     with pytest.raises(PageError, match="begins with a command"):

@@ -115,30 +115,30 @@ def _block(page: Path, at: int, lines: list[str], info: str, indent: str, marks:
 
 @dataclass
 class Command:
-    """A command of a session and what it prints."""
+    """A command in a terminal and what it prints."""
 
     text: str
     lines: tuple[str, ...]
     output: list[str]
 
 
-def session(block: Block) -> list[Command]:
-    """Split a session into its commands. A command goes on after a line that ends in a backslash."""
-    commands: list[Command] = []
+def commands(block: Block) -> list[Command]:
+    """Return the commands of a `console` block. One goes on after a line that ends in a backslash."""
+    found: list[Command] = []
     goes_on = False
     for line in block.lines:
         if goes_on:
-            commands[-1].text += f"\n{line}"
-            commands[-1].lines += (line,)
+            found[-1].text += f"\n{line}"
+            found[-1].lines += (line,)
             goes_on = line.endswith("\\")
         elif line.startswith("$ "):
-            commands.append(Command(line[2:], (line,), []))
+            found.append(Command(line[2:], (line,), []))
             goes_on = line.endswith("\\")
-        elif commands:
-            commands[-1].output.append(line)
+        elif found:
+            found[-1].output.append(line)
         else:
-            raise block.error("a session begins with a command, `$ ...`")
-    return commands
+            raise block.error("it begins with a command, `$ ...`")
+    return found
 
 
 def renewed(shown: list[str], printed: list[str]) -> list[str]:

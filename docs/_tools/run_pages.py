@@ -82,7 +82,7 @@ class Runner:
         printed, self._printed = self._printed, None
         match block.language:
             case "console":
-                self._session(block)
+                self._console(block)
             case "sh":
                 self.command(block, block.text)
             case "python":
@@ -120,11 +120,11 @@ class Runner:
             raise block.error(f"exit code {done.returncode} of: {text}\n{done.stdout}")
         return done.stdout.splitlines()
 
-    def _session(self, block: Block) -> None:
+    def _console(self, block: Block) -> None:
         shown: list[str] = []
         new: list[str] = []
         printed: list[str] = []
-        for command in blocks.session(block):
+        for command in blocks.commands(block):
             found = self.command(block, command.text)
             as_it_is = blocks.matches(command.output, found)
             shown += [*command.lines, *command.output]

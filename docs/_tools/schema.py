@@ -11,7 +11,7 @@ Node = dict[str, Any]
 NUMBERS = {"integer": "whole number", "number": "number"}
 WORDS = {"boolean": "`true` or `false`", "string": "text"}
 # Where a place has parts of its own, they are described with the protocols.
-PARTS_PAGE = "protocols.md"
+PARTS_PAGE = "parts.md"
 
 
 class Key(NamedTuple):

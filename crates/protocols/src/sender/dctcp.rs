@@ -138,12 +138,11 @@ impl Part for Dctcp {
     const DEVIATIONS: &'static [&'static str] = &[
         "Alpha is kept in Linux's integers of 1/1024, as RFC 8257 section 4.2 allows: with g = 1/16, one below 1/64 \
          decays to exactly 0.",
-        "An observation window ends with an ACK beyond WindowEnd (RFC 8257 section 3.3 step 4), not with one at it, as \
-         in Linux.",
+        "RFC 8257 and Linux differ on which ACK ends an observation window, one beyond WindowEnd (section 3.3 step 4) or \
+         one at it, and on the least window that a mark leaves: the TCP keys observation_end, window_floor and \
+         mark_lifts_to_floor decide.",
         "A duplicate ACK counts as a segment delivered, which the ACK that closes the gap does not count again, as in \
          Linux; RFC 8257 section 3.3 step 1 counts only what cumulative ACKs tell.",
-        "A mark leaves at least the window's floor, a key of the scenario (2 segments by default, as in Linux; RFC 8257 \
-         names none), but never lifts a window that a timeout left below it; Linux lifts one of 1 segment to 2.",
         "A loss or a timeout in a window of data that a mark has cut already is measured by what was there before that \
          cut, so that one congestion is answered once (RFC 8257 section 3.5); Linux halves what the mark left after a \
          fast retransmit, and keeps ssthresh at a timeout.",

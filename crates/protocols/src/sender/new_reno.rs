@@ -44,9 +44,6 @@ impl Part for NewReno {
     type Config = Config;
     const SUMMARY: &'static str = "halves on loss, learns nothing from marks";
     const SOURCE: &'static str = "RFC 5681, RFC 6582";
-    const DEVIATIONS: &'static [&'static str] =
-        &["The first two duplicate ACKs send nothing new: the limited transmit that RFC 5681 section 3.2 step 1 \
-         recommends is left out."];
 }
 
 #[cfg(test)]
