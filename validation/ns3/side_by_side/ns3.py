@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 VERSION = "3.44.post0"
 PROGRAMS = HERE / "programs"
 _LONGEST_S = 4 * 3600
+_NOT_STARTED = (126, 127)
+"""Exit statuses that say nothing of the run: the program, or a library of it, is not there."""
 _COUNTED_FROM_S = 0.001
 """How long before the first start drops, marks and queues begin to be counted."""
 
@@ -70,6 +72,8 @@ class Ns3:
             return {"failed": f"did not end within {_LONGEST_S} s"}
         finally:
             file.unlink(missing_ok=True)
+        if process.returncode in _NOT_STARTED:
+            raise Ns3Error(f"{self.out / 'run'} cannot be started: {process.stderr.strip()}")
         if process.returncode != 0:
             last = (process.stderr.strip().splitlines() or ["no message"])[-1]
             return {"failed": f"exit status {process.returncode}: {last[:300]}"}
