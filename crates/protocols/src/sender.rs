@@ -18,6 +18,7 @@ registry! {
     choice SenderChoice;
     "newreno" = new_reno::NewReno,
     "dctcp" = dctcp::Dctcp,
+    "rdtcp" = rdtcp::Rdtcp,
 }
 
 /// What a sender is told when its connection opens.

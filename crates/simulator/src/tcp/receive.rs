@@ -97,6 +97,8 @@ impl<E: Echo> ReceiveHalf<E> {
                 self.next = end;
                 self.unacknowledged += 1;
                 if !self.beyond_gap.is_empty() {
+                    // Sent again with other boundaries, it may hold what has arrived.
+                    received.new -= self.beyond_gap.bytes_below(end);
                     self.close_gap(&mut received);
                 }
             } else if start > self.next {

@@ -33,6 +33,13 @@ fn what_a_segment_brought() {
     assert_eq!(brought(2000, 1000), (2000, 0, 0, false));
     assert_eq!(brought(4000, 0), (4000, 0, 0, false), "no payload, no gap");
     assert!(script.end.receive.beyond_gap.is_empty());
+    let mut brought = |start: u64, payload| {
+        let packet = Packet { sequence: start as u32, payload, ..Packet::default() };
+        let received = script.end.receive.on_data(0, &script.tcp, &packet);
+        (received.new, received.delivered)
+    };
+    assert_eq!(brought(4000, 1000), (1000, 0));
+    assert_eq!(brought(3000, 1500), (1000, 2000), "half of what came beyond the gap is in this one too");
     let arrived = script.segment(&script.ack_packet(0), &SackOption::NONE).0;
     assert!(arrived.data.is_none(), "an ACK brings nothing");
 }

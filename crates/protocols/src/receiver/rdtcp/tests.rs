@@ -1,0 +1,346 @@
+//! The controller driven by hand, with the numbers of the paper and of the authors' code.
+
+use super::*;
+use crate::switch::Marks;
+use crate::units::Rate;
+use std::vec::Vec;
+
+/// A NIC and the connections behind it, without a network: what was granted is told, and arrives on demand.
+struct Nic {
+    controller: Rdtcp,
+    mss: u64,
+    now: Time,
+    /// By flow: next byte expected, right edge, whether an ACK waits.
+    ends: Vec<(u64, u64, bool)>,
+    /// Flows whose ACK left, in order.
+    left: Vec<u32>,
+}
+
+impl Nic {
+    fn new(mss: u64, config: &Config) -> Self {
+        let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(mss), header: Bytes(54) };
+        Self { controller: Rdtcp::new(config, &context), mss, now: Time(1), ends: Vec::new(), left: Vec::new() }
+    }
+
+    /// A SYN with the size of the message arrives.
+    fn open(&mut self, segments: u64) -> u32 {
+        let flow = self.ends.len() as u32;
+        self.ends.push((0, 0, false));
+        self.controller.on_open(self.now, FlowIndex(flow));
+        let message = Message { size: Some(Bytes(segments * self.mss)), ..Message::default() };
+        self.controller.on_message(self.now, FlowIndex(flow), &message);
+        self.request(flow, AckCause::SynAck);
+        flow
+    }
+
+    fn request(&mut self, flow: u32, cause: AckCause) {
+        match self.controller.gate(self.now, FlowIndex(flow), cause) {
+            Gate::Open => self.send(flow, cause),
+            Gate::Hold => self.ends[flow as usize].2 = true,
+        }
+        self.poll();
+    }
+
+    fn send(&mut self, flow: u32, cause: AckCause) {
+        let window = self.controller.window(self.now, FlowIndex(flow)).unwrap();
+        let end = &mut self.ends[flow as usize];
+        end.1 = end.1.max(end.0 + window.0);
+        end.2 = false;
+        let sent = SentAck { ack: Offset(end.0), edge: Offset(end.1), cause };
+        self.controller.on_ack_sent(self.now, FlowIndex(flow), &sent);
+        self.left.push(flow);
+    }
+
+    fn poll(&mut self) {
+        while let Some(action) = self.controller.poll(self.now) {
+            match action {
+                Action::Release(FlowIndex(flow)) => {
+                    assert!(self.ends[flow as usize].2, "nothing is held of flow {flow}");
+                    self.send(flow, AckCause::Data);
+                }
+                Action::ForceRetransmission(FlowIndex(flow)) => self.send(flow, AckCause::Forced),
+                Action::UpdateWindow(FlowIndex(flow)) => {
+                    assert!(!self.ends[flow as usize].2, "its ACK would have to be released");
+                    self.send(flow, AckCause::Data);
+                }
+            }
+        }
+    }
+
+    /// The next segment of a flow arrives in order.
+    fn arrive(&mut self, flow: u32, ce: bool) {
+        let start = self.ends[flow as usize].0;
+        let next = start + self.mss;
+        assert!(next <= self.ends[flow as usize].1, "flow {flow} was not granted this");
+        self.ends[flow as usize].0 = next;
+        let arrival = Arrival {
+            start: Offset(start),
+            payload: Bytes(self.mss),
+            new: Bytes(self.mss),
+            expected: Offset(next),
+            delivered: Bytes(self.mss),
+            beyond_gap: Bytes(0),
+            highest: Offset(next),
+            marks: Marks { ce, ein: false },
+        };
+        self.controller.on_data(self.now, FlowIndex(flow), &arrival);
+        self.request(flow, AckCause::Data);
+    }
+
+    /// A segment that has arrived before comes again.
+    fn arrive_again(&mut self, flow: u32) {
+        let next = self.ends[flow as usize].0;
+        let arrival = Arrival {
+            start: Offset(next - self.mss),
+            payload: Bytes(self.mss),
+            new: Bytes(0),
+            expected: Offset(next),
+            delivered: Bytes(0),
+            beyond_gap: Bytes(0),
+            highest: Offset(next),
+            marks: Marks::NONE,
+        };
+        self.controller.on_data(self.now, FlowIndex(flow), &arrival);
+        self.request(flow, AckCause::Data);
+    }
+
+    fn left(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.left)
+    }
+
+    fn packets_under_way(&self) -> u64 {
+        self.controller.under_way / self.mss
+    }
+}
+
+/// MSS 1, a budget of 4, three flows with windows of 2.
+#[test]
+fn acks_wait_while_the_budget_is_under_way() {
+    let config = Config { queue_maxsize: 4, initial_window: 2, ..Config::default() };
+    let mut nic = Nic::new(1, &config);
+    let flow = |flow| FlowIndex(flow);
+    for _ in 0..3 {
+        nic.controller.on_open(nic.now, flow(nic.ends.len() as u32));
+        nic.ends.push((0, 0, false));
+    }
+    for index in 0..3 {
+        let message = Message { size: Some(Bytes(100)), ..Message::default() };
+        nic.controller.on_message(nic.now, flow(index), &message);
+    }
+    // Algorithm 1 gives 2, 1, 1; the vector wants 2 for everyone.
+    nic.controller.flows.iter_mut().for_each(|flow| flow.assigned = 2);
+    nic.request(0, AckCause::SynAck);
+    assert_eq!(nic.packets_under_way(), 2);
+    nic.request(1, AckCause::SynAck);
+    assert_eq!(nic.packets_under_way(), 4);
+    nic.request(2, AckCause::SynAck);
+    assert_eq!((nic.packets_under_way(), nic.left()), (4, [0, 1].to_vec()), "the third is held");
+
+    nic.arrive(0, false);
+    assert_eq!(nic.left(), [2], "the head of the queue leaves, not the flow that made room");
+    assert_eq!(nic.packets_under_way(), 5, "the last grant may overshoot");
+    nic.arrive(1, false);
+    assert_eq!((nic.packets_under_way(), nic.left().len()), (4, 0), "4 is not below 4");
+    nic.arrive(2, false);
+    assert_eq!(nic.left(), [0]);
+}
+
+/// A strict gate never exceeds the budget, unless nothing is under way.
+#[test]
+fn a_strict_gate_does_not_overshoot() {
+    let config =
+        Config { queue_maxsize: 3, initial_window: 2, strict: true, refill: Refill::Always, ..Config::default() };
+    let mut nic = Nic::new(1000, &config);
+    for _ in 0..4 {
+        nic.open(10);
+        assert!(nic.packets_under_way() <= 3);
+    }
+    for _ in 0..9 {
+        for flow in 0..4 {
+            if nic.ends[flow].1 > nic.ends[flow].0 {
+                nic.arrive(flow as u32, false);
+            }
+            assert!(nic.packets_under_way() <= 3);
+        }
+    }
+}
+
+/// RDTCP IV.B: "each of the 100 flows has been assigned with one window, leading to 100 windows in total"; the
+/// buffer queue absorbs 60.
+#[test]
+fn of_a_hundred_syn_acks_sixty_wait() {
+    let mut nic = Nic::new(1446, &Config::default());
+    for _ in 0..100 {
+        nic.open(23);
+    }
+    assert_eq!(nic.left(), (0..40).collect::<Vec<u32>>());
+    assert_eq!(nic.packets_under_way(), 40);
+    let windows: u64 = nic.controller.flows.iter().map(|flow| flow.assigned).sum();
+    assert_eq!(windows, 100);
+    // Every packet that arrives lets one more leave: first all SYN-ACKs, then ACKs in the order of arrival.
+    for flow in 0..100 {
+        nic.arrive(flow, false);
+        assert_eq!(nic.packets_under_way(), 40);
+    }
+    assert_eq!(nic.left(), (40..100).chain(0..40).collect::<Vec<u32>>());
+}
+
+#[test]
+fn a_syn_that_comes_again_has_one_place_in_the_queue() {
+    let mut nic = Nic::new(1446, &Config { queue_maxsize: 1, ..Config::default() });
+    for _ in 0..3 {
+        nic.open(5);
+    }
+    nic.request(1, AckCause::SynAck);
+    nic.request(1, AckCause::SynAck);
+    assert_eq!(nic.left(), [0]);
+    nic.arrive(0, false);
+    assert_eq!(nic.left(), [1]);
+    nic.arrive(1, false);
+    assert_eq!(nic.left(), [2]);
+}
+
+/// Small flows first; without priorities in the order of their coming.
+#[test]
+fn the_buffer_queue_is_ordered_by_priority() {
+    let order = |priority| {
+        let mut nic = Nic::new(1446, &Config { queue_maxsize: 1, priority, ..Config::default() });
+        for segments in [9, 5, 7, 3] {
+            nic.open(segments);
+        }
+        let mut order = nic.left();
+        for _ in 0..3 {
+            let last = *order.last().unwrap();
+            nic.arrive(last, false);
+            order.extend(nic.left());
+        }
+        order
+    };
+    assert_eq!(order(Priority::Size), [0, 3, 3, 3], "the smallest goes on until it is done");
+    assert_eq!(order(Priority::None), [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_is_left_decides_in_the_authors_form() {
+    let order = |size_basis| {
+        let config = Config { queue_maxsize: 1, size_basis, ..Config::default() };
+        let mut nic = Nic::new(1446, &config);
+        nic.open(4);
+        nic.open(4);
+        for _ in 0..4 {
+            let last = *nic.left.last().unwrap();
+            nic.arrive(last, false);
+        }
+        nic.left()
+    };
+    assert_eq!(order(SizeBasis::Initial), [0, 1, 0, 1, 0]);
+    assert_eq!(order(SizeBasis::Remaining), [0, 0, 0, 0, 0, 1], "the ACK of what is complete leaves too");
+}
+
+/// A budget that is not known is what is under way when the first mark arrives.
+#[test]
+fn an_unknown_queue_is_learned_from_the_first_mark() {
+    let mut nic = Nic::new(1446, &Config { queue_known: false, ..Config::default() });
+    for _ in 0..50 {
+        nic.open(23);
+    }
+    assert_eq!((nic.packets_under_way(), nic.left().len()), (50, 50));
+    for flow in 0..5 {
+        nic.arrive(flow, false);
+    }
+    assert_eq!(nic.packets_under_way(), 55, "slow start");
+    nic.arrive(5, true);
+    assert_eq!(nic.controller.budget, Some(55 * 1446));
+    for flow in 6..50 {
+        nic.arrive(flow, false);
+    }
+    assert_eq!(nic.packets_under_way(), 55);
+}
+
+/// If everything that was granted is lost, nothing arrives, and only the timer can go on.
+#[test]
+fn timers_ask_for_what_is_lost_and_bypass_the_queue() {
+    let mut nic = Nic::new(1446, &Config { queue_maxsize: 2, ..Config::default() });
+    for _ in 0..3 {
+        nic.open(5);
+    }
+    assert_eq!(nic.left(), [0, 1]);
+    let due = nic.controller.next_timer().unwrap();
+    assert_eq!(due, nic.now + Duration::from_ms(10));
+    nic.now = due;
+    nic.controller.on_timer(due);
+    nic.poll();
+    assert_eq!(nic.left(), [0, 1], "the third has its ACK here");
+    assert_eq!(nic.packets_under_way(), 2, "nothing new is announced");
+    assert_eq!(nic.controller.next_timer(), Some(due + Duration::from_ms(20)), "backed off");
+    nic.arrive(0, false);
+    assert_eq!(nic.left(), [2]);
+}
+
+/// If all ACKs are lost, what was granted never arrives, and senders repeat what they have sent: they are told at
+/// once, with what was granted before.
+#[test]
+fn who_sends_again_hears_at_once_but_is_granted_no_more() {
+    let mut nic = Nic::new(1446, &Config { queue_maxsize: 2, ..Config::default() });
+    for _ in 0..3 {
+        nic.open(5);
+    }
+    nic.arrive(0, false);
+    assert_eq!(nic.left(), [0, 1, 2], "flow 0 waits for a grant");
+    let edge = nic.ends[0].1;
+    nic.arrive_again(0);
+    assert_eq!((nic.left(), nic.ends[0].1, nic.packets_under_way()), ([0].to_vec(), edge, 2));
+    nic.arrive(1, false);
+    assert_eq!(nic.left(), [0], "its turn comes as it would have");
+    assert_eq!(nic.ends[0].1, edge + 1446);
+}
+
+/// The timer stops with the flow, and its grants are given back.
+#[test]
+fn a_flow_that_is_complete_or_gone_holds_nothing() {
+    let mut nic = Nic::new(1446, &Config::default());
+    nic.open(2);
+    nic.arrive(0, false);
+    nic.arrive(0, false);
+    assert_eq!(nic.packets_under_way(), 0);
+    assert_eq!(nic.ends[0].1, 3 * 1446, "one segment of a next message may come");
+    nic.now = Time(u64::MAX / 2);
+    nic.controller.on_timer(nic.now);
+    assert_eq!(nic.controller.poll(nic.now), None);
+    assert_eq!(nic.controller.next_timer(), None);
+
+    nic.open(5);
+    nic.open(5);
+    assert_eq!(nic.packets_under_way(), 2);
+    nic.controller.on_close(nic.now, FlowIndex(1));
+    assert_eq!(nic.packets_under_way(), 1);
+}
+
+/// Segments of the next message on a connection count from its first one on.
+#[test]
+fn messages_may_follow_each_other_on_a_connection() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 2, ..Config::default() });
+    nic.open(1);
+    nic.arrive(0, false);
+    assert_eq!(nic.packets_under_way(), 0);
+    nic.controller.on_message(nic.now, FlowIndex(0), &Message { size: Some(Bytes(3000)), ..Message::default() });
+    assert_eq!(nic.packets_under_way(), 1, "what was announced before may be used now");
+    nic.arrive(0, false);
+    assert_eq!(nic.packets_under_way(), 2);
+    nic.arrive(0, false);
+    nic.arrive(0, false);
+    assert_eq!(nic.packets_under_way(), 0);
+}
+
+/// No ACK says less than a segment, and none more than Algorithm 1 gave.
+#[test]
+fn congestion_elsewhere_shrinks_windows_within_what_was_assigned() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 4, ..Config::default() });
+    nic.open(1000);
+    for _ in 0..20 {
+        nic.arrive(0, false);
+    }
+    assert_eq!(nic.controller.window(nic.now, FlowIndex(0)), Some(Bytes(4000)));
+    nic.controller.flows[0].window.on_timeout();
+    assert_eq!(nic.controller.window(nic.now, FlowIndex(0)), Some(Bytes(1000)));
+}

@@ -1,0 +1,111 @@
+//! RDTCP's sender: the window that the receiver announces is its only one (section IV.A).
+//!
+//! What is lost is sent again as ever, by duplicates, the timer, or an ACK with PSH; no loss changes a window.
+
+use super::{Ack, MarkResponse, Restart, Sender, SenderContext, SenderView, Windows};
+use crate::registry::{Capability, Part, Place, Requirement};
+use crate::units::Bytes;
+
+/// No parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {}
+
+/// A sender that obeys.
+#[derive(Clone, Debug)]
+pub struct Rdtcp {
+    /// What was announced last, for traces.
+    announced: Bytes,
+}
+
+impl Rdtcp {
+    /// A sender to which nothing was announced yet.
+    #[must_use]
+    pub const fn new(_config: &Config, _context: &SenderContext) -> Self {
+        Self { announced: Bytes::ZERO }
+    }
+
+    const fn note(&mut self, view: &SenderView) {
+        self.announced = view.advertised;
+    }
+}
+
+impl Sender for Rdtcp {
+    fn on_ack(&mut self, view: &SenderView, _ack: &Ack) -> MarkResponse {
+        self.note(view);
+        MarkResponse::None
+    }
+
+    fn on_duplicate_ack(&mut self, view: &SenderView, _ack: &Ack) -> MarkResponse {
+        self.note(view);
+        MarkResponse::None
+    }
+
+    fn on_loss(&mut self, view: &SenderView) {
+        self.note(view);
+    }
+
+    fn on_partial_ack(&mut self, view: &SenderView, _ack: &Ack) {
+        self.note(view);
+    }
+
+    fn on_recovered(&mut self, view: &SenderView, _ack: &Ack) {
+        self.note(view);
+    }
+
+    fn on_timeout(&mut self, view: &SenderView, _again: bool) {
+        self.note(view);
+    }
+
+    fn on_restart(&mut self, _why: Restart) {}
+
+    fn send_window(&self, view: &SenderView) -> Bytes {
+        view.advertised
+    }
+
+    fn windows(&self) -> Windows {
+        Windows { cwnd: self.announced, ssthresh: Windows::UNLIMITED }
+    }
+
+    fn set_windows(&mut self, _windows: Windows) {}
+
+    fn ecn_capable(&self) -> bool {
+        true
+    }
+}
+
+impl Part for Rdtcp {
+    type Config = Config;
+    const SUMMARY: &'static str = "obeys the receiver: what it announces is the only window";
+    const SOURCE: &'static str =
+        "Xu et al., \"Enhancing TCP Incast Congestion Control Over Large-scale Datacenter Networks\" (RDTCP), IV.A";
+    const REQUIRES: &'static [Requirement] = &[Requirement {
+        place: Place::Receiver,
+        capability: Capability::WindowsOf("rdtcp"),
+        because: "this sender has no congestion control of its own: use the receiver \"rdtcp\"",
+    }];
+    const PROVIDES: &'static [Capability] = &[Capability::ObedienceTo("rdtcp")];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sender::tests::Script;
+
+    #[test]
+    fn nothing_but_the_receiver_moves_the_window() {
+        let mut script = Script::new(1000, 1, |context| Rdtcp::new(&Config {}, context));
+        let announced = script.view().advertised;
+        script.third_duplicate();
+        script.timeout();
+        script.ack_one_segment(true);
+        assert_eq!(script.sender.send_window(&script.view()), announced);
+        assert_eq!(script.sender.windows().cwnd, announced);
+        let view = SenderView { advertised: Bytes(0), ..script.view() };
+        assert_eq!(script.sender.send_window(&view), Bytes(0), "a closed window is closed");
+    }
+}
