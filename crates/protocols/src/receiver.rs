@@ -16,6 +16,7 @@ registry! {
     /// A receiver and its parameters, as a scenario names it.
     choice ReceiverChoice;
     "none" = none::None,
+    "ictcp" = ictcp::Ictcp,
 }
 
 /// What a controller is told when its NIC comes up.
