@@ -16,6 +16,7 @@ registry! {
     /// A receiver and its parameters, as a scenario names it.
     choice ReceiverChoice;
     "none" = none::None,
+    "ictcp" = ictcp::Ictcp,
     "rdtcp" = rdtcp::Rdtcp,
 }
 

@@ -140,6 +140,7 @@ macro_rules! registry {
         #[derive(Clone, Debug)]
         #[enum_dispatch::enum_dispatch($Trait)]
         #[expect(missing_docs, reason = "a variant is the part it holds")]
+        #[allow(clippy::large_enum_variant, reason = "parts are called per packet: a pointer costs more than space")]
         pub enum $Any { $($Type($module::$Type)),+ }
 
         $(#[$choice_doc])*

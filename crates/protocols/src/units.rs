@@ -122,6 +122,16 @@ impl Rate {
     pub const fn bytes_in(self, span: Duration) -> Bytes {
         Bytes((self.0 as u128 * span.0 as u128 / 8 / 1_000_000_000_000) as u64)
     }
+
+    /// `amount` in `span`, rounded down; as much as can be said where that is too much or no time passes.
+    #[must_use]
+    pub const fn of(amount: Bytes, span: Duration) -> Self {
+        if span.0 == 0 {
+            return Self(u64::MAX);
+        }
+        let bps = amount.0 as u128 * 8 * 1_000_000_000_000 / span.0 as u128;
+        Self(if bps > u64::MAX as u128 { u64::MAX } else { bps as u64 })
+    }
 }
 
 macro_rules! sums {
@@ -220,6 +230,15 @@ mod tests {
         assert_eq!(Rate(10_000_000_000).bytes_in(Duration::from_us(8)), Bytes(10_000));
         assert_eq!(Rate(3).bytes_in(Duration(2_666_666_666_666)), Bytes(0));
         assert_eq!(Rate(3).bytes_in(Duration(2_666_666_666_667)), Bytes(1));
+    }
+
+    /// A segment of 1460 bytes in each 100 us is 116.8 Mbit/s.
+    #[test]
+    fn a_rate_is_an_amount_over_a_time() {
+        assert_eq!(Rate::of(Bytes(1460), Duration::from_us(100)), Rate(116_800_000));
+        assert_eq!(Rate::of(Bytes(1), Duration::from_ms(3000)), Rate(2), "rounded down");
+        assert_eq!(Rate::of(Bytes(u64::MAX), Duration(1)), Rate(u64::MAX));
+        assert_eq!(Rate::of(Bytes(1), Duration::ZERO), Rate(u64::MAX));
     }
 
     #[test]
