@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from incast.studies.study import Study
     from incast.studies.table import Table
 
-# Where nothing has been measured yet: a run is set up, written and measured by SQL, and a packet-hop simulated, in about
-# this time of one core (a cloud machine of 2024).
+# Where nothing has been measured yet: a run is set up, written and measured by SQL, and a packet-hop simulated, in
+# about this time of one core of a 2-core cloud machine.
 RUN_S = 10e-3
 PACKET_HOP_S = 0.15e-6
 

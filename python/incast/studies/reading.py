@@ -240,6 +240,8 @@ def folder(directory: Path, *, leaving_out: str) -> list[Study]:
     studies = [read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out]
     if not studies:
         raise ScenarioError(f"{directory}: there are no studies here (files *.toml)")
+    # As the paper has them; what has no number there comes after.
+    studies.sort(key=lambda study: (not study.figure, study.figure))
     seen: dict[str, Claim] = {}
     for claim in (claim for study in studies for claim in study.claims):
         if claim.id in seen:

@@ -136,8 +136,9 @@ def _settings(study: Study, numbers: Table | None) -> str:
     rows = [("scenario", f"<code>{escape(study.scenario.name)}</code>")]
     if study.changes:
         rows.append(("all runs", _changes(study.changes)))
-    for axis in study.axes:
-        rows.append((f"{axis.label}: {', '.join(axis.keys)}", escape(", ".join(map(str, axis.shown())))))
+    rows += [
+        (f"{axis.label}: {', '.join(axis.keys)}", escape(", ".join(map(str, axis.shown())))) for axis in study.axes
+    ]
     rows += [(curve.label, _changes(curve.changes) or "as the scenario") for curve in study.curves]
     rows.append(("seeds", f"1 to {study.seeds}, the same for all"))
     if numbers:
