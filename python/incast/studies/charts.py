@@ -64,7 +64,7 @@ class Chart:
 
 def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     """Return a metric over an axis: means over seeds, their intervals, and whiskers between two other metrics."""
-    axis, metric = study.axis(panel.x), study.metric(panel.y)
+    axis = study.axis(panel.x)
     places = axis.shown()
     x = tuple(float(place) for place in places) if axis.is_numeric() else tuple(map(float, range(len(places))))
     values = numbers.numbers(study, panel.y)
@@ -85,7 +85,7 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
         low_name, high_name = (study.metric(name).about for name in panel.whiskers)
         about.append(f"whiskers reach from the {low_name} to the {high_name}")
     return Chart(
-        panel.title or metric.about, axis.label, metric.label(), tuple(lines),
+        panel.title, axis.label, panel.y_label, tuple(lines),
         ticks=() if axis.is_numeric() else tuple(map(str, places)),
         log_x="x" in panel.log, log_y="y" in panel.log, caption=", ".join(about) + ".",
     )  # fmt: skip

@@ -109,9 +109,18 @@ class Table:
             ScenarioError: one was not.
 
         """
+        self.only(sorted(set(self._asked)))
+
+    def only(self, keys: list[str]) -> None:
+        """See that the table has no other keys than these.
+
+        Raises:
+            ScenarioError: it has.
+
+        """
         for key in self._values:
-            if key not in self._asked:
-                self.refuse(key, missing("key", key, sorted(set(self._asked))))
+            if key not in keys:
+                self.refuse(key, missing("key", key, keys))
 
     def _below(self, path: str, values: dict[str, Any]) -> Table:
         return Table(self.file, self._lines, ".".join(filter(None, (self.path, path))), values)

@@ -51,10 +51,8 @@ def check(sql: str, place: str, *, columns: int) -> None:
 
     """
     if not tables_of(sql):
-        named = ", ".join(_FROM.findall(sql)) or "none"
-        raise ScenarioError(
-            f"{place}: the query reads no table of a run (named: {named}); allowed: {', '.join(empty())}"
-        )
+        named = _FROM.findall(sql)
+        raise ScenarioError(f"{place}: {missing('table', named[0] if named else '', list(empty()))}")
     try:
         found = _ask(sql, empty().__getitem__)
     except (pl.exceptions.PolarsError, RuntimeError, ValueError) as error:

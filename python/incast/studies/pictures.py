@@ -27,6 +27,9 @@ def draw(charts: Sequence[Chart], *, style: figures.Style = figures.LIGHT) -> Fi
         figure, all_axes = figures.stacked(len(charts), 3.1, style)
         for axes, chart in zip(all_axes, charts, strict=True):
             _chart(axes, chart, style)
+        figure.draw_without_rendering()
+        # Once is enough: every file that is written would be laid out anew.
+        figure.set_layout_engine("none")
         return figure
 
 

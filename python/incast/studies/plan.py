@@ -16,7 +16,7 @@ from incast._native import ScenarioError
 from incast.studies import measuring
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from incast.studies.study import Point, Study, Trace
 
@@ -52,10 +52,9 @@ def rows(study: Study) -> list[Row]:
     """
     source = _source(study)
     wanted = frozenset().union(*(measuring.tables_of(metric.sql) for metric in study.metrics), {measuring.ALWAYS})
+    seeds = range(1, study.seeds + 1)
     return [
-        Row(point, seed, task(source, point.changes, seed, wanted))
-        for point in study.points()
-        for seed in range(1, study.seeds + 1)
+        Row(point, one.seed, one) for point in study.points() for one in tasks(source, point.changes, seeds, wanted)
     ]
 
 
@@ -63,18 +62,26 @@ def traces(study: Study, panel: Trace) -> list[Row]:
     """Return the runs that a panel shows over time: the first seed of one point per curve."""
     source, at = _source(study), tuple(panel.at[axis.name] for axis in study.axes)
     wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
-    return [Row(point, 1, task(source, point.changes, 1, wanted)) for point in study.points() if point.at == at]
+    return [
+        Row(point, one.seed, one)
+        for point in study.points()
+        if point.at == at
+        for one in tasks(source, point.changes, [1], wanted)
+    ]
 
 
-def task(source: scenarios.Source, changes: Mapping[str, object], seed: int, tables: frozenset[str]) -> Task:
-    """Name a run by its scenario after all changes, the files this reads, its seed, and the program."""
+def tasks(
+    source: scenarios.Source, changes: Mapping[str, object], seeds: Iterable[int], tables: frozenset[str]
+) -> list[Task]:
+    """Name runs by their scenario after all changes, the files this reads, the program, and the seed."""
     resolved = _resolved(source, changes)
-    content = json.dumps(
-        {"scenario": resolved, "files": _files(source, resolved), "seed": seed, "program": program()},
-        ensure_ascii=True, allow_nan=False, default=str, separators=(",", ":"),
-    )  # fmt: skip
-    key = hashlib.sha256(content.encode()).hexdigest()[:32]
-    return Task(key, source, tuple(scenarios.overrides(changes)), seed, tables)
+    content = {"scenario": resolved, "files": _files(source, resolved), "program": program()}
+    # The order of keys is kept: that of classes of traffic and links decides what happens.
+    text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
+    set_ = tuple(scenarios.overrides(changes))
+    return [
+        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables) for seed in seeds
+    ]
 
 
 def check(study: Study) -> list[int]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from incast.studies.document import Table
 
 _KINDS = ("lines", "trace")
+_KEYS = ["axes", "claims", "curves", "figure", "metrics", "note", "panels", "scenario", "seeds", "set", "title"]
 
 
 def read(path: Path) -> Study:
@@ -29,6 +30,8 @@ def read(path: Path) -> Study:
 
     """
     file = document.read(path)
+    # Before all else: what is said of the parts of a study makes no sense if one of them is misspelt.
+    file.only(_KEYS)
     axes = tuple(_axis(name, table) for name, table in file.tables("axes").items())
     curves = tuple(_curve(name, table) for name, table in file.tables("curves").items())
     if not curves:
@@ -36,7 +39,7 @@ def read(path: Path) -> Study:
     metrics = tuple(_metric(name, table) for name, table in file.tables("metrics").items())
     _distinct(file, axes, metrics)
     scope = _ones(axes, curves, metrics)
-    study = Study(
+    return Study(
         path=path,
         title=file.text("title"),
         figure=file.text("figure", ""),
@@ -50,8 +53,6 @@ def read(path: Path) -> Study:
         panels=tuple(_panel(table, axes, metrics) for table in file.rows("panels")),
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
-    file.finish()
-    return study
 
 
 def _scenario(file: Table) -> Path:
@@ -143,7 +144,9 @@ def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) ->
         if name not in ("x", "y"):
             table.refuse("log", missing("axis", name, ["x", "y"]))
     ends = (whiskers[0], whiskers[1]) if whiskers else None
-    return Lines(x, y, table.text("title", ""), tuple(log), ends)
+    metric = metrics[names.index(y)]
+    title, label = table.text("title", metric.about), table.text("y_label", metric.unit or metric.about)
+    return Lines(x, y, title, label, tuple(log), ends)
 
 
 def _trace(table: Table, axes: tuple[Axis, ...]) -> Trace:

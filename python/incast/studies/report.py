@@ -188,7 +188,7 @@ def _claim(one: Judged) -> str:
 
 def _counts(judged: Sequence[Judged]) -> str:
     counts = Counter(one.verdict for one in judged)
-    said = [f'<span class="verdict {verdict}">{counts[verdict]} {name}</span>'
+    said = [f'<span class="verdict {verdict}">{name}: {counts[verdict]}</span>'
             for verdict, name in VERDICTS.items() if counts[verdict]]  # fmt: skip
     return " ".join(said) or "no claims"
 

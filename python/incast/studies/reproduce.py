@@ -7,6 +7,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from incast import output, text
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
     from incast.studies.plan import Row
     from incast.studies.study import Study
     from incast.studies.table import Table
+
+
+# Of a claim, in the terminal.
+_TEXT_WIDTH = 70
 
 
 @dataclass(frozen=True)
@@ -214,12 +219,12 @@ def _verdicts(judged: list[Judged]) -> str:
             report.VERDICTS[one.verdict],
             report.paper_value(one.claim),
             report.measured(one),
-            one.claim.text,
+            shorten(one.claim.text, _TEXT_WIDTH, placeholder=" ..."),
         ]
         for one in judged
     ]
     counts = Counter(one.verdict for one in judged)
-    line = ", ".join(f"{counts[verdict]} {name}" for verdict, name in report.VERDICTS.items() if counts[verdict])
+    line = ", ".join(f"{name}: {counts[verdict]}" for verdict, name in report.VERDICTS.items() if counts[verdict])
     if not rows:
         return "no claims"
     return f"{text.table(['claim', 'verdict', 'paper', 'ours', 'what'], rows, right=False)}\n\n{line}"

@@ -55,10 +55,6 @@ class Metric:
     place: str
     """File, line and key, for errors."""
 
-    def label(self) -> str:
-        """Return what stands at an axis of a figure."""
-        return f"{self.about} ({self.unit})" if self.unit else self.about
-
 
 @dataclass(frozen=True)
 class Lines:
@@ -67,6 +63,7 @@ class Lines:
     x: str
     y: str
     title: str
+    y_label: str
     log: tuple[str, ...]
     whiskers: tuple[str, str] | None
     """Metrics from and to which a whisker reaches."""
