@@ -24,7 +24,7 @@ _SPREAD = 0.35
 def draw(charts: Sequence[Chart], *, style: figures.Style = figures.LIGHT) -> Figure:
     """Draw the panels of a figure."""
     with figures.rc(style):
-        figure, all_axes = figures.stacked(len(charts), 3.1, style)
+        figure, all_axes = figures.stacked(len(charts), 3.2, style)
         for axes, chart in zip(all_axes, charts, strict=True):
             _chart(axes, chart, style)
         figure.draw_without_rendering()
@@ -49,7 +49,7 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         if line.whiskers:
             _whiskers(axes, chart, line, index, colour)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    axes.set_title(chart.title, loc="left", pad=8)
+    axes.set_title(chart.title, loc="left", pad=25 if len(chart.lines) > 1 else 8)
     if chart.ticks:
         axes.set_xticks(range(len(chart.ticks)), chart.ticks)
     if chart.limits:
@@ -61,7 +61,11 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     if not chart.log_y and axes.dataLim.ymax >= 1e5:
         axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
     if len(chart.lines) > 1:
-        axes.legend(loc="best", labelcolor="linecolor", handlelength=1.2)
+        # Above the panel: inside, whiskers leave no room.
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=len(chart.lines),
+            labelcolor="linecolor", handlelength=1.2, columnspacing=1.2,
+        )  # fmt: skip
 
 
 def _whiskers(axes: Axes, chart: Chart, line: Line, index: int, colour: str) -> None:

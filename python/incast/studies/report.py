@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 from collections import Counter
 from html import escape
 from importlib import resources
@@ -101,6 +103,10 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart], judged: lis
         links.append(_download(f"{study.name}.pdf", "application/pdf", document, "figure (PDF)"))
     if numbers:
         links.insert(0, _download(f"{study.name}.csv", "text/csv", numbers.text().encode(), "data (CSV)"))
+    series = [chart for chart in drawn if chart.is_series]
+    if series:
+        content = _series(series).encode()
+        links.insert(0, _download(f"{study.name}-over-time.csv", "text/csv", content, "what is drawn (CSV)"))
     number = f"Figure {escape(study.figure)}: " if study.figure else ""
     named = ", ".join(f'<a href="#{escape(one.claim.id)}">{escape(one.claim.id)}</a>' for one in judged)
     return "\n".join(
@@ -114,6 +120,17 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart], judged: lis
             "</section>",
         ]
     )
+
+
+def _series(drawn: Sequence[Chart]) -> str:
+    """Write down the points of panels over time."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["panel", "curve", "x", "y"])
+    for chart in drawn:
+        for line in chart.lines:
+            rows.writerows([chart.title, line.label, x, y] for x, y in zip(line.x, line.y, strict=True))
+    return file.getvalue()
 
 
 def _panel(chart: Chart) -> str:
