@@ -234,13 +234,15 @@ def _listed(values: list[Any]) -> str:
 
 
 def folder(directory: Path, *, leaving_out: str) -> list[Study]:
-    """Read all studies of a paper.
+    """Read all studies of a paper: every TOML file in a folder that is not the scenario of another.
 
     Raises:
         ScenarioError: one is wrong, or two claims have the same id.
 
     """
-    studies = [read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out]
+    files = {path: document.read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out}
+    scenarios = {path.parent / file.text("scenario") for path, file in files.items() if "scenario" in file}
+    studies = [read(path) for path in files if path not in scenarios]
     if not studies:
         raise ScenarioError(f"{directory}: there are no studies here (files *.toml)")
     # As the paper has them; what has no number there comes after.
