@@ -101,17 +101,18 @@ def _line(frame: _Frame, line: Line, index: int) -> Iterable[str]:
         for number, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
             if (x, y) in known:
                 said = escape(_said(line, number), quote=True)
-                at = escape(chart.ticks[number] if chart.ticks else quantity(x))
+                at = escape(f"{chart.x_label}: {chart.ticks[number] if chart.ticks else quantity(x)}")
                 yield f'<circle cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3" data-at="{at}" data-said="{said}"/>'
     yield "</g>"
 
 
 def _said(line: Line, number: int) -> str:
+    """Write down a point as the page shows it: mean, interval, and in brackets where whiskers end."""
     said = quantity(line.y[number])
-    if line.band and math.isfinite(line.band.low[number]) and line.band.low[number] < line.band.high[number]:
-        said += f" ({quantity(line.band.low[number])} to {quantity(line.band.high[number])})"
+    if line.band and line.band.high[number] > line.band.low[number]:
+        said += f" ± {quantity((line.band.high[number] - line.band.low[number]) / 2, digits=2)}"
     if line.whiskers:
-        said += f", whiskers {quantity(line.whiskers.low[number])} to {quantity(line.whiskers.high[number])}"
+        said += f" [{quantity(line.whiskers.low[number], digits=3)}, {quantity(line.whiskers.high[number], digits=3)}]"
     return said
 
 
@@ -154,7 +155,7 @@ def ticks(low: float, high: float, most: int, *, log: bool) -> list[float]:
     """Return round numbers from `low` to `high`, about so many."""
     if log:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        steps = (1.0, 2.0, 5.0) if len(decades) <= 3 else (1.0,)
+        steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
         return [step * 10.0**power for power in decades for step in steps if low <= step * 10.0**power <= high]
     rough = (high - low) / max(1, most)
     power = 10.0 ** math.floor(math.log10(rough))
@@ -178,12 +179,13 @@ def _prefix(value: float) -> tuple[float, str]:
     return next(((factor, prefix) for factor, prefix in _PREFIXES if abs(value) >= factor), _PREFIXES[-1])
 
 
-def quantity(value: float) -> str:
-    """Write a number with four digits, large and small ones with a prefix."""
+def quantity(value: float, *, digits: int = 4) -> str:
+    """Write a number with so many digits, large and small ones with a prefix."""
     if not math.isfinite(value):
         return "unknown"
     factor, prefix = _prefix(value)
-    return f"{value / factor:.4g}{prefix and ' ' + prefix}"
+    rounded = float(f"{value / factor:.{digits}g}")
+    return f"{rounded:g}{prefix and ' ' + prefix}"
 
 
 def _share(value: float, low: float, high: float, *, log: bool) -> float:
