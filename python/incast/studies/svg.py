@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
 _SPREAD = 0.35
+# Two names at the x axis need so many pixels from middle to middle.
+_TICK_WIDTH = 27
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
@@ -44,7 +46,10 @@ def draw(chart: Chart, *, width: int, height: int) -> str:
     x0, x1, y0, y1 = charts.extent(chart)
     if chart.ticks:
         x0, x1 = -0.4, len(chart.ticks) - 0.6
-    elif not chart.is_series and not chart.log_x:
+    elif chart.log_x:
+        margin = (x1 / x0) ** 0.03
+        x0, x1 = x0 / margin, x1 * margin
+    elif not chart.is_series:
         margin = 0.03 * (x1 - x0)
         x0, x1 = x0 - margin, x1 + margin
     top = y1 * 1.15 if chart.log_y else y1 + 0.06 * (y1 - y0)
@@ -62,13 +67,13 @@ def draw(chart: Chart, *, width: int, height: int) -> str:
 
 
 def _axes(frame: _Frame) -> Iterable[str]:
-    chart, (x0, x1, y0, y1) = frame.chart, frame.extent
+    chart, (_, _, y0, y1) = frame.chart, frame.extent
     bottom, right = frame.height - _BOTTOM, frame.width - _RIGHT
     yield '<g class="grid">'
     if chart.ticks:
         xs = [(float(index), name) for index, name in enumerate(chart.ticks)]
     else:
-        xs = _named(ticks(x0, x1, max(2, (right - _LEFT) // 60), log=chart.log_x), chart.log_x)
+        xs = _named(_x_ticks(frame, right - _LEFT), chart.log_x)
     ys = _named(ticks(y0, y1, 6, log=chart.log_y), chart.log_y)
     for value, _ in ys:
         yield f'<line x1="{_LEFT}" x2="{right}" y1="{frame.y(value):.1f}" y2="{frame.y(value):.1f}"/>'
@@ -82,6 +87,16 @@ def _axes(frame: _Frame) -> Iterable[str]:
     yield (f'<text transform="translate(13 {(_TOP + bottom) / 2:.0f}) rotate(-90)" text-anchor="middle">'
            f"{escape(chart.y_label)}</text></g>")  # fmt: skip
     yield f'<line class="axis" x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>'
+
+
+def _x_ticks(frame: _Frame, width: int) -> list[float]:
+    """Name the points of a sweep where they are, if there is room; else round numbers."""
+    chart, (x0, x1, _, _) = frame.chart, frame.extent
+    points = sorted({x for line in chart.lines for x in line.x})
+    places = [frame.x(x) for x in points]
+    if not chart.is_series and all(b - a >= _TICK_WIDTH for a, b in pairwise(places)):
+        return points
+    return ticks(x0, x1, max(2, width // 60), log=chart.log_x)
 
 
 def _line(frame: _Frame, line: Line, index: int) -> Iterable[str]:
