@@ -181,3 +181,13 @@ def test_verdicts_follow_from_tolerance_and_interval() -> None:
     assert judged(claim(at_least=1.0), 1.0, None, None) == "holds"
     assert judged(claim(at_least=1.0, direction=Direction("above", 0.5)), 0.9, None, None) == "direction"
     assert judged(claim(at_least=1.0, at_most=2.0), 2.1, None, None) == "fails"
+
+
+def test_of_several_demands_each_is_told() -> None:
+    found = expressions.parse("min(m.a) > 0 and max(m.a) < 3 or n == 1")
+    assert [part.text for part in expressions.parts(found)] == [found.text]
+    both = expressions.parse("min(m.a) > 0 and max(m.a) < 3")
+    assert [part.text for part in expressions.parts(both)] == ["min(m.a) > 0", "max(m.a) < 3"]
+    assert [list(expressions.evaluate(part, scope())) for part in expressions.parts(both)] == [[1, 1], [0, 1]]
+    assert expressions.is_truth(both)
+    assert not expressions.is_truth(expressions.parse("share(m.a > 2)"))

@@ -42,6 +42,8 @@ class Judged:
     verdict: Verdict
     why: str
     """Our explanation where the claim does not hold, or why it could not be judged."""
+    parts: tuple[tuple[str, bool], ...] = ()
+    """Of a claim that demands several things, each, and whether it is so."""
 
 
 def judge(study: Study, numbers: Table | None) -> list[Judged]:
@@ -72,7 +74,15 @@ def _judged(study: Study, claim: Claim, scope: expressions.Scope) -> Judged:
         return Judged(claim, study, None, None, None, "not-judged", why)
     low, high = _interval(resampled)
     verdict = verdict_of(claim, measured, low, high)
-    return Judged(claim, study, measured, low, high, verdict, "" if verdict == "holds" else claim.why)
+    why = "" if verdict == "holds" else claim.why
+    return Judged(claim, study, measured, low, high, verdict, why, _parts(claim, scope))
+
+
+def _parts(claim: Claim, scope: expressions.Scope) -> tuple[tuple[str, bool], ...]:
+    demanded = expressions.parts(claim.measure)
+    if len(demanded) == 1:
+        return ()
+    return tuple((part.text, bool(expressions.evaluate(part, scope)[0] == 1)) for part in demanded)
 
 
 def _interval(resampled: expressions.Numbers) -> tuple[float | None, float | None]:

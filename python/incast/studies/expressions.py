@@ -85,6 +85,24 @@ def evaluate(expression: Expression, scope: Scope) -> Numbers:
     return np.asarray(value[:, 0], dtype=np.float64)
 
 
+def is_truth(expression: Expression) -> bool:
+    """Whether an expression says yes or no, not how much."""
+    match expression.tree:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Call(func=ast.Name(id="all" | "any")):
+            return True
+    return False
+
+
+def parts(expression: Expression) -> list[Expression]:
+    """Return what an expression demands one by one: the operands of its `and`, or itself."""
+    tree = expression.tree
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        return [Expression(ast.unparse(value), value) for value in tree.values]
+    return [expression]
+
+
 def _reduced(reduce: Callable[..., Any]) -> Callable[[Numbers], Numbers]:
     return lambda value: np.asarray(reduce(value, axis=1, keepdims=True), dtype=np.float64)
 

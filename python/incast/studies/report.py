@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from incast import figures, scenarios, text
 from incast._native import version
-from incast.studies import charts, pictures, svg, table
+from incast.studies import charts, expressions, pictures, svg, table
 from incast.studies.study import Lines
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def measured(one: Judged) -> str:
     """Write down what was measured, with its interval."""
     if one.measured is None:
         return "-"
+    if expressions.is_truth(one.claim.measure):
+        said = "yes" if one.measured else "no"
+        return said if one.low == one.high else f"{said}, not in all resamples"
     interval = (
         "" if one.low is None or one.high is None or one.low == one.high else f" ({one.low:.3g} to {one.high:.3g})"
     )
@@ -185,18 +188,28 @@ def _changes(changes: Mapping[str, object]) -> str:
 
 def _claim(one: Judged) -> str:
     claim = one.claim
-    tolerance = [f"within {claim.within:g}"] if claim.within is not None else []
+    tolerance = [f"within {claim.within:g} of the paper's number"] if claim.within is not None else []
     tolerance += [f"at least {claim.at_least:g}"] if claim.at_least is not None else []
     tolerance += [f"at most {claim.at_most:g}"] if claim.at_most is not None else []
     figure = f"Figure {one.study.figure}" if one.study.figure else one.study.title
     why = f"<p>{escape(one.why)}</p>" if one.why else ""
-    judged = f"holds {' and '.join(tolerance)}"
+    judged = f"holds if {' and '.join(tolerance)}"
+    if one.parts:
+        judged = "holds if all of this is so"
+    elif expressions.is_truth(claim.measure):
+        judged = "holds if this is so"
+    # Of several demands, which are met.
+    demands = one.parts or ((claim.measure.text, None),)
+    measure = "".join(
+        f"<div><code>{escape(' '.join(text.split()))}</code>{'' if met is None else ': yes' if met else ': <b>no</b>'}</div>"
+        for text, met in demands
+    )
     if claim.direction:
         judged += f"; direction only: {claim.direction.side} {claim.direction.level:g}"
     return (
         f'<tr id="{escape(claim.id)}"><th scope="row">{escape(claim.id)}</th>'
         f'<td data-head="claim">{escape(claim.text)} <a href="#{escape(one.study.name)}">{escape(figure)}</a>{why}'
-        f"<details><summary>how it is judged</summary><code>{escape(claim.measure.text)}</code><br>{escape(judged)}"
+        f"<details><summary>how it is judged</summary>{measure}{escape(judged)}"
         f'</details></td><td data-head="paper">{escape(paper_value(claim))}</td>'
         f'<td data-head="ours">{escape(measured(one))}</td>'
         f'<td data-head="verdict"><span class="verdict {one.verdict}">{VERDICTS[one.verdict]}</span></td></tr>'
