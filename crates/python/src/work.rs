@@ -1,9 +1,9 @@
 //! How much work a plan is, before it is run.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use incast_protocols::Bytes;
-use incast_scenario::plan::{Handshake, Network, Node, Plan};
+use incast_protocols::{Bytes, Time};
+use incast_scenario::plan::{End, Handshake, Network, Node, Plan};
 
 /// SYN, SYN-ACK and ACK, and as many to close.
 const CONNECTION_PACKETS: u64 = 6;
@@ -12,19 +12,21 @@ const CONNECTION_PACKETS: u64 = 6;
 /// and closed. Flows without end count what their receiver's link carries until the run's end.
 pub(crate) fn packet_hops(plan: &Plan) -> u64 {
     let mut paths = Paths::new(&plan.network);
-    let mut hops = 0;
-    let mut endless = HashMap::new();
+    let mut hops: u64 = 0;
+    // Sizes may be absurd; this is an estimate.
+    let mut add = |length: u64, packets: u64| hops = hops.saturating_add(length.saturating_mul(packets));
+    let mut endless = BTreeMap::new();
     for connection in plan.connections.iter().filter(|connection| connection.handshake == Handshake::Counted) {
-        hops += CONNECTION_PACKETS * paths.hops(connection.client, connection.server);
+        add(paths.hops(connection.client, connection.server), CONNECTION_PACKETS);
     }
     for send in &plan.sends {
         let connection = &plan.connections[send.connection as usize];
         let length = paths.hops(connection.client, connection.server);
-        match send.message.size {
-            Some(size) => hops += length * packets(plan, connection.class, size),
-            None => {
-                endless.insert(connection.server.max(connection.client), (connection.class, length));
-            }
+        if let Some(size) = send.message.size {
+            add(length, packets(plan, connection.class, size));
+        } else {
+            let receiver = if send.from == End::Client { connection.server } else { connection.client };
+            endless.insert(receiver, (connection.class, length));
         }
     }
     for aggregator in &plan.aggregators {
@@ -33,14 +35,14 @@ pub(crate) fn packet_hops(plan: &Plan) -> u64 {
             for (response, &worker) in round.responses.iter().zip(&aggregator.workers) {
                 let connection = &plan.connections[worker as usize];
                 let size = response.message.size.unwrap_or(Bytes(0));
-                hops += paths.hops(connection.client, connection.server)
-                    * (requests + packets(plan, aggregator.class, size));
+                let length = paths.hops(connection.client, connection.server);
+                add(length, requests.saturating_add(packets(plan, aggregator.class, size)));
             }
         }
     }
-    let seconds = plan.stop_at.map_or(0.0, |stop| stop.as_secs_f64());
+    let seconds = plan.stop_at.map_or(0.0, Time::as_secs_f64);
     for (host, (class, length)) in endless {
-        hops += length * packets(plan, class, Bytes((paths.rate(host) as f64 * seconds / 8.0) as u64));
+        add(length, packets(plan, class, Bytes((paths.rate(host) as f64 * seconds / 8.0) as u64)));
     }
     hops
 }
@@ -49,31 +51,32 @@ pub(crate) fn packet_hops(plan: &Plan) -> u64 {
 fn packets(plan: &Plan, class: u32, payload: Bytes) -> u64 {
     let tcp = &plan.classes[class as usize].tcp;
     let segments = payload.0.div_ceil(tcp.mss.0.max(1)).max(1);
-    segments + segments.div_ceil(u64::from(tcp.delayed_ack.as_ref().map_or(1, |delayed| delayed.every)).max(1))
+    let every = tcp.delayed_ack.as_ref().map_or(1, |delayed| delayed.every).max(1);
+    segments.saturating_add(segments.div_ceil(u64::from(every)))
 }
 
 /// Lengths of shortest paths.
 struct Paths<'n> {
     network: &'n Network,
-    out: HashMap<Node, Vec<Node>>,
+    out: BTreeMap<Node, Vec<Node>>,
     /// By the host that paths begin at.
-    known: HashMap<u32, HashMap<Node, u64>>,
+    known: BTreeMap<u32, BTreeMap<Node, u64>>,
 }
 
 impl<'n> Paths<'n> {
     fn new(network: &'n Network) -> Self {
-        let mut out: HashMap<Node, Vec<Node>> = HashMap::new();
+        let mut out: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
         for link in &network.links {
             out.entry(link.from).or_default().push(link.to);
         }
-        Self { network, out, known: HashMap::new() }
+        Self { network, out, known: BTreeMap::new() }
     }
 
     /// Links from one host to another.
     fn hops(&mut self, from: u32, to: u32) -> u64 {
         let out = &self.out;
         let distances = self.known.entry(from).or_insert_with(|| {
-            let mut found = HashMap::from([(Node::Host(from), 0)]);
+            let mut found = BTreeMap::from([(Node::Host(from), 0)]);
             let mut next = VecDeque::from([Node::Host(from)]);
             while let Some(node) = next.pop_front() {
                 let length = found[&node] + 1;

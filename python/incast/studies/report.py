@@ -33,6 +33,8 @@ VERDICTS: dict[Verdict, str] = {
     "fails": "does not hold",
     "not-judged": "not judged",
 }
+# What is said of one of several demands.
+_MET: dict[bool | None, str] = {True: ": yes", False: ": <b>no</b>", None: ""}
 # As wide as the page's column, and as wide as a phone's.
 _WIDE, _NARROW = (704, 330), (358, 290)
 
@@ -200,10 +202,7 @@ def _claim(one: Judged) -> str:
         judged = "holds if this is so"
     # Of several demands, which are met.
     demands = one.parts or ((claim.measure.text, None),)
-    measure = "".join(
-        f"<div><code>{escape(' '.join(text.split()))}</code>{'' if met is None else ': yes' if met else ': <b>no</b>'}</div>"
-        for text, met in demands
-    )
+    measure = "".join(f"<div><code>{escape(' '.join(text.split()))}</code>{_MET[met]}</div>" for text, met in demands)
     if claim.direction:
         judged += f"; direction only: {claim.direction.side} {claim.direction.level:g}"
     return (
