@@ -13,7 +13,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-rust test-python docs docs-links docs-output test-own-protocol mutants lint \
-	lint-rust lint-python format bench validate-ns3 schema tables clean prerequisites
+	lint-rust lint-python format reproduce bench validate-ns3 schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ format: .venv/installed ## format Rust and Python
 	rustfmt --edition 2024 $(RUST_FILES)
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+reproduce: install ## compute the papers' figures and judge their claims: out/rdtcp/report.html
+	@$(BIN)/incast reproduce rdtcp
 
 bench: install ## measure the simulator's speed
 	@$(BIN)/incast bench leaf-spine

@@ -85,3 +85,75 @@ def incast(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+STUDY = '''\
+title = "Goodput and drops"
+figure = "1"
+scenario = "scenarios/small.toml"
+seeds = 3
+set = { "tcp.initial_window" = 4 }
+
+[axes.workers]
+label = "workers"
+key = "traffic.burst.workers"
+values = [2, 5, 8]
+
+[curves.tcp]
+label = "TCP"
+set = { "stack.sender" = "newreno" }
+
+[curves.dctcp]
+label = "DCTCP"
+set = { "stack.sender" = { name = "dctcp", initial_alpha = 0 } }
+
+[metrics.goodput]
+about = "goodput"
+unit = "Mbit/s"
+sql = "SELECT goodput_total_bps / 1e6 FROM summary WHERE class = 'all'"
+
+[metrics.drops]
+about = "drops"
+unit = "packets"
+sql = """SELECT drops_packets FROM ports WHERE "to" = 'host 0'"""
+
+[[panels]]
+kind = "lines"
+title = "Goodput <of all>"
+x = "workers"
+y = "goodput"
+
+[[panels]]
+kind = "trace"
+title = "Queue"
+sql = "SELECT time_s * 1000, waiting_packets FROM queues ORDER BY time_s"
+y_label = "packets"
+at = { workers = 8 }
+
+[[claims]]
+id = "T01"
+text = "DCTCP's goodput is at least TCP's"
+measure = "mean(goodput.dctcp / goodput.tcp - 1)"
+paper = 0.5
+within = 100
+direction = "above 0"
+
+[[claims]]
+id = "T02"
+text = "DCTCP drops less with 8 workers"
+measure = "at(drops.dctcp - drops.tcp, workers=8)"
+paper = "fewer"
+at_most = 0
+why = "The buffer is small."
+'''
+
+
+def small_paper(folder: Path) -> Path:
+    """Write a paper of one small figure with everything a study can have; return its folder."""
+    paper = folder / "studies" / "paper"
+    (paper / "scenarios").mkdir(parents=True)
+    (paper / "paper.toml").write_text('title = "A paper"\ncite = "Somebody, somewhere"\n', encoding="utf-8")
+    text = SMALL.replace("buffer =", 'marker = { name = "ecn-threshold", threshold = "5packets" }\nbuffer =')
+    (paper / "scenarios" / "small.toml").write_text(text.replace("hosts = 9", "hosts = 10"), encoding="utf-8")
+    (paper / "figure-1.toml").write_text(STUDY, encoding="utf-8")
+    return paper

@@ -7,7 +7,17 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
+from conftest import Command
+from incast.studies import paper
+from incast.studies.claims import RECORD
+
 STUDIES = Path(__file__).parents[1] / "studies"
+CLAIMS = {"rdtcp": [f"R{number:02}" for number in range(1, 22)]}
+PAPERS = sorted(about.parent.name for about in STUDIES.glob("*/paper.toml"))
+# Those whose tables are kept.
+REPRODUCED = sorted(record.parent.name for record in STUDIES.glob(f"*/{RECORD}"))
 
 
 def load(path: Path) -> ModuleType:
@@ -27,3 +37,15 @@ def test_a_burst_at_shared_memory_is_taken_as_the_table_says() -> None:
     for point in (study.Point("newreno", 0, 0.5), study.Point("dctcp", 1, 0.25)):
         assert point.is_taken(table[point])
         assert not point.is_taken(table[point] + 1)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_claim_of_a_paper_has_one_row(name: str) -> None:
+    about = paper.read(name, STUDIES)
+    assert sorted(claim.id for study in about.studies for claim in study.claims) == CLAIMS[name]
+
+
+@pytest.mark.parametrize("name", REPRODUCED)
+def test_the_tables_of_a_paper_are_what_the_program_gives(incast: Command, name: str) -> None:
+    done = incast("reproduce", name, "--quick", "--check", "--studies", STUDIES)
+    assert done.returncode == 0, done.stderr

@@ -29,6 +29,8 @@ class Table:
 class Checked(TypedDict):
     warnings: list[str]
     summary: str
+    packet_hops: int
+    """If nothing is lost: an estimate of the work."""
 
 @type_check_only
 class Progress(TypedDict):

@@ -167,6 +167,67 @@ def plot(directory: Path, /) -> None:
 
 
 @app.command
+def sweep(
+    study: Annotated[Path, Parameter(help="a study file (TOML)")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="directory for the table; runs are kept in its folder runs")] = Path("out"),
+    shard: Annotated[str, Parameter(help="share of the runs to compute, i/n; for job arrays")] = "1/1",
+    dry_run: Annotated[bool, Parameter(negative="", help="say what it costs and stop")] = False,
+    workers: Annotated[int | None, Parameter(help="runs at the same time [default: one per core]")] = None,
+) -> int:
+    """Compute all runs of a study and write their table, one row per run.
+
+    A finished run is kept, whole or not at all: a sweep that was stopped or killed goes on where it was.
+    """
+    from incast.studies import sweep as sweeps
+
+    return sweeps.main(study, out=out, shard=shard, dry_run=dry_run, workers=_positive("workers", workers))
+
+
+@app.command
+def reproduce(
+    paper: Annotated[str, Parameter(help="name of a folder of studies, such as rdtcp")],
+    /,
+    *,
+    figure: Annotated[
+        list[str] | None, Parameter(negative="", help="number or file of a figure; may be repeated [default: all]")
+    ] = None,
+    quick: Annotated[
+        bool, Parameter(negative="", help="compute a sample of the runs and compare; judge by the tables kept")
+    ] = False,
+    check: Annotated[
+        bool, Parameter(negative="", help="exit code 1 if a claim recorded as holding holds no more")
+    ] = False,
+    update: Annotated[
+        bool, Parameter(negative="", help="renew the tables and verdicts kept beside the studies")
+    ] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="say what it costs and stop")] = False,
+    json_file: Annotated[Path | None, Parameter(name="--json", help="write claims and verdicts to this file")] = None,
+    out: Annotated[Path | None, Parameter(help="directory for report and figures [default: out/PAPER]")] = None,
+    studies: Annotated[Path | None, Parameter(help="where folders of studies are [default: studies]")] = None,
+    workers: Annotated[int | None, Parameter(help="runs at the same time [default: one per core]")] = None,
+) -> int:
+    """Run a paper's studies, draw its figures, and judge what it claims: OUT/report.html.
+
+    Exit code 1 if results are not those of the tables kept beside the studies.
+    """
+    from incast.studies import reproduce as reproduction
+
+    wish = reproduction.Wish(
+        figures=figure or [],
+        quick=quick,
+        check=check,
+        update=update,
+        dry_run=dry_run,
+        json=json_file,
+        out=out or Path("out") / paper,
+        workers=_positive("workers", workers),
+    )
+    return reproduction.main(paper, studies, wish)
+
+
+@app.command
 def demo(
     *,
     out: Annotated[Path, Parameter(help="directory for the page and the pictures")] = Path("out/demo"),
@@ -197,6 +258,12 @@ def leaf_spine(
         print(json.dumps(benches.best(benches.Case("base", flows, 1, "sweep"), repeat)))
     else:
         benches.table(flows, repeat)
+
+
+def _positive(name: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise _native.ScenarioError(f"--{name} {value}: expected 1 or more")
+    return value
 
 
 def _follow(handle: _native.Run) -> None:

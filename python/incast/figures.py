@@ -78,8 +78,8 @@ def goodput(
         style: colours and width.
 
     """
-    with _rc(style):
-        figure, (axes,) = _figure(1, 3.7, style)
+    with rc(style):
+        figure, (axes,) = stacked(1, 3.7, style)
         drawn = []
         for (label, points), colour in zip(curves.items(), _colours(style, len(curves)), strict=True):
             senders = np.array(sorted(points), dtype=np.float64)
@@ -100,8 +100,8 @@ def goodput(
 
 def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style = LIGHT) -> Figure:
     """Cumulative distribution of completion times, in seconds, one curve per label."""
-    with _rc(style):
-        figure, (axes,) = _figure(1, 3.7, style)
+    with rc(style):
+        figure, (axes,) = stacked(1, 3.7, style)
         axes.set_xscale("log")
         drawn = []
         for (label, values), colour in zip(samples.items(), _colours(style, len(samples)), strict=True):
@@ -141,13 +141,13 @@ def queue(
         style: colours and width.
 
     """
-    with _rc(style):
-        figure, all_axes = _figure(len(panels), 2.45, style)
+    with rc(style):
+        figure, all_axes = stacked(len(panels), 2.45, style)
         for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
             links = np.unique(table["link"])
             for link, colour in zip(links[:_MOST_LINES], _colours(style, len(links)), strict=False):
                 rows = table["link"] == link
-                time, packets = _thinned(_numbers(table["time_s"][rows]), _numbers(table["waiting_packets"][rows]))
+                time, packets = thinned(_numbers(table["time_s"][rows]), _numbers(table["waiting_packets"][rows]))
                 colour = style.cycle[1] if len(links) == 1 else colour
                 axes.step(time, packets, where="post", color=colour, linewidth=1.1, label=f"link {link}")
             if len(links) > 1:
@@ -179,8 +179,8 @@ def windows(
         style: colours and width.
 
     """
-    with _rc(style):
-        figure, all_axes = _figure(len(panels), 2.45, style)
+    with rc(style):
+        figure, all_axes = stacked(len(panels), 2.45, style)
         unit, word = (mss_bytes, "segments") if mss_bytes else (1024.0, "KiB")
         for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
             connections = [int(c) for c in np.unique(table["connection"])]
@@ -189,7 +189,7 @@ def windows(
                 labels = {c: f"connection {c}" for c in connections}
             for connection in [c for c in connections if c not in labels] + list(labels):
                 rows = table["connection"] == connection
-                time, window = _thinned(_numbers(table["time_s"][rows]), _numbers(table["cwnd_bytes"][rows]) / unit)
+                time, window = thinned(_numbers(table["time_s"][rows]), _numbers(table["cwnd_bytes"][rows]) / unit)
                 if connection in labels:
                     colour = style.cycle[list(labels).index(connection) % len(style.cycle)]
                     axes.step(time, window, where="post", color=colour, linewidth=1.7, label=labels[connection])
@@ -209,6 +209,14 @@ def png(figure: Figure) -> bytes:
     FigureCanvasAgg(figure)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+    return file.getvalue()
+
+
+def pdf(figure: Figure) -> bytes:
+    """Return a picture as PDF, without anything in it that changes from day to day."""
+    FigureCanvasAgg(figure)
+    file = io.BytesIO()
+    figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
     return file.getvalue()
 
 
@@ -257,7 +265,8 @@ def columns(table: pa.Table) -> dict[str, NDArray[np.generic]]:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _rc(style: Style) -> AbstractContextManager[None]:
+def rc(style: Style) -> AbstractContextManager[None]:
+    """Return the settings under which a picture of this style is drawn."""
     return mpl.rc_context(
         {
             "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures are alike everywhere
@@ -287,7 +296,8 @@ def _rc(style: Style) -> AbstractContextManager[None]:
     )
 
 
-def _figure(panels: int, height_in: float, style: Style) -> tuple[Figure, list[Axes]]:
+def stacked(panels: int, height_in: float, style: Style) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels under one another."""
     layout = ConstrainedLayoutEngine(h_pad=0.08)
     figure = Figure(figsize=(style.width_in, height_in * panels), layout=layout, facecolor=style.paper)
     return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
@@ -372,14 +382,14 @@ def _clearance(points: Numbers, centre: Numbers, half: Numbers) -> float:
     return float(np.min(np.hypot(outside[:, 0], outside[:, 1])))
 
 
-def _thinned(time: Numbers, value: Numbers) -> tuple[Numbers, Numbers]:
+def thinned(time: Numbers, value: Numbers, most: int = _MOST_POINTS) -> tuple[Numbers, Numbers]:
     """Keep the least, the greatest and the last value of every run of samples.
 
     The extremes lose no peak; the last is what holds until the next run begins, however long that takes.
     """
-    if len(time) <= _MOST_POINTS:
+    if len(time) <= most:
         return time, value
-    edges = np.linspace(0, len(time), _MOST_POINTS // 3 + 1).astype(int)[:-1]
+    edges = np.linspace(0, len(time), most // 3 + 1).astype(int)[:-1]
     ends = np.r_[edges[1:], len(time)]
     low = np.array([a + int(np.argmin(value[a:b])) for a, b in zip(edges, ends, strict=True)])
     high = np.array([a + int(np.argmax(value[a:b])) for a, b in zip(edges, ends, strict=True)])

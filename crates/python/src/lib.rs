@@ -8,6 +8,7 @@ mod errors;
 mod result;
 mod run;
 mod scenario;
+mod work;
 
 use pyo3::prelude::*;
 

@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 use serde_json::{Value, json};
 
 use crate::errors::{ScenarioError, refused};
+use crate::work::packet_hops;
 
 /// Reads a scenario and writes it out as a plan.
 pub(crate) fn plan(text: &str, file: &str, overrides: &[String], seed: Option<u64>) -> PyResult<Plan> {
@@ -42,6 +43,7 @@ pub(crate) fn check<'py>(
     let plan = py.detach(|| plan(text, file, &overrides, seed))?;
     let checked = PyDict::new(py);
     checked.set_item("summary", describe(&plan))?;
+    checked.set_item("packet_hops", packet_hops(&plan))?;
     checked.set_item("warnings", plan.warnings)?;
     Ok(checked)
 }

@@ -1,0 +1,130 @@
+"""What a figure shows, before anybody draws it: for paper by `pictures`, for the page by `svg`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from incast.estimates import estimate
+from incast.figures import thinned
+from incast.studies import measuring, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from incast.studies.store import Store
+    from incast.studies.study import Lines, Study, Trace
+    from incast.studies.table import Table
+
+# More of a series cannot be seen, and every point is a part of the page.
+_MOST_POINTS = 900
+
+
+@dataclass(frozen=True)
+class Span:
+    """From where to where, at each x."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a chart."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    band: Span | None = None
+    """The 95 % interval of the mean over seeds."""
+    whiskers: Span | None = None
+    """From one metric to another."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One panel."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    ticks: tuple[str, ...] = ()
+    """Names of x = 0, 1, 2, ... where the axis has no numbers."""
+    log_x: bool = False
+    log_y: bool = False
+    is_series: bool = False
+    """Whether values hold until the next one, as over time."""
+    limits: tuple[float, float] | None = None
+    caption: str = ""
+
+
+def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
+    """Return a metric over an axis: means over seeds, their intervals, and whiskers between two other metrics."""
+    axis = study.axis(panel.x)
+    places = axis.shown()
+    x = tuple(float(place) for place in places) if axis.is_numeric() else tuple(map(float, range(len(places))))
+    values = numbers.numbers(study, panel.y)
+    ends = [numbers.numbers(study, name) for name in panel.whiskers or ()]
+    lines = []
+    for curve in study.curves:
+        means = [estimate(column) for column in values[curve.name].T.tolist()]
+        whiskers = None
+        if ends:
+            low, high = (tuple(end[curve.name].mean(axis=0).tolist()) for end in ends)
+            whiskers = Span(low, high)
+        band = Span(tuple(mean.low for mean in means), tuple(mean.high for mean in means)) if study.seeds > 1 else None
+        lines.append(Line(curve.label, x, tuple(mean.mean for mean in means), band, whiskers))
+    about = [f"Lines are means over {study.seeds} seeds"] if study.seeds > 1 else ["One run per point"]
+    if study.seeds > 1:
+        about.append("bands their 95 % intervals (Student's t)")
+    if panel.whiskers:
+        low_name, high_name = (study.metric(name).about for name in panel.whiskers)
+        about.append(f"whiskers reach from the {low_name} to the {high_name}")
+    return Chart(
+        panel.title, axis.label, panel.y_label, tuple(lines),
+        ticks=() if axis.is_numeric() else tuple(map(str, places)),
+        log_x="x" in panel.log, log_y="y" in panel.log, caption=", ".join(about) + ".",
+    )  # fmt: skip
+
+
+def of_trace(study: Study, panel: Trace, store: Store) -> Chart:
+    """Return what happened in one run per curve; the runs are in the store."""
+    lines = []
+    for row in plan.traces(study, panel):
+        x, y = measuring.series(panel.sql, lambda name, key=row.task.key: store.table(key, name))  # type: ignore[misc]
+        time, value = _within(x, y, panel.limits)
+        lines.append(Line(row.point.curve.label, time, value))
+    caption = "One run of each, with the first seed."
+    return Chart(
+        panel.title, panel.x_label, panel.y_label, tuple(lines), is_series=True, limits=panel.limits, caption=caption
+    )
+
+
+def _within(
+    x: Sequence[float], y: Sequence[float], limits: tuple[float, float] | None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    time, value = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if limits:
+        shown = (time >= limits[0]) & (time <= limits[1])
+        time, value = time[shown], value[shown]
+    time, value = thinned(time, value, _MOST_POINTS)
+    return tuple(time.tolist()), tuple(value.tolist())
+
+
+def extent(chart: Chart) -> tuple[float, float, float, float]:
+    """Return the least and the greatest x and y that are drawn; the y axis begins at zero unless it is logarithmic."""
+    xs = [x for line in chart.lines for x in line.x]
+    ys = [y for line in chart.lines for y in line.y]
+    for line in chart.lines:
+        for span in (line.band, line.whiskers):
+            ys += [*span.low, *span.high] if span else []
+    ys = [y for y in ys if math.isfinite(y) and (y > 0 or not chart.log_y)]
+    x0, x1 = chart.limits or ((min(xs), max(xs)) if xs else (0.0, 1.0))
+    y0, y1 = (min(ys), max(ys)) if ys else (0.1, 1.0)
+    if not chart.log_y:
+        y0 = min(y0, 0.0)
+    return x0, x1 if x1 > x0 else x0 + 1, y0, y1 if y1 > y0 else y0 + 1

@@ -1,0 +1,145 @@
+"""Judges claims: a number, its interval over seeds, and a verdict by the tolerance in the study file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from incast._native import ScenarioError
+from incast.studies import expressions, table
+from incast.studies.expressions import ExpressionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from incast.studies.study import Claim, Study
+    from incast.studies.table import Table
+
+Verdict: TypeAlias = Literal["holds", "direction", "fails", "not-judged"]
+
+RESAMPLES = 2000
+CONFIDENCE = 95
+# Where the numbers of a paper's claims are recorded, beside its studies.
+RECORD = "claims.csv"
+_SEED = 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim and what came out."""
+
+    claim: Claim
+    study: Study
+    measured: float | None
+    low: float | None
+    """Lower end of the bootstrap interval; none with one seed."""
+    high: float | None
+    verdict: Verdict
+    why: str
+    """Our explanation where the claim does not hold, or why it could not be judged."""
+    parts: tuple[tuple[str, bool], ...] = ()
+    """Of a claim that demands several things, each, and whether it is so."""
+
+
+def judge(study: Study, numbers: Table | None) -> list[Judged]:
+    """Judge the claims of a study by its table."""
+    if numbers is None:
+        return [
+            Judged(claim, study, None, None, None, "not-judged", "its study has not been run") for claim in study.claims
+        ]
+    scope = table.scope(study, numbers, _seeds(study.seeds))
+    return [_judged(study, claim, scope) for claim in study.claims]
+
+
+def _seeds(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:
+    """Return the seeds as they are, then resampled: the same choice for every point and curve."""
+    # This generator is frozen: the numbers it draws are the same in every version.
+    drawn = np.random.RandomState(_SEED).randint(count, size=(RESAMPLES if count > 1 else 0, count))
+    return np.concatenate([np.arange(count)[np.newaxis, :], drawn]).astype(np.intp)
+
+
+def _judged(study: Study, claim: Claim, scope: expressions.Scope) -> Judged:
+    try:
+        values = expressions.evaluate(claim.measure, scope)
+    except ExpressionError as error:  # reading.py has tried it: only what numbers decide can be left
+        raise ScenarioError(f"{claim.place}: {error}") from error
+    measured, resampled = float(values[0]), values[1:]
+    if not math.isfinite(measured):
+        why = "a number it needs is missing: some run has none"
+        return Judged(claim, study, None, None, None, "not-judged", why)
+    low, high = _interval(resampled)
+    verdict = verdict_of(claim, measured, low, high)
+    why = "" if verdict == "holds" else claim.why
+    return Judged(claim, study, measured, low, high, verdict, why, _parts(claim, scope))
+
+
+def _parts(claim: Claim, scope: expressions.Scope) -> tuple[tuple[str, bool], ...]:
+    demanded = expressions.parts(claim.measure)
+    if len(demanded) == 1:
+        return ()
+    return tuple((part.text, bool(expressions.evaluate(part, scope)[0] == 1)) for part in demanded)
+
+
+def _interval(resampled: expressions.Numbers) -> tuple[float | None, float | None]:
+    if not len(resampled) or not np.isfinite(resampled).all():
+        return None, None
+    tail = (100 - CONFIDENCE) / 2
+    low, high = np.percentile(resampled, [tail, 100 - tail])
+    return float(low), float(high)
+
+
+def verdict_of(claim: Claim, measured: float, low: float | None, high: float | None) -> Verdict:
+    """Judge a number: it holds by the tolerance, or its whole interval lies on the claimed side, or neither."""
+    held = True
+    if claim.within is not None:
+        held = held and abs(measured - float(claim.paper)) <= claim.within
+    if claim.at_least is not None:
+        held = held and measured >= claim.at_least
+    if claim.at_most is not None:
+        held = held and measured <= claim.at_most
+    if held:
+        return "holds"
+    if claim.direction:
+        level = claim.direction.level
+        below = (measured if high is None else high) < level
+        above = (measured if low is None else low) > level
+        if below if claim.direction.side == "below" else above:
+            return "direction"
+    return "fails"
+
+
+def record(judged: list[Judged]) -> str:
+    """Write verdicts down, to be kept beside the studies."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["id", "verdict", "measured", "low", "high"])
+    for one in judged:
+        rows.writerow([one.claim.id, one.verdict, *(brief(value) for value in (one.measured, one.low, one.high))])
+    return file.getvalue()
+
+
+def recorded(directory: Path) -> dict[str, str]:
+    """Return the verdicts kept beside the studies, by claim.
+
+    Raises:
+        ScenarioError: the file is no such record.
+
+    """
+    path = directory / RECORD
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {row["id"]: row["verdict"] for row in csv.DictReader(file)}
+    except FileNotFoundError:
+        return {}
+    except (KeyError, ValueError, OSError) as error:
+        raise ScenarioError(f"{path}: no record of verdicts: {error}; --update renews it") from error
+
+
+def brief(value: float | None) -> str:
+    """Write a number with four digits."""
+    return "" if value is None else f"{value:.4g}"

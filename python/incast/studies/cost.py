@@ -1,0 +1,62 @@
+"""What a study costs, said before it is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from incast import text
+from incast.studies import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from incast.studies.study import Study
+    from incast.studies.table import Table
+
+# Where nothing has been measured yet: a run is set up, written and measured by SQL, and a packet-hop simulated, in
+# about this time of one core of a 2-core cloud machine.
+RUN_S = 10e-3
+PACKET_HOP_S = 0.15e-6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimate, or from a table what it was."""
+
+    runs: int
+    packet_hops: int
+    cpu_minutes: float
+    was_measured: bool
+
+    def line(self) -> str:
+        """Say it in words."""
+        source = "as measured" if self.was_measured else "estimated"
+        minutes = text.duration(self.cpu_minutes * 60)
+        return (
+            f"{self.runs:,} runs, {self.packet_hops / 1e6:,.1f} million packet-hops, {minutes} of one core ({source})"
+        )
+
+
+def of(study: Study, known: Table | None) -> Cost:
+    """Return what running all of a study costs.
+
+    Raises:
+        ScenarioError: a point of it cannot be run.
+
+    """
+    hops = sum(plan.check(study)) * study.seeds
+    runs = len(study.points()) * study.seeds
+    if known and known.cpu_minutes is not None:
+        return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
+    return Cost(runs, hops, (runs * RUN_S + hops * PACKET_HOP_S) / 60, was_measured=False)
+
+
+def total(costs: Sequence[Cost]) -> Cost:
+    """Add costs up."""
+    return Cost(
+        sum(cost.runs for cost in costs),
+        sum(cost.packet_hops for cost in costs),
+        sum(cost.cpu_minutes for cost in costs),
+        was_measured=all(cost.was_measured for cost in costs),
+    )

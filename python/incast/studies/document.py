@@ -1,0 +1,184 @@
+"""A TOML file whose tables know where they stand, so that an error can name file, line and key."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from incast._native import ScenarioError
+from incast.studies.expressions import missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_HEADER = re.compile(r"^\s*(\[\[|\[)\s*([^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
+_KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"))*)\s*=""")
+_PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
+
+
+class Table:
+    """One table of a file: hands its keys out, each of the kind that is asked for, and refuses what is left over."""
+
+    def __init__(self, file: Path, lines: dict[str, int], path: str, values: dict[str, Any]) -> None:
+        self.file = file
+        self.path = path
+        self._lines = lines
+        self._values = values
+        self._asked: list[str] = []
+
+    def __contains__(self, key: str) -> bool:
+        """Whether the file has the key."""
+        self._asked.append(key)
+        return key in self._values
+
+    def refuse(self, key: str, message: str) -> NoReturn:
+        """Refuse the value of a key (`""`: the table).
+
+        Raises:
+            ScenarioError: always.
+
+        """
+        raise ScenarioError(f"{self.place(key)}: {message}")
+
+    def place(self, key: str = "") -> str:
+        """Name file, line and key."""
+        path = ".".join(filter(None, (self.path, key)))
+        line = self._lines.get(path) or self._lines.get(self.path)
+        return ": ".join(filter(None, (f"{self.file}:{line}" if line else str(self.file), path)))
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text."""
+        return str(self._value(key, "a text", str, default))
+
+    def whole(self, key: str, default: int | None = None, *, least: int = 0) -> int:
+        """Return a whole number."""
+        value = int(self._value(key, "a whole number", int, default))
+        if value < least:
+            self.refuse(key, f"expected {least} or more, found {value}")
+        return value
+
+    def number(self, key: str) -> float | None:
+        """Return a number, if the file has it."""
+        return float(self._value(key, "a number", (int, float), 0)) if key in self else None
+
+    def texts(self, key: str, default: list[str] | None = None) -> list[str]:
+        """Return a list of texts."""
+        found: list[object] = self._value(key, "a list of texts", list, default)
+        if not all(isinstance(one, str) for one in found):
+            self.refuse(key, f"expected a list of texts, found {found!r}")
+        return [str(one) for one in found]
+
+    def items(self, key: str) -> list[Any]:
+        """Return a list that is not empty."""
+        found: list[Any] = self._value(key, "a list", list, None)
+        if not found:
+            self.refuse(key, "this list is empty")
+        return found
+
+    def values(self, key: str) -> dict[str, Any]:
+        """Return a table as it is; an empty one if the file has none."""
+        found: dict[str, Any] = self._value(key, "a table", dict, {})
+        return found
+
+    def any(self, key: str) -> Any:  # noqa: ANN401
+        """Return whatever the file has there."""
+        if key not in self:
+            self.refuse("", f'the key "{key}" is missing')
+        return self._values[key]
+
+    def tables(self, key: str) -> dict[str, Table]:
+        """Return the tables below a key by their names."""
+        found = self.values(key)
+        for name, value in found.items():
+            if not isinstance(value, dict):
+                self.refuse(f"{key}.{name}", f"expected a table, found {value!r}")
+        return {name: self._below(f"{key}.{name}", value) for name, value in found.items()}
+
+    def rows(self, key: str) -> list[Table]:
+        """Return the tables of an array, `[[key]]`."""
+        found: list[object] = self._value(key, "tables, each begun by [[...]]", list, [])
+        if not all(isinstance(one, dict) for one in found):
+            self.refuse(key, "expected tables, each begun by [[...]]")
+        return [self._below(f"{key}[{index}]", one) for index, one in enumerate(found) if isinstance(one, dict)]
+
+    def finish(self) -> None:
+        """See that every key was asked for.
+
+        Raises:
+            ScenarioError: one was not.
+
+        """
+        self.only(sorted(set(self._asked)))
+
+    def only(self, keys: list[str]) -> None:
+        """See that the table has no other keys than these.
+
+        Raises:
+            ScenarioError: it has.
+
+        """
+        for key in self._values:
+            if key not in keys:
+                self.refuse(key, missing("key", key, keys))
+
+    def _below(self, path: str, values: dict[str, Any]) -> Table:
+        return Table(self.file, self._lines, ".".join(filter(None, (self.path, path))), values)
+
+    def _value(self, key: str, what: str, kind: type | tuple[type, ...], default: Any) -> Any:  # noqa: ANN401
+        if key not in self:
+            if default is None:
+                self.refuse("", f'the key "{key}" is missing')
+            return default
+        value = self._values[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            self.refuse(key, f"expected {what}, found {value!r}")
+        return value
+
+
+def read(path: Path) -> Table:
+    """Read a TOML file.
+
+    Raises:
+        ScenarioError: it cannot be read, or is no TOML.
+
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        return Table(path, _lines(text), "", tomllib.loads(text))
+    except FileNotFoundError:
+        reason = "there is no such file"
+    except IsADirectoryError:
+        reason = "this is a directory; a study is a TOML file"
+    except UnicodeDecodeError as error:
+        reason = f"this is not a text file: byte {error.start} is not UTF-8"
+    except tomllib.TOMLDecodeError as error:
+        reason = f"this is no TOML: {error}"
+    except OSError as error:
+        reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
+    except ValueError as error:  # a null byte in the name
+        reason = str(error)
+    raise ScenarioError(f"{path}: {reason}")
+
+
+def _lines(text: str) -> dict[str, int]:
+    """Find the line of every table and key; the parser does not tell."""
+    found: dict[str, int] = {}
+    count: dict[str, int] = {}
+    table, quote = "", ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not quote:
+            if header := _HEADER.match(line):
+                table = ".".join(part.strip("\"'") for part in _PART.findall(header[2]))
+                if header[1] == "[[":
+                    count[table] = count.get(table, -1) + 1
+                    table = f"{table}[{count[table]}]"
+                found.setdefault(table, number)
+            elif key := _KEY.match(line):
+                name = ".".join(part.strip("\"'") for part in _PART.findall(key[1]))
+                found.setdefault(".".join(filter(None, (table, name))), number)
+        # Inside texts of several lines nothing is a key.
+        for mark in ('"""', "'''"):
+            if (not quote or quote == mark) and line.count(mark) % 2:
+                quote = "" if quote else mark
+    return found

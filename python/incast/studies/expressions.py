@@ -1,0 +1,285 @@
+"""The expressions in which claims are measured: a small part of Python's, over arrays along the axes.
+
+A value has one row per resampling of the seeds and one column per place of the grid, or a single column once it has
+been reduced. `metric.curve` is a mean over seeds, taken before anything else is done with it. Truth is 1 and 0, and
+what depends on a missing number is missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from incast.studies.study import Value
+
+Numbers: TypeAlias = NDArray[np.float64]
+# Numbers, or texts along an axis.
+Operand: TypeAlias = NDArray[Any]
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be evaluated; the text says why."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression as written, and its tree."""
+
+    text: str
+    tree: ast.expr
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression may speak of."""
+
+    axes: Mapping[str, Operand]
+    """By name, the value at each place of the grid."""
+    metrics: Mapping[str, Mapping[str, Numbers]]
+    """By metric and curve: a row per resampling, a column per place."""
+
+    @property
+    def places(self) -> int:
+        """Number of places of the grid."""
+        return next((len(values) for values in self.axes.values()), 1)
+
+
+def parse(text: str) -> Expression:
+    """Read an expression.
+
+    Raises:
+        ExpressionError: it is no expression of Python.
+
+    """
+    try:
+        return Expression(text, ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError as error:
+        raise ExpressionError(f"{text!r} is no expression: {error.msg}") from error
+
+
+def evaluate(expression: Expression, scope: Scope) -> Numbers:
+    """Return one number per resampling.
+
+    Raises:
+        ExpressionError: it names what is not there, or does not come down to one number.
+
+    """
+    with np.errstate(all="ignore"):  # a division by zero is infinite or missing, and judged as that
+        value = _Evaluation(scope).of(expression.tree)
+    if value.dtype.kind not in "fiu":
+        raise ExpressionError(f"{expression.text!r} is a text, not a number")
+    if value.shape[1] != 1:
+        raise ExpressionError(
+            f"{expression.text!r} has a number for each of {value.shape[1]} points; "
+            "reduce them to one, with mean(), all() or at()"
+        )
+    return np.asarray(value[:, 0], dtype=np.float64)
+
+
+def is_truth(expression: Expression) -> bool:
+    """Whether an expression says yes or no, not how much."""
+    match expression.tree:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Call(func=ast.Name(id="all" | "any")):
+            return True
+    return False
+
+
+def parts(expression: Expression) -> list[Expression]:
+    """Return what an expression demands one by one: the operands of its `and`, or itself."""
+    tree = expression.tree
+    if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
+        return [Expression(ast.unparse(value), value) for value in tree.values]
+    return [expression]
+
+
+def _reduced(reduce: Callable[..., Any]) -> Callable[[Numbers], Numbers]:
+    return lambda value: np.asarray(reduce(value, axis=1, keepdims=True), dtype=np.float64)
+
+
+def _truth(value: Operand) -> Numbers:
+    numbers = np.asarray(value, dtype=np.float64)
+    return np.where(np.isnan(numbers), np.nan, (numbers != 0).astype(np.float64))
+
+
+_ONE: dict[str, Callable[[Numbers], Numbers]] = {
+    "mean": _reduced(np.mean),
+    "median": _reduced(np.median),
+    "min": _reduced(np.min),
+    "max": _reduced(np.max),
+    "sum": _reduced(np.sum),
+    "all": lambda value: _reduced(np.min)(_truth(value)),
+    "any": lambda value: _reduced(np.max)(_truth(value)),
+    "share": lambda value: _reduced(np.mean)(_truth(value)),
+    "abs": np.abs,
+    "log": np.log,
+}
+_MANY: dict[str, Callable[..., Numbers]] = {"least": np.minimum, "most": np.maximum}
+FUNCTIONS = (*_ONE, *_MANY, "at", "where")
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+
+
+class _Evaluation:
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def of(self, tree: ast.expr) -> Operand:
+        match tree:
+            case ast.Constant(value=bool() | int() | float() as value):
+                return np.array([[float(value)]])
+            case ast.Constant(value=str() as value):
+                return np.array([[value]])
+            case ast.Name(id=name):
+                return self._axis(name)
+            case ast.Attribute(value=ast.Name(id=metric), attr=curve):
+                return self._metric(metric, curve)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self._numbers(operand)
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return 1 - _truth(self._numbers(operand))
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return self._elementwise(_BINARY[type(op)], self._numbers(left), self._numbers(right))
+            case ast.BoolOp(op=op, values=values):
+                both = np.minimum if isinstance(op, ast.And) else np.maximum
+                return self._joined(both, [_truth(self._numbers(value)) for value in values])
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARED for op in ops):
+                operands = [self.of(left), *map(self.of, others)]
+                pairs = zip(ops, operands[:-1], operands[1:], strict=True)
+                return self._joined(np.minimum, [self._compared(_COMPARED[type(op)], a, b) for op, a, b in pairs])
+            case ast.Call(func=ast.Name(id=name)):
+                return self._call(name, tree)
+        raise ExpressionError(
+            f"{ast.unparse(tree)!r} is not understood here; there are numbers, axes, metric.curve, + - * / **, "
+            f"comparisons, and, or, not, and the functions {', '.join(FUNCTIONS)}"
+        )
+
+    def _numbers(self, tree: ast.expr) -> Numbers:
+        value = self.of(tree)
+        if value.dtype.kind not in "fiu":
+            raise ExpressionError(f"{ast.unparse(tree)!r} is a text; only == and != can be asked of it")
+        return value
+
+    def _axis(self, name: str) -> Operand:
+        if name in self.scope.axes:
+            return self.scope.axes[name][np.newaxis, :]
+        if name in self.scope.metrics:
+            curve = next(iter(self.scope.metrics[name]))
+            raise ExpressionError(f"{name!r} is a metric: say of which curve, as in {name}.{curve}")
+        raise ExpressionError(missing("axis or metric", name, [*self.scope.axes, *self.scope.metrics]))
+
+    def _metric(self, metric: str, curve: str) -> Operand:
+        if metric not in self.scope.metrics:
+            raise ExpressionError(missing("metric", metric, list(self.scope.metrics)))
+        curves = self.scope.metrics[metric]
+        if curve not in curves:
+            raise ExpressionError(missing("curve", curve, list(curves)))
+        return curves[curve]
+
+    def _elementwise(self, apply: Callable[[Any, Any], Any], a: Operand, b: Operand) -> Operand:
+        if 1 not in (a.shape[1], b.shape[1]) and a.shape[1] != b.shape[1]:
+            raise ExpressionError(f"{a.shape[1]} points cannot be paired with {b.shape[1]}")
+        return np.asarray(apply(a, b))
+
+    def _joined(self, apply: Callable[[Any, Any], Any], values: list[Numbers]) -> Numbers:
+        joined = values[0]
+        for value in values[1:]:
+            joined = self._elementwise(apply, joined, value)
+        return joined
+
+    def _compared(self, apply: Callable[[Any, Any], Any], a: Operand, b: Operand) -> Numbers:
+        if (a.dtype.kind in "fiu") != (b.dtype.kind in "fiu"):
+            raise ExpressionError("a text cannot be compared with a number")
+        if a.dtype.kind not in "fiu" and apply not in (operator.eq, operator.ne):
+            raise ExpressionError("texts can only be compared by == and !=")
+        truth = self._elementwise(apply, a, b).astype(np.float64)
+        if a.dtype.kind in "fiu":
+            truth = np.where(np.isnan(a) | np.isnan(b), np.nan, truth)
+        return truth
+
+    def _call(self, name: str, tree: ast.Call) -> Operand:
+        if name not in FUNCTIONS:
+            raise ExpressionError(missing("function", name, FUNCTIONS))
+        if name == "at":
+            return self._at(tree)
+        if tree.keywords:
+            raise ExpressionError(f"{name}() takes no named arguments")
+        if name == "where":
+            return self._where(tree)
+        if name in _ONE:
+            if len(tree.args) != 1:
+                raise ExpressionError(f"{name}() takes one argument, not {len(tree.args)}")
+            return np.asarray(_ONE[name](self._numbers(tree.args[0])))
+        if len(tree.args) < 2:
+            raise ExpressionError(f"{name}() compares at least two arguments point by point")
+        return self._joined(_MANY[name], [self._numbers(value) for value in tree.args])
+
+    def _at(self, tree: ast.Call) -> Operand:
+        if len(tree.args) != 1 or not tree.keywords:
+            raise ExpressionError("at() takes a value and where to look at it, as in at(x, senders=30)")
+        chosen = np.ones(self.scope.places, dtype=bool)
+        for keyword in tree.keywords:
+            if keyword.arg is None or keyword.arg not in self.scope.axes:
+                raise ExpressionError(missing("axis", str(keyword.arg), list(self.scope.axes)))
+            values = self.scope.axes[keyword.arg]
+            wanted = self.of(keyword.value)
+            here = values == wanted[0, 0] if wanted.shape == (1, 1) else np.zeros(0, dtype=bool)
+            if not here.any():
+                there = ", ".join(str(value) for value in dict.fromkeys(values.tolist()))
+                raise ExpressionError(f"no point has {keyword.arg} = {ast.unparse(keyword.value)}; there are {there}")
+            chosen &= here
+        return self._chosen("at", tree.args[0], chosen)
+
+    def _where(self, tree: ast.Call) -> Operand:
+        if len(tree.args) != 2:
+            raise ExpressionError("where() takes a value and a condition, as in where(x, senders >= 50)")
+        condition = self._numbers(tree.args[1])
+        if condition.shape != (1, self.scope.places):
+            raise ExpressionError("the condition of where() must be one of the axes alone")
+        if not (condition[0] == 1).any():
+            raise ExpressionError(f"no point fulfils {ast.unparse(tree.args[1])!r}")
+        return self._chosen("where", tree.args[0], condition[0] == 1)
+
+    def _chosen(self, function: str, tree: ast.expr, chosen: NDArray[np.bool_]) -> Operand:
+        value = self.of(tree)
+        if value.shape[1] != len(chosen):
+            raise ExpressionError(
+                f"{function}() chooses among all points, and {ast.unparse(tree)!r} has not all of them"
+            )
+        return value[:, chosen]
+
+
+def missing(what: str, name: str, allowed: list[str] | tuple[str, ...]) -> str:
+    """Say that a name is unknown, which one may have been meant, and which there are."""
+    near = difflib.get_close_matches(name, allowed, n=1)
+    meant = f'; did you mean "{near[0]}"?' if near else ";"
+    return f'unknown {what} "{name}"{meant} allowed: {", ".join(allowed) or "none"}'
+
+
+def axes_of(names: list[str], grid: list[tuple[Value, ...]]) -> dict[str, Operand]:
+    """Lay the grid out: by axis, the value at each place."""
+    return {name: np.array([place[index] for place in grid]) for index, name in enumerate(names)}

@@ -1,0 +1,70 @@
+"""A paper whose studies lie in one folder, and where that folder is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import incast
+from incast._native import ScenarioError
+from incast.studies import document, reading
+from incast.studies.expressions import missing
+
+if TYPE_CHECKING:
+    from incast.studies.study import Study
+
+#: What the folder says of the paper itself; every other TOML file in it is a study.
+ABOUT = "paper.toml"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper and the studies of it."""
+
+    name: str
+    title: str
+    cite: str
+    note: str
+    directory: Path
+    studies: tuple[Study, ...]
+
+    def chosen(self, figures: list[str]) -> list[Study]:
+        """Return the studies of these figures, by number or file; all without any.
+
+        Raises:
+            ScenarioError: there is no such figure.
+
+        """
+        names = [name for study in self.studies for name in (study.name, study.figure) if name]
+        for figure in figures:
+            if figure not in names:
+                raise ScenarioError(f"--figure: {missing('figure', figure, names)}")
+        return [study for study in self.studies if not figures or {study.name, study.figure} & set(figures)]
+
+
+def read(name: str, directory: Path | None) -> Paper:
+    """Find a paper's folder and read its studies.
+
+    Raises:
+        ScenarioError: there is none, or a file in it is wrong.
+
+    """
+    folder = _folder(name, directory)
+    about = document.read(folder / ABOUT)
+    title, cite, note = about.text("title"), about.text("cite"), about.text("note", "")
+    about.finish()
+    return Paper(name, title, cite, note, folder, tuple(reading.folder(folder, leaving_out=ABOUT)))
+
+
+def _folder(name: str, directory: Path | None) -> Path:
+    # Where the user stands, then the source tree that an editable installation runs from.
+    places = [directory] if directory else [Path("studies"), Path(incast.__file__).parents[2] / "studies"]
+    names = sorted({about.parent.name for place in places for about in place.glob(f"*/{ABOUT}")})
+    for place in places:
+        if name in names and (place / name / ABOUT).is_file():
+            return place / name
+    looked = ", ".join(str(place) for place in places)
+    if not names:
+        raise ScenarioError(f"there are no studies in {looked}; --studies DIR says where they are")
+    raise ScenarioError(f"{missing('paper', name, names)} (looked in {looked}; --studies DIR says where else)")

@@ -1,0 +1,172 @@
+"""The runs of a study, each with a name made of everything that decides what it finds."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from incast import _native, scenarios
+from incast._native import ScenarioError
+from incast.studies import measuring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from incast.studies.study import Point, Study, Trace
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run: what it is called, what it runs, and which of its tables are asked for."""
+
+    key: str
+    source: scenarios.Source
+    changes: tuple[str, ...]
+    seed: int
+    tables: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run as a row of the study's table."""
+
+    point: Point
+    seed: int
+    task: Task
+
+
+def rows(study: Study) -> list[Row]:
+    """Return all runs of a study in the order of its table.
+
+    The seeds are the same everywhere: what is drawn at random is common to all that is compared.
+
+    Raises:
+        ScenarioError: the scenario cannot be read.
+
+    """
+    source = _source(study)
+    wanted = frozenset().union(*(measuring.tables_of(metric.sql) for metric in study.metrics), {measuring.ALWAYS})
+    seeds = range(1, study.seeds + 1)
+    return [
+        Row(point, one.seed, one) for point in study.points() for one in tasks(source, point.changes, seeds, wanted)
+    ]
+
+
+def traces(study: Study, panel: Trace) -> list[Row]:
+    """Return the runs that a panel shows over time: the first seed of one point per curve."""
+    source, at = _source(study), tuple(panel.at[axis.name] for axis in study.axes)
+    wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
+    return [
+        Row(point, one.seed, one)
+        for point in study.points()
+        if point.at == at
+        for one in tasks(source, point.changes, [1], wanted)
+    ]
+
+
+def tasks(
+    source: scenarios.Source, changes: Mapping[str, object], seeds: Iterable[int], tables: frozenset[str]
+) -> list[Task]:
+    """Name runs by their scenario after all changes, the files this reads, the program, and the seed."""
+    resolved = _resolved(source, changes)
+    content = {"scenario": resolved, "files": _files(source, resolved), "program": program()}
+    # The order of keys is kept: that of classes of traffic and links decides what happens.
+    text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
+    set_ = tuple(scenarios.overrides(changes))
+    return [
+        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables) for seed in seeds
+    ]
+
+
+def check(study: Study) -> list[int]:
+    """See that every point of a study can be run; return the packet-hops each run has if nothing is lost.
+
+    Raises:
+        ScenarioError: a point cannot be run.
+
+    """
+    source, found = _source(study), []
+    for point in study.points():
+        try:
+            found.append(scenarios.check(source, scenarios.overrides(point.changes), 1)["packet_hops"])
+        except ScenarioError as error:
+            place = ", ".join(f"{axis.name} {at}" for axis, at in zip(study.axes, point.at, strict=True))
+            at = f" at {place}" if place else ""
+            raise ScenarioError(f'{study.path}: the curve "{point.curve.name}"{at} cannot be run:\n{error}') from error
+    return found
+
+
+@functools.cache
+def program() -> str:
+    """Name the program: its version, and a fingerprint of what was compiled, since not every change has a version."""
+    compiled = hashlib.sha256(Path(str(_native.__file__)).read_bytes()).hexdigest()[:16]
+    return f"incast {_native.version()} {compiled}"
+
+
+def _source(study: Study) -> scenarios.Source:
+    return scenarios.read(study.scenario)
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{file}: this is no TOML: {error}") from error
+
+
+def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[str, Any]:
+    """Apply changes as the simulator does."""
+    root = copy.deepcopy(_parsed(source.text, source.file))
+    for key, value in changes.items():
+        *steps, last = _steps(key)
+        node: Any = root
+        for step in steps:
+            node = _entered(node, step)
+        if isinstance(node, list):
+            node[int(last)] = value
+        else:
+            node[last] = value
+    root.pop("seed", None)
+    return root
+
+
+def _entered(node: Any, step: str) -> Any:  # noqa: ANN401
+    if isinstance(node, list):
+        return node[int(step)]
+    below = node.setdefault(step, {})
+    if isinstance(below, str):  # `sender = "dctcp"` is short for `sender = { name = "dctcp" }`
+        below = node[step] = {"name": below}
+    return below
+
+
+def _steps(key: str) -> list[str]:
+    try:
+        found: dict[str, Any] | int = tomllib.loads(f"{key} = 0")
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f'"{key}" is no key of a scenario') from error
+    steps = []
+    while isinstance(found, dict):
+        ((step, found),) = found.items()
+        steps.append(step)
+    return steps
+
+
+def _files(source: scenarios.Source, resolved: object) -> dict[str, str]:
+    """Return fingerprints of the files a scenario may name: every text in it that is the name of one."""
+    match resolved:
+        case dict():
+            parts = list(resolved.values())
+        case list():
+            parts = resolved
+        case str() if resolved and (path := Path(source.file).parent / resolved).is_file():
+            return {resolved: hashlib.sha256(path.read_bytes()).hexdigest()}
+        case _:
+            return {}
+    return {name: fingerprint for part in parts for name, fingerprint in _files(source, part).items()}

@@ -1,0 +1,255 @@
+"""Reads study files, and refuses what cannot be meant before anything is run."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from incast._native import ScenarioError
+from incast.studies import document, expressions, measuring
+from incast.studies.expressions import ExpressionError, Scope, missing
+from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Metric, Panel, Study, Trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from incast.studies.document import Table
+
+_KINDS = ("lines", "trace")
+_KEYS = ["axes", "claims", "curves", "figure", "metrics", "note", "panels", "scenario", "seeds", "set", "title"]
+
+
+def read(path: Path) -> Study:
+    """Read a study file.
+
+    Raises:
+        ScenarioError: it is wrong; the message says where and how.
+
+    """
+    file = document.read(path)
+    # Before all else: what is said of the parts of a study makes no sense if one of them is misspelt.
+    file.only(_KEYS)
+    axes = tuple(_axis(name, table) for name, table in file.tables("axes").items())
+    curves = tuple(_curve(name, table) for name, table in file.tables("curves").items())
+    if not curves:
+        file.refuse("", "a study needs at least one curve: [curves.NAME] with label and set")
+    metrics = tuple(_metric(name, table) for name, table in file.tables("metrics").items())
+    _distinct(file, axes, metrics)
+    scope = _ones(axes, curves, metrics)
+    return Study(
+        path=path,
+        title=file.text("title"),
+        figure=file.text("figure", ""),
+        note=file.text("note", ""),
+        scenario=_scenario(file),
+        changes=file.values("set"),
+        seeds=file.whole("seeds", least=1),
+        axes=axes,
+        curves=curves,
+        metrics=metrics,
+        panels=tuple(_panel(table, axes, metrics) for table in file.rows("panels")),
+        claims=tuple(_claim(table, scope) for table in file.rows("claims")),
+    )
+
+
+def _scenario(file: Table) -> Path:
+    scenario = file.file.parent / file.text("scenario")
+    if not scenario.is_file():
+        file.refuse("scenario", f"there is no such file: {scenario}")
+    return scenario
+
+
+def _name(name: str, table: Table) -> str:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in expressions.FUNCTIONS:
+        table.refuse("", f'"{name}" cannot be used in expressions; a name has letters, digits and underscores')
+    return name
+
+
+def _distinct(file: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) -> None:
+    taken = {"curve", "seed", "packet_hops"}
+    for kind, name in [("axes", axis.name) for axis in axes] + [("metrics", metric.name) for metric in metrics]:
+        if name in taken:
+            file.refuse(f"{kind}.{name}", f'the name "{name}" is taken')
+        taken.add(name)
+
+
+def _axis(name: str, table: Table) -> Axis:
+    if ("key" in table) == ("keys" in table):
+        table.refuse("", "an axis has either a key or keys that move together")
+    keys = table.texts("keys") if "keys" in table else [table.text("key")]
+    values = table.items("values")
+    if "keys" in table:
+        if not all(isinstance(value, list) and len(value) == len(keys) for value in values):
+            table.refuse("values", f"expected lists of {len(keys)} values, one for each of the keys")
+        rows = tuple(tuple(value) for value in values)
+    else:
+        rows = tuple((value,) for value in values)
+    shown = [row[0] for row in rows]
+    if not all(isinstance(value, str | int | float) for value in shown):
+        table.refuse("values", "what is shown at an axis is a number or a text; with keys, it is the first of them")
+    if len({isinstance(value, str) for value in shown}) > 1:
+        table.refuse("values", "texts and numbers are mixed")
+    if len(set(shown)) < len(shown):
+        table.refuse("values", "a value stands there twice")
+    axis = Axis(_name(name, table), table.text("label", name), tuple(keys), rows)
+    table.finish()
+    return axis
+
+
+def _curve(name: str, table: Table) -> Curve:
+    curve = Curve(_name(name, table), table.text("label", name), table.values("set"))
+    table.finish()
+    return curve
+
+
+def _metric(name: str, table: Table) -> Metric:
+    metric = Metric(
+        _name(name, table), table.text("sql"), table.text("about", name), table.text("unit", ""), table.place("sql")
+    )
+    table.finish()
+    measuring.check(metric.sql, metric.place, columns=1)
+    return metric
+
+
+def _panel(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) -> Panel:
+    kind = table.text("kind", "lines")
+    panel: Panel
+    if kind == "lines":
+        panel = _lines(table, axes, metrics)
+    elif kind == "trace":
+        panel = _trace(table, axes)
+    else:
+        table.refuse("kind", missing("kind of panel", kind, _KINDS))
+    table.finish()
+    return panel
+
+
+def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) -> Lines:
+    names = [metric.name for metric in metrics]
+    x, y, whiskers = table.text("x"), table.text("y"), table.texts("whiskers", [])
+    if x not in [axis.name for axis in axes]:
+        table.refuse("x", missing("axis", x, [axis.name for axis in axes]))
+    if len(axes) > 1:
+        table.refuse("", "lines are drawn over the only axis of a study; this one has several")
+    for key, name in [("y", y), *(("whiskers", name) for name in whiskers)]:
+        if name not in names:
+            table.refuse(key, missing("metric", name, names))
+    if len(whiskers) not in (0, 2):
+        table.refuse("whiskers", "expected two metrics, the lower and the upper end")
+    log = table.texts("log", [])
+    for name in log:
+        if name not in ("x", "y"):
+            table.refuse("log", missing("axis", name, ["x", "y"]))
+    ends = (whiskers[0], whiskers[1]) if whiskers else None
+    metric = metrics[names.index(y)]
+    title, label = table.text("title", metric.about), table.text("y_label", metric.unit or metric.about)
+    return Lines(x, y, title, label, tuple(log), ends)
+
+
+def _trace(table: Table, axes: tuple[Axis, ...]) -> Trace:
+    at = table.values("at")
+    for name in at:
+        if name not in [axis.name for axis in axes]:
+            table.refuse(f"at.{name}", missing("axis", name, [axis.name for axis in axes]))
+    for axis in axes:
+        if axis.name not in at:
+            table.refuse("at", f'a trace shows one point: it needs a value of the axis "{axis.name}"')
+        if at[axis.name] not in axis.shown():
+            table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; there are {_listed(axis.shown())}")
+    limits = None
+    if "limits" in table:
+        limits = table.items("limits")
+        if len(limits) != 2 or not all(isinstance(one, int | float) for one in limits):
+            table.refuse("limits", "expected two numbers, from and to")
+    trace = Trace(
+        table.text("sql"), table.text("title", ""), table.text("x_label", "time (s)"), table.text("y_label"), at,
+        (float(limits[0]), float(limits[1])) if limits else None, table.place("sql"),
+    )  # fmt: skip
+    measuring.check(trace.sql, trace.place, columns=2)
+    return trace
+
+
+def _claim(table: Table, scope: Scope) -> Claim:
+    claim = Claim(
+        id=table.text("id"),
+        text=table.text("text"),
+        measure=_expression(table, scope),
+        paper=_paper(table),
+        within=table.number("within"),
+        at_least=table.number("at_least"),
+        at_most=table.number("at_most"),
+        direction=_direction(table),
+        why=table.text("why", ""),
+        place=table.place(),
+    )
+    if claim.within is not None and isinstance(claim.paper, str):
+        table.refuse("within", "a tolerance around the paper's number needs a number in paper")
+    if claim.within is None and claim.at_least is None and claim.at_most is None:
+        table.refuse("", "nothing says when the claim holds: within, at_least or at_most")
+    table.finish()
+    return claim
+
+
+def _paper(table: Table) -> float | str:
+    value = table.any("paper")
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        table.refuse("paper", f"expected a number or a text, found {value!r}")
+    return value if isinstance(value, str) else float(value)
+
+
+def _expression(table: Table, scope: Scope) -> expressions.Expression:
+    try:
+        expression = expressions.parse(table.text("measure"))
+        expressions.evaluate(expression, scope)
+    except ExpressionError as error:
+        table.refuse("measure", str(error))
+    return expression
+
+
+def _direction(table: Table) -> Direction | None:
+    text = table.text("direction", "")
+    if not text:
+        return None
+    found = re.fullmatch(r"(below|above) ([+-]?\d+(?:\.\d+)?)", text)
+    if not found:
+        table.refuse("direction", f'expected "below" or "above" and a number, found {text!r}')
+    return Direction(found[1], float(found[2]))
+
+
+def _ones(axes: tuple[Axis, ...], curves: tuple[Curve, ...], metrics: tuple[Metric, ...]) -> Scope:
+    """Return a scope in which every metric is 1, to try expressions with."""
+    grid = Study.grid_of(axes)
+    ones = np.ones((1, len(grid)))
+    return Scope(
+        expressions.axes_of([axis.name for axis in axes], grid),
+        {metric.name: {curve.name: ones for curve in curves} for metric in metrics},
+    )
+
+
+def _listed(values: list[Any]) -> str:
+    return ", ".join(str(value) for value in values)
+
+
+def folder(directory: Path, *, leaving_out: str) -> list[Study]:
+    """Read all studies of a paper: every TOML file in a folder that is not the scenario of another.
+
+    Raises:
+        ScenarioError: one is wrong, or two claims have the same id.
+
+    """
+    files = {path: document.read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out}
+    scenarios = {path.parent / file.text("scenario") for path, file in files.items() if "scenario" in file}
+    studies = [read(path) for path in files if path not in scenarios]
+    if not studies:
+        raise ScenarioError(f"{directory}: there are no studies here (files *.toml)")
+    # As the paper has them; what has no number there comes after.
+    studies.sort(key=lambda study: (not study.figure, study.figure))
+    seen: dict[str, Claim] = {}
+    for claim in (claim for study in studies for claim in study.claims):
+        if claim.id in seen:
+            raise ScenarioError(f'{claim.place}: the id "{claim.id}" is taken: {seen[claim.id].place}')
+        seen[claim.id] = claim
+    return studies

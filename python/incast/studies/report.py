@@ -1,0 +1,245 @@
+"""The report on a paper: one HTML file that needs nothing but itself, and its figures as files beside it."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections import Counter
+from html import escape
+from importlib import resources
+from string import Template
+from typing import TYPE_CHECKING
+
+from incast import figures, scenarios, text
+from incast._native import version
+from incast.studies import charts, expressions, pictures, svg, table
+from incast.studies.study import Lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from incast.studies.charts import Chart
+    from incast.studies.claims import Judged, Verdict
+    from incast.studies.paper import Paper
+    from incast.studies.store import Store
+    from incast.studies.study import Claim, Study
+    from incast.studies.table import Table
+
+VERDICTS: dict[Verdict, str] = {
+    "holds": "holds",
+    "direction": "direction only",
+    "fails": "does not hold",
+    "not-judged": "not judged",
+}
+# What is said of one of several demands.
+_MET: dict[bool | None, str] = {True: ": yes", False: ": <b>no</b>", None: ""}
+# As wide as the page's column, and as wide as a phone's.
+_WIDE, _NARROW = (704, 330), (358, 290)
+
+
+def write(
+    paper: Paper,
+    studies: Sequence[Study],
+    tables: Mapping[str, Table | None],
+    judged: Sequence[Judged],
+    store: Store,
+    out: Path,
+    *,
+    is_sample: bool,
+) -> Path:
+    """Draw every figure and write the page; the runs of panels over time are in the store."""
+    sections = []
+    for study in studies:
+        drawn = _charts(study, tables[study.name], store)
+        sections.append(_figure(study, tables[study.name], drawn, [one for one in judged if one.study is study], out))
+    template = Template(resources.files("incast.studies").joinpath("report.html").read_text(encoding="utf-8"))
+    page = template.substitute(
+        title=escape(paper.title),
+        cite=escape(paper.cite),
+        note=_paragraphs(paper.note),
+        counts=_counts(judged),
+        claims="\n".join(_claim(one) for one in judged),
+        figures="\n".join(sections),
+        source=_source(paper, is_sample=is_sample),
+        version=escape(version()),
+    )
+    path = out / "report.html"
+    table.write(path, page)
+    return path
+
+
+def paper_value(claim: Claim) -> str:
+    """Write down what the paper says."""
+    return claim.paper if isinstance(claim.paper, str) else f"{claim.paper:.4g}"
+
+
+def measured(one: Judged) -> str:
+    """Write down what was measured, with its interval."""
+    if one.measured is None:
+        return "-"
+    if expressions.is_truth(one.claim.measure):
+        said = "yes" if one.measured else "no"
+        return said if one.low == one.high else f"{said}, not in all resamples"
+    interval = (
+        "" if one.low is None or one.high is None or one.low == one.high else f" ({one.low:.3g} to {one.high:.3g})"
+    )
+    return f"{one.measured:.4g}{interval}"
+
+
+def _charts(study: Study, numbers: Table | None, store: Store) -> list[Chart]:
+    drawn = []
+    for panel in study.panels:
+        if not isinstance(panel, Lines):
+            drawn.append(charts.of_trace(study, panel, store))
+        elif numbers:
+            drawn.append(charts.of_lines(study, panel, numbers))
+    return drawn
+
+
+def _figure(study: Study, numbers: Table | None, drawn: list[Chart], judged: list[Judged], out: Path) -> str:
+    links = []
+    if drawn:
+        picture = pictures.draw(drawn)
+        document = figures.pdf(picture)
+        (out / f"{study.name}.pdf").write_bytes(document)
+        figures.save(picture, out / f"{study.name}.png")
+        links.append(_download(f"{study.name}.pdf", "application/pdf", document, "figure (PDF)"))
+    if numbers:
+        links.insert(0, _download(f"{study.name}.csv", "text/csv", numbers.text().encode(), "data (CSV)"))
+    series = [chart for chart in drawn if chart.is_series]
+    if series:
+        content = _series(series).encode()
+        links.insert(0, _download(f"{study.name}-over-time.csv", "text/csv", content, "what is drawn (CSV)"))
+    number = f"Figure {escape(study.figure)}: " if study.figure else ""
+    named = ", ".join(f'<a href="#{escape(one.claim.id)}">{escape(one.claim.id)}</a>' for one in judged)
+    return "\n".join(
+        [
+            f'<section id="{escape(study.name)}"><h2>{number}{escape(study.title)}</h2>',
+            _paragraphs(study.note),
+            *(_panel(chart) for chart in drawn),
+            *([] if drawn or not study.panels else ['<p class="note">Nothing to draw yet: its runs are missing.</p>']),
+            f'<p class="note">{" · ".join([*links, *([f"claims {named}"] if named else [])])}</p>',
+            _settings(study, numbers),
+            "</section>",
+        ]
+    )
+
+
+def _series(drawn: Sequence[Chart]) -> str:
+    """Write down the points of panels over time."""
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["panel", "curve", "x", "y"])
+    for chart in drawn:
+        for line in chart.lines:
+            rows.writerows([chart.title, line.label, x, y] for x, y in zip(line.x, line.y, strict=True))
+    return file.getvalue()
+
+
+def _panel(chart: Chart) -> str:
+    buttons = "".join(
+        f'<button type="button" class="c{index % 6}" data-curve="{index}" aria-pressed="true">'
+        f"{escape(line.label)}</button>"
+        for index, line in enumerate(chart.lines)
+    )
+    (wide, high), (narrow, low) = _WIDE, _NARROW
+    return (
+        f'<figure class="panel"><h3>{escape(chart.title)}</h3><div class="legend">{buttons}</div>'
+        f'<div class="wide">{svg.draw(chart, width=wide, height=high)}</div>'
+        f'<div class="narrow">{svg.draw(chart, width=narrow, height=low)}</div>'
+        f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
+    )
+
+
+def _settings(study: Study, numbers: Table | None) -> str:
+    """Say what was run, as far as it can be said in tables, and then by the scenario itself."""
+    rows = [("scenario", f"<code>{escape(study.scenario.name)}</code>")]
+    if study.changes:
+        rows.append(("all runs", _changes(study.changes)))
+    rows += [
+        (f"{axis.label}: {', '.join(axis.keys)}", escape(", ".join(map(str, axis.shown())))) for axis in study.axes
+    ]
+    rows += [(curve.label, _changes(curve.changes) or "as the scenario") for curve in study.curves]
+    rows.append(("seeds", f"1 to {study.seeds}, the same for all"))
+    if numbers:
+        cost = f"{len(numbers.rows):,} runs, {numbers.packet_hops:,} packet-hops"
+        if numbers.cpu_minutes is not None:
+            cost += f", {text.duration(numbers.cpu_minutes * 60)} of one core"
+        rows.append(("computed by", f"incast {escape(numbers.version)}: {cost}"))
+    metrics = [
+        (
+            f"{metric.name} ({metric.unit})" if metric.unit else metric.name,
+            f"{escape(metric.about)}<br><code>{escape(' '.join(metric.sql.split()))}</code>",
+        )
+        for metric in study.metrics
+    ]
+    parts = [
+        f"<details><summary>Settings</summary>{_table(rows)}",
+        f"<h3>Metrics, one number per run</h3>{_table(metrics)}" if metrics else "",
+        f"<h3>{escape(study.scenario.name)}</h3>",
+        f"<pre>{escape(study.scenario.read_text(encoding='utf-8'))}</pre></details>",
+    ]
+    return "".join(parts)
+
+
+def _changes(changes: Mapping[str, object]) -> str:
+    return "<br>".join(f"<code>{escape(change)}</code>" for change in scenarios.overrides(changes))
+
+
+def _claim(one: Judged) -> str:
+    claim = one.claim
+    tolerance = [f"within {claim.within:g} of the paper's number"] if claim.within is not None else []
+    tolerance += [f"at least {claim.at_least:g}"] if claim.at_least is not None else []
+    tolerance += [f"at most {claim.at_most:g}"] if claim.at_most is not None else []
+    figure = f"Figure {one.study.figure}" if one.study.figure else one.study.title
+    why = f"<p>{escape(one.why)}</p>" if one.why else ""
+    judged = f"holds if {' and '.join(tolerance)}"
+    if one.parts:
+        judged = "holds if all of this is so"
+    elif expressions.is_truth(claim.measure):
+        judged = "holds if this is so"
+    # Of several demands, which are met.
+    demands = one.parts or ((claim.measure.text, None),)
+    measure = "".join(f"<div><code>{escape(' '.join(text.split()))}</code>{_MET[met]}</div>" for text, met in demands)
+    if claim.direction:
+        judged += f"; direction only: {claim.direction.side} {claim.direction.level:g}"
+    return (
+        f'<tr id="{escape(claim.id)}"><th scope="row">{escape(claim.id)}</th>'
+        f'<td data-head="claim">{escape(claim.text)} <a href="#{escape(one.study.name)}">{escape(figure)}</a>{why}'
+        f"<details><summary>how it is judged</summary>{measure}{escape(judged)}"
+        f'</details></td><td data-head="paper">{escape(paper_value(claim))}</td>'
+        f'<td data-head="ours">{escape(measured(one))}</td>'
+        f'<td data-head="verdict"><span class="verdict {one.verdict}">{VERDICTS[one.verdict]}</span></td></tr>'
+    )
+
+
+def _counts(judged: Sequence[Judged]) -> str:
+    counts = Counter(one.verdict for one in judged)
+    said = [f'<span class="verdict {verdict}">{name}: {counts[verdict]}</span>'
+            for verdict, name in VERDICTS.items() if counts[verdict]]  # fmt: skip
+    return " ".join(said) or "no claims"
+
+
+def _source(paper: Paper, *, is_sample: bool) -> str:
+    if is_sample:
+        return (
+            "The numbers are those of the tables kept beside the studies; a sample of their runs was computed anew for "
+            f"this page and compared. All of them: <code>incast reproduce {escape(paper.name)}</code>."
+        )
+    return "All runs of the figures shown were computed, or found in the store of finished runs, for this page."
+
+
+def _download(name: str, kind: str, content: bytes, label: str) -> str:
+    data = base64.b64encode(content).decode("ascii")
+    return f'<a download="{escape(name)}" href="data:{kind};base64,{data}">{label}</a>'
+
+
+def _paragraphs(note: str) -> str:
+    return "".join(f"<p>{escape(part.strip())}</p>" for part in note.split("\n\n") if part.strip())
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> str:
+    body = "".join(f'<tr><th scope="row">{escape(first)}</th><td>{second}</td></tr>' for first, second in rows)
+    return f'<div class="scroll"><table class="settings"><tbody>{body}</tbody></table></div>'

@@ -1,0 +1,230 @@
+"""The command `incast reproduce`: a paper's figures and claims, from all runs or from a sample of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+from incast import output, text
+from incast._native import RunError, ScenarioError
+from incast.studies import claims, cost, execution, paper, plan, report, sample, sweep, table
+from incast.studies.store import Store
+from incast.studies.study import Trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from incast.studies.claims import Judged
+    from incast.studies.paper import Paper
+    from incast.studies.plan import Row
+    from incast.studies.study import Study
+    from incast.studies.table import Table
+
+
+# Of a claim, in the terminal.
+_TEXT_WIDTH = 70
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line asks for."""
+
+    figures: list[str]
+    quick: bool
+    check: bool
+    update: bool
+    dry_run: bool
+    json: Path | None
+    out: Path
+    workers: int | None
+
+
+@dataclass
+class _State:
+    """What is known of the studies as the command goes on."""
+
+    known: dict[str, Table | None]
+    tables: dict[str, Table | None]
+    complaints: list[str] = field(default_factory=list)
+
+
+def main(name: str, studies: Path | None, wish: Wish) -> int:
+    """Reproduce a paper; return the exit code: 1 if results or recorded verdicts are no longer what they were."""
+    about = paper.read(name, studies)
+    chosen = about.chosen(wish.figures)
+    known = {study.name: _known(study, renewing=wish.update and study in chosen) for study in about.studies}
+    _say_cost(chosen, known, to=sys.stdout if wish.dry_run else sys.stderr)
+    if wish.dry_run:
+        return 0
+    store = Store(output.prepare(wish.out) / "runs")
+    state = _State(known, dict(known))
+    try:
+        if wish.quick:
+            _quick(chosen, state, store, wish)
+        else:
+            _full(chosen, state, store, wish)
+        for study in chosen:
+            execution.run(
+                [row.task for row in _traced(study)], store, workers=wish.workers, what=f"{study.name} over time"
+            )
+    except (KeyboardInterrupt, RunError) as error:
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        print(f"incast: {reason}; finished runs are kept in {store.directory}, and the same command goes on from there",
+              file=sys.stderr)  # fmt: skip
+        return 1
+    judged = [one for study in about.studies for one in claims.judge(study, state.tables[study.name])]
+    judged.sort(key=lambda one: one.claim.id)
+    state.complaints += _no_longer(about, judged) if wish.check else []
+    if wish.update:
+        _write(about, chosen, state, judged)
+    page = report.write(about, chosen, state.tables, judged, store, wish.out, is_sample=wish.quick)
+    if wish.json:
+        output.prepare(wish.json.parent)
+        table.write(wish.json, json.dumps(as_json(name, judged), indent=2, ensure_ascii=False) + "\n")
+    print(_verdicts(judged))
+    print(f"\n{page}")
+    for complaint in state.complaints:
+        print(f"incast: {complaint}", file=sys.stderr)
+    return 1 if state.complaints else 0
+
+
+def as_json(name: str, judged: list[Judged]) -> dict[str, Any]:
+    """Return the claims as others read them."""
+    return {
+        "paper": name,
+        "claims": [
+            {
+                "id": one.claim.id,
+                "text": one.claim.text,
+                "paper_value": one.claim.paper,
+                "measured": one.measured,
+                "low": one.low,
+                "high": one.high,
+                "verdict": one.verdict,
+                "why": one.why,
+            }
+            for one in judged
+        ],
+    }
+
+
+def _known(study: Study, *, renewing: bool) -> Table | None:
+    try:
+        return table.read(study)
+    except ScenarioError:
+        if renewing:  # whatever is wrong with the old table
+            return None
+        raise
+
+
+def _say_cost(studies: list[Study], known: dict[str, Table | None], *, to: Any) -> None:  # noqa: ANN401
+    costs = [cost.of(study, known[study.name]) for study in studies]
+    for study, one in zip(studies, costs, strict=True):
+        print(f"{study.name}: {one.line()}", file=to)
+    if len(costs) > 1:
+        print(f"all: {cost.total(costs).line()}", file=to)
+
+
+def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
+    """Run everything that is not in the store, and hold it against the tables."""
+    rows = {study.name: plan.rows(study) for study in studies}
+    # A run that several studies share is kept with the tables of all of them.
+    merged = {task.key: task for task in execution.distinct(row.task for some in rows.values() for row in some)}
+    seen: set[str] = set()
+    for study in studies:
+        started = time.process_time()
+        own = [merged[key] for key in dict.fromkeys(row.task.key for row in rows[study.name])]
+        spent = execution.run(own, store, workers=wish.workers, what=study.name)
+        found_before = len({task.key for task in own} - seen) - spent.runs
+        seen.update(task.key for task in own)
+        new = sweep.measured(study, rows[study.name], store, 0.0)
+        minutes = (time.process_time() - started) / 60
+        new = _with_cost(study, rows[study.name], new, state.known[study.name], minutes, found_before)
+        table.write(wish.out / f"{study.name}.csv", new.text())
+        state.tables[study.name] = new
+        old = state.known[study.name]
+        if old and not wish.update:
+            state.complaints += _differs(study, sample.compare(study, old, dict(enumerate(new.rows))))
+
+
+def _with_cost(study: Study, rows: list[Row], new: Table, old: Table | None, minutes: float, found: int) -> Table:
+    """Put down what a table cost; runs that an earlier command left in the store were not seen to cost anything."""
+    if found and old and old.cpu_minutes is not None and old.packet_hops == new.packet_hops:
+        minutes = old.cpu_minutes
+    elif found:
+        minutes += (found * cost.RUN_S + new.packet_hops * found / len(rows) * cost.PACKET_HOP_S) / 60
+    return table.of_rows(study, new.rows, minutes)
+
+
+def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
+    """Hold a sample of the runs against the tables; with --update renew those that are no longer right."""
+    stale = []
+    for study in studies:
+        known = state.known[study.name]
+        if known is None:
+            stale.append(study)
+            if not wish.update:
+                state.complaints.append(f"{study.table}: there is no such table; --update computes it")
+            continue
+        found = sample.differences(study, known, sample.BUDGET_S / len(studies), wish.workers)
+        if found:
+            stale.append(study)
+            if not wish.update:
+                state.complaints += _differs(study, found)
+    if wish.update and stale:
+        _full(stale, state, store, wish)
+
+
+def _differs(study: Study, found: list[str]) -> list[str]:
+    if not found:
+        return []
+    renew = f"the results of {study.name} have changed; if that is meant, --update renews its table"
+    return [*sample.shown(found), renew]
+
+
+def _traced(study: Study) -> list[Row]:
+    return [row for panel in study.panels if isinstance(panel, Trace) for row in plan.traces(study, panel)]
+
+
+def _no_longer(about: Paper, judged: list[Judged]) -> list[str]:
+    """Say which claims are recorded as holding and do not hold."""
+    recorded = claims.recorded(about.directory)
+    return [
+        f"{one.claim.id} is recorded as holding; now: {report.VERDICTS[one.verdict]} "
+        f"(measured {claims.brief(one.measured) or 'nothing'}; {one.claim.place})"
+        for one in judged
+        if recorded.get(one.claim.id) == "holds" and one.verdict != "holds"
+    ]
+
+
+def _write(about: Paper, studies: list[Study], state: _State, judged: list[Judged]) -> None:
+    for study in studies:
+        new = state.tables[study.name]
+        if new and new is not state.known[study.name]:
+            table.write(study.table, new.text())
+            print(study.table)
+    table.write(about.directory / claims.RECORD, claims.record(judged))
+    print(about.directory / claims.RECORD)
+
+
+def _verdicts(judged: list[Judged]) -> str:
+    rows = [
+        [
+            one.claim.id,
+            report.VERDICTS[one.verdict],
+            report.paper_value(one.claim),
+            report.measured(one),
+            shorten(one.claim.text, _TEXT_WIDTH, placeholder=" ..."),
+        ]
+        for one in judged
+    ]
+    counts = Counter(one.verdict for one in judged)
+    line = ", ".join(f"{name}: {counts[verdict]}" for verdict, name in report.VERDICTS.items() if counts[verdict])
+    if not rows:
+        return "no claims"
+    return f"{text.table(['claim', 'verdict', 'paper', 'ours', 'what'], rows, right=False)}\n\n{line}"

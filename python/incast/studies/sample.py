@@ -1,0 +1,93 @@
+"""A sample of a study's runs computed anew, and held against its table to the byte."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from incast.studies import cost, execution, plan, table
+from incast.studies.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from incast.studies.plan import Row
+    from incast.studies.study import Study
+    from incast.studies.table import Table
+
+#: CPU seconds for all studies of a paper together.
+BUDGET_S = 30.0
+# More say hardly more: what changes one run of a stack changes most of them.
+_MOST_ROWS = 40
+_MOST_SAID = 5
+
+
+def differences(study: Study, known: Table, budget_s: float, workers: int | None) -> list[str]:
+    """Compute a sample of the runs without a store; return what differs from the table, as sentences.
+
+    Raises:
+        ScenarioError: a run of the study is not possible.
+        RunError: a run failed.
+
+    """
+    rows = plan.rows(study)
+    chosen = choose(study, rows, known, budget_s)
+    with tempfile.TemporaryDirectory(prefix="incast-") as directory:
+        store = Store(Path(directory))
+        execution.run([rows[index].task for index in chosen], store, workers=workers, what=study.name)
+        found = {index: table.measured(study, rows[index], store) for index in chosen}
+    return compare(study, known, found)
+
+
+def choose(study: Study, rows: Sequence[Row], known: Table, budget_s: float) -> list[int]:
+    """Choose rows: the ends of every curve first, then others in an order that never changes."""
+    hops = known.head.index("packet_hops")
+    ends = {study.points()[0].at, study.points()[-1].at}
+
+    def order(index: int) -> tuple[bool, str]:
+        row = rows[index]
+        name = "/".join(table.labels(row))
+        return row.point.at not in ends, hashlib.sha256(name.encode()).hexdigest()
+
+    ordered = sorted(range(len(rows)), key=order)
+    by_curve = {
+        curve.name: iter([index for index in ordered if rows[index].point.curve == curve]) for curve in study.curves
+    }
+    chosen: list[int] = []
+    left_s = budget_s
+    while by_curve:
+        for name in list(by_curve):
+            index = next(by_curve[name], None)
+            if index is None or len(chosen) >= _MOST_ROWS:
+                del by_curve[name]
+                continue
+            left_s -= cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
+            # However dear, every curve is looked at once.
+            if left_s < 0 and name in {rows[i].point.curve.name for i in chosen}:
+                del by_curve[name]
+                continue
+            chosen.append(index)
+    return sorted(chosen)
+
+
+def compare(study: Study, known: Table, found: dict[int, tuple[str, ...]]) -> list[str]:
+    """Say which cells of some rows differ from the table."""
+    said = []
+    for index, cells in found.items():
+        labels = dict(zip(known.head, cells, strict=True))
+        where = ", ".join(f"{key} {labels[key]}" for key in ("curve", *(axis.name for axis in study.axes), "seed"))
+        said += [
+            f"{study.table}:{index + 3}: {column} ({where}): the table has {old or 'nothing'}, "
+            f"this program gives {new or 'nothing'}"
+            for column, old, new in zip(known.head, known.rows[index], cells, strict=True)
+            if old != new
+        ]
+    return said
+
+
+def shown(differing: list[str]) -> list[str]:
+    """Shorten a list of differences for people."""
+    more = len(differing) - _MOST_SAID
+    return [*differing[:_MOST_SAID], *([f"... and {more:,} more cells"] if more > 0 else [])]

@@ -1,0 +1,90 @@
+"""Where finished runs are kept: each under the name of its task, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from incast import output
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from incast.api import Result
+
+_UNFINISHED = ".unfinished"
+
+
+class Store:
+    """A directory of runs; several processes may use it at once."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = output.prepare(directory)
+        self._unfinished = output.prepare(directory / _UNFINISHED)
+        self._owner = f"{socket.gethostname()}-{os.getpid()}-"
+        self._sweep_up()
+
+    def has(self, key: str, tables: Collection[str]) -> bool:
+        """Whether a run is there with these tables."""
+        return all(self._file(key, table).is_file() for table in tables)
+
+    def put(self, key: str, result: Result, tables: Collection[str]) -> None:
+        """Keep a run. It appears under its name when all of it is written."""
+        import pyarrow.parquet as pq
+
+        written = Path(tempfile.mkdtemp(prefix=self._owner, dir=self._unfinished))
+        for table in sorted(tables):
+            pq.write_table(result.to_arrow(table), written / f"{table}.parquet")
+        written.chmod(0o755)
+        entry = self._entry(key)
+        entry.parent.mkdir(exist_ok=True)
+        if entry.is_dir() and not self.has(key, tables):
+            # An earlier study asked for other tables of this run.
+            entry.rename(written.with_name(f"{written.name}-old"))
+        try:
+            written.rename(entry)
+        except OSError:
+            if not self.has(key, tables):
+                raise
+            # Somebody else has finished the same run meanwhile; it is the same to the byte.
+            shutil.rmtree(written)
+        shutil.rmtree(written.with_name(f"{written.name}-old"), ignore_errors=True)
+
+    def table(self, key: str, table: str) -> pl.DataFrame:
+        """Return one table of a run."""
+        return pl.read_parquet(self._file(key, table), glob=False)
+
+    def kept(self, key: str) -> frozenset[str]:
+        """Return the tables that are there of a run."""
+        return frozenset(file.stem for file in self._entry(key).glob("*.parquet"))
+
+    def _entry(self, key: str) -> Path:
+        return self.directory / key[:2] / key
+
+    def _file(self, key: str, table: str) -> Path:
+        return self._entry(key) / f"{table}.parquet"
+
+    def _sweep_up(self) -> None:
+        """Remove what killed processes of this machine have left behind."""
+        here = f"{socket.gethostname()}-"
+        for left in self._unfinished.iterdir():
+            if left.name.startswith(here):
+                pid = left.name.removeprefix(here).split("-")[0]
+                if pid.isdigit() and not _is_alive(int(pid)):
+                    shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,67 @@
+"""The command `incast sweep`: all runs of one study, or a share of them, and their table."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from incast import output
+from incast._native import RunError, ScenarioError
+from incast.studies import cost, execution, plan, reading, table
+from incast.studies.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from incast.studies.plan import Row
+    from incast.studies.study import Study
+    from incast.studies.table import Table
+
+
+def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | None) -> int:
+    """Run a study's share that is missing; write its table once every run is there. Return the exit code."""
+    part, parts = _shard(shard)
+    study = reading.read(path)
+    print(f"{study.name}: {cost.of(study, None).line()}", file=sys.stdout if dry_run else sys.stderr)
+    if dry_run:
+        return 0
+    store = Store(output.prepare(out) / "runs")
+    rows = plan.rows(study)
+    everything = execution.distinct(row.task for row in rows)
+    try:
+        spent = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
+    except (KeyboardInterrupt, RunError) as error:
+        done = sum(store.has(task.key, task.tables) for task in everything)
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        print(f"incast: {reason}; {done:,} of {len(everything):,} runs are kept in {store.directory}, "
+              "and the same command goes on from there", file=sys.stderr)  # fmt: skip
+        return 1
+    there = sum(store.has(task.key, task.tables) for task in everything)
+    print(f"{spent.runs:,} runs computed; {there:,} of {len(everything):,} are there", file=sys.stderr)
+    if there < len(everything):
+        print(f"{store.directory}: the table is written by the shard that finds all runs there")
+        return 0
+    file = out / f"{study.name}.csv"
+    table.write(file, measured(study, rows, store, None).text())
+    print(file)
+    return 0
+
+
+def measured(study: Study, rows: list[Row], store: Store, cpu_minutes: float | None) -> Table:
+    """Measure every run; they are all in the store."""
+    started = time.process_time()
+    with ThreadPoolExecutor(execution.cores()) as pool:
+        found = list(pool.map(lambda row: table.measured(study, row, store), rows))
+    if cpu_minutes is not None:
+        cpu_minutes += (time.process_time() - started) / 60
+    return table.of_rows(study, found, cpu_minutes)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    numbers = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
+        raise ScenarioError(f'--shard {text}: expected i/n with i from 1 to n, as in "2/8"')
+    return int(numbers[1]), int(numbers[2])

@@ -1,0 +1,166 @@
+"""The table of a study: one row per run, kept beside the study file as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from incast import _native
+from incast._native import ScenarioError
+from incast.studies import expressions, measuring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from incast.studies.expressions import Scope
+    from incast.studies.plan import Row
+    from incast.studies.store import Store
+    from incast.studies.study import Study, Value
+
+_HOPS = "SELECT packet_hops FROM summary WHERE class = 'all'"
+_HEAD = re.compile(r"^# incast (?P<version>\S+): (?P<runs>[\d,]+) runs, (?P<hops>[\d,]+) packet-hops"
+                   r"(?:, (?P<cpu>[\d.]+) CPU minutes)?$")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """What all runs of a study gave, as text: numbers in the fewest digits that say them exactly."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    cpu_minutes: float | None
+    """What computing it took; `None` if that was not measured."""
+    version: str
+
+    @property
+    def packet_hops(self) -> int:
+        """Packet-hops of all runs."""
+        return sum(int(row[self.head.index("packet_hops")]) for row in self.rows)
+
+    def text(self) -> str:
+        """Write the table down."""
+        cost = f", {self.cpu_minutes:.2f} CPU minutes" if self.cpu_minutes is not None else ""
+        file = io.StringIO()
+        file.write(f"# incast {self.version}: {len(self.rows):,} runs, {self.packet_hops:,} packet-hops{cost}\n")
+        csv.writer(file, lineterminator="\n").writerows([self.head, *self.rows])
+        return file.getvalue()
+
+    def numbers(self, study: Study, metric: str) -> dict[str, NDArray[np.float64]]:
+        """Return a metric by curve: a row per seed, a column per place of the grid; `nan` where it is not known."""
+        column = self.head.index(metric)
+        places = len(study.grid())
+        values = [float(row[column] or "nan") for row in self.rows]
+        shaped = np.array(values).reshape(len(study.curves), places, study.seeds)
+        return {curve.name: shaped[index].T for index, curve in enumerate(study.curves)}
+
+
+def head(study: Study) -> tuple[str, ...]:
+    """Return the columns of a study's table."""
+    return (
+        "curve",
+        *(axis.name for axis in study.axes),
+        "seed",
+        "packet_hops",
+        *(metric.name for metric in study.metrics),
+    )
+
+
+def labels(row: Row) -> tuple[str, ...]:
+    """Return what tells a row from the others: curve, place and seed."""
+    return (row.point.curve.name, *(_text(value) for value in row.point.at), str(row.seed))
+
+
+def measured(study: Study, row: Row, store: Store) -> tuple[str, ...]:
+    """Return one row of the table from the stored run."""
+    kept = {name: store.table(row.task.key, name) for name in row.task.tables}
+    queries = [(_HOPS, str(study.path)), *((metric.sql, metric.place) for metric in study.metrics)]
+    return (*labels(row), *(_text(measuring.number(sql, place, kept.__getitem__)) for sql, place in queries))
+
+
+def of_rows(study: Study, rows: Sequence[tuple[str, ...]], cpu_minutes: float | None) -> Table:
+    """Return the table of rows that were just measured."""
+    return Table(head(study), tuple(rows), cpu_minutes, _native.version())
+
+
+def read(study: Study) -> Table | None:
+    """Read the table kept beside a study; `None` if there is none.
+
+    Raises:
+        ScenarioError: it is no such table, or that of another study.
+
+    """
+    try:
+        first, *lines = study.table.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{study.table}: cannot be read: {error}") from error
+    known = _HEAD.match(first)
+    rows = [tuple(row) for row in csv.reader(lines)]
+    if not known or not rows:
+        raise ScenarioError(f"{study.table}:1: this is no table of a study; --update renews it")
+    cpu = known["cpu"]
+    table = Table(rows[0], tuple(rows[1:]), float(cpu) if cpu else None, known["version"])
+    _belongs(study, table)
+    return table
+
+
+def _belongs(study: Study, table: Table) -> None:
+    renew = f"is not that of {study.path.name} as it is now; --update renews it"
+    if table.head != head(study):
+        raise ScenarioError(f"{study.table}:2: the table {renew} (columns {', '.join(table.head)}; "
+                            f"the study has {', '.join(head(study))})")  # fmt: skip
+    expected = [
+        (point.curve.name, *(_text(value) for value in point.at), str(seed))
+        for point in study.points()
+        for seed in range(1, study.seeds + 1)
+    ]
+    width = len(study.axes) + 2
+    for number, (row, labelled) in enumerate(zip(table.rows, expected, strict=False), start=3):
+        if len(row) != len(table.head) or row[:width] != labelled:
+            raise ScenarioError(f"{study.table}:{number}: the table {renew} (expected {', '.join(labelled)})")
+        try:
+            [float(cell) for cell in row[width:] if cell]
+        except ValueError as error:
+            raise ScenarioError(f"{study.table}:{number}: not a number: {error}; --update renews it") from error
+    if len(table.rows) != len(expected):
+        raise ScenarioError(f"{study.table}: the table {renew} ({len(table.rows)} rows; the study has {len(expected)})")
+
+
+def scope(study: Study, table: Table, seeds: NDArray[np.intp]) -> Scope:
+    """Return what expressions speak of: means over the seeds chosen by each row of `seeds`."""
+    metrics = {}
+    for metric in study.metrics:
+        by_curve = table.numbers(study, metric.name)
+        # Summed seed by seed, so that the last digit does not depend on how a library groups them.
+        metrics[metric.name] = {curve: values[seeds].sum(axis=1) / seeds.shape[1] for curve, values in by_curve.items()}
+    return expressions.Scope(expressions.axes_of([axis.name for axis in study.axes], study.grid()), metrics)
+
+
+def write(path: Path, content: str) -> None:
+    """Write a file whole or not at all."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(content)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _text(value: Value | None) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(int(value) if isinstance(value, bool) else value)

@@ -1,0 +1,306 @@
+"""Sweeps that resume and papers that are reproduced, with a study small enough to run at once."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import Command, small_paper
+from incast.studies import reading, sample, table
+from incast.studies.claims import RECORD
+
+RUNS = 2 * 3 * 3
+EDITED = "goodput_total_bps / 1e6"
+
+
+@pytest.fixture
+def paper(tmp_path: Path) -> Path:
+    return small_paper(tmp_path)
+
+
+@pytest.fixture
+def kept(paper: Path, incast: Command) -> Path:
+    """Return a paper whose tables have been computed."""
+    done = incast("reproduce", "paper", "--update")
+    assert done.returncode == 0, done.stderr
+    return paper
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(directory)): file.read_bytes() for file in directory.rglob("*") if file.is_file()}
+
+
+def runs(directory: Path) -> dict[str, float]:
+    """Return every finished run and when it was finished."""
+    return {entry.name: entry.stat().st_ctime_ns for entry in (directory / "runs").glob("??/*")}
+
+
+def test_a_sweep_writes_one_row_per_run_and_computes_nothing_twice(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    done = incast("sweep", paper / "figure-1.toml")
+    assert done.returncode == 0, done.stderr
+    first, *rows = (tmp_path / "out" / "figure-1.csv").read_text(encoding="utf-8").splitlines()
+    assert re.fullmatch(r"# incast [\d.]+: 18 runs, [\d,]+ packet-hops", first)
+    read = list(csv.DictReader(rows))
+    assert len(read) == RUNS
+    assert [row["seed"] for row in read[:4]] == ["1", "2", "3", "1"]
+    assert all(0 < float(row["goodput"]) < 1000 for row in read)
+    before = runs(tmp_path / "out")
+    assert len(before) == RUNS
+    again = incast("sweep", paper / "figure-1.toml")
+    assert "0 runs computed; 18 of 18" in again.stderr
+    assert runs(tmp_path / "out") == before
+
+
+def test_numbers_are_those_of_single_runs(incast: Command, paper: Path, tmp_path: Path) -> None:
+    incast("sweep", paper / "figure-1.toml")
+    rows = list(csv.DictReader((tmp_path / "out" / "figure-1.csv").read_text(encoding="utf-8").splitlines()[1:]))
+    row = next(row for row in rows if (row["curve"], row["workers"], row["seed"]) == ("dctcp", "8", "2"))
+    single = incast(
+        "run", paper / "scenarios" / "small.toml", "--json", "--seed", "2", "--set", "traffic.burst.workers=8",
+        "--set", "tcp.initial_window=4", "--set", 'stack.sender={ name = "dctcp", initial_alpha = 0 }',
+    )  # fmt: skip
+    summary = json.loads(single.stdout)
+    assert float(row["goodput"]) == summary["goodput_total_bps"] / 1e6
+    assert int(row["drops"]) == summary["drops"]
+    assert int(row["packet_hops"]) == summary["packet_hops"]
+
+
+def test_a_sweep_killed_at_any_moment_resumes_to_the_same_bytes(incast: Command, paper: Path, tmp_path: Path) -> None:
+    # Longer runs, so that most kills meet some of them.
+    scenario = paper / "scenarios" / "small.toml"
+    scenario.write_text(scenario.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 400"), encoding="utf-8")
+    study = paper / "figure-1.toml"
+    whole = incast("sweep", study, "--out", "whole")
+    assert whole.returncode == 0, whole.stderr
+    draw, kept_before, met = random.Random(7), dict[str, float](), 0  # noqa: S311
+    for _ in range(12):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "incast", "sweep", str(study), "--out", "killed"],
+            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        wanted = len(kept_before) + draw.randint(0, 2)
+        pause = draw.random() * 0.05
+        while process.poll() is None and len(runs(tmp_path / "killed")) < wanted:
+            time.sleep(0.002)
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        met += process.wait() == -signal.SIGKILL
+        now = runs(tmp_path / "killed")
+        # What was finished is not touched again.
+        assert now.items() >= kept_before.items()
+        kept_before = now
+    assert met, "every sweep was over before it could be killed"
+    done = incast("sweep", study, "--out", "killed")
+    assert done.returncode == 0, done.stderr
+    assert f"{RUNS - len(kept_before)} runs computed; 18 of 18" in done.stderr
+    assert runs(tmp_path / "killed").items() >= kept_before.items()
+    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
+
+
+def test_shards_share_the_runs_and_the_last_writes_the_table(incast: Command, paper: Path, tmp_path: Path) -> None:
+    incast("sweep", paper / "figure-1.toml", "--out", "whole")
+    for shard, there in (("2/3", 6), ("1/3", 12), ("3/3", 18)):
+        assert not (tmp_path / "shards" / "figure-1.csv").exists()
+        done = incast("sweep", paper / "figure-1.toml", "--out", "shards", "--shard", shard)
+        assert done.returncode == 0, done.stderr
+        assert f"6 runs computed; {there} of 18" in done.stderr
+    assert contents(tmp_path / "shards") == contents(tmp_path / "whole")
+
+
+def test_ctrl_c_keeps_what_is_finished(paper: Path, tmp_path: Path) -> None:
+    scenario = paper / "scenarios" / "small.toml"
+    scenario.write_text(scenario.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 4000"), encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "incast", "sweep", str(paper / "figure-1.toml")],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while process.poll() is None and not runs(tmp_path / "out"):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    assert f"interrupted; {len(runs(tmp_path / 'out'))} of 18 runs are kept" in said
+    assert not (tmp_path / "out" / "figure-1.csv").exists()
+
+
+def test_what_a_killed_process_left_behind_is_removed(incast: Command, paper: Path, tmp_path: Path) -> None:
+    left = tmp_path / "out" / "runs" / ".unfinished" / f"{os.uname().nodename}-999999999-x"
+    left.mkdir(parents=True)
+    (left / "summary.parquet").write_bytes(b"half")
+    incast("sweep", paper / "figure-1.toml")
+    assert not left.exists()
+
+
+def test_a_change_of_the_scenario_or_of_a_file_it_names_makes_other_runs(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    incast("sweep", paper / "figure-1.toml")
+    scenario = paper / "scenarios" / "small.toml"
+    scenario.write_text(scenario.read_text(encoding="utf-8").replace('"25us"', '"26us"'), encoding="utf-8")
+    assert "18 runs computed" in incast("sweep", paper / "figure-1.toml").stderr
+    # A comment changes nothing.
+    scenario.write_text("# new\n" + scenario.read_text(encoding="utf-8"), encoding="utf-8")
+    assert "0 runs computed" in incast("sweep", paper / "figure-1.toml").stderr
+    assert len(runs(tmp_path / "out")) == 2 * RUNS
+
+
+def test_the_cost_is_said_before_anything_is_run(incast: Command, paper: Path, tmp_path: Path) -> None:
+    for command in (["sweep", str(paper / "figure-1.toml")], ["reproduce", "paper"]):
+        done = incast(*command, "--dry-run")
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"figure-1: 18 runs, [\d.]+ million packet-hops, \d+ s of one core \(estimated\)", done.stdout)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_estimate_of_packet_hops_is_what_a_run_without_loss_has(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    from incast import scenarios
+
+    incast("sweep", paper / "figure-1.toml")
+    rows = list(csv.DictReader((tmp_path / "out" / "figure-1.csv").read_text(encoding="utf-8").splitlines()[1:]))
+    hops = {int(row["packet_hops"]) for row in rows if row["curve"] == "tcp" and row["workers"] == "2"}
+    source = scenarios.read(paper / "scenarios" / "small.toml")
+    estimated = scenarios.check(source, ["traffic.burst.workers=2"], None)["packet_hops"]
+    assert all(0.8 * estimated < found < 1.2 * estimated for found in hops)
+
+
+def test_a_reproduction_writes_figures_report_and_claims(incast: Command, paper: Path, tmp_path: Path) -> None:
+    done = incast("reproduce", "paper", "--update", "--json", "claims.json")
+    assert done.returncode == 0, done.stderr
+    out = tmp_path / "out" / "paper"
+    assert (out / "figure-1.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "figure-1.pdf").read_bytes().startswith(b"%PDF")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 4  # two panels, for wide and for narrow screens
+    assert "Goodput &lt;of all&gt;" in page
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page)
+    assert "1 to 3, the same for all" in page
+    found = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
+    assert found["paper"] == "paper"
+    assert [claim["id"] for claim in found["claims"]] == ["T01", "T02"]
+    first, second = found["claims"]
+    assert set(first) == {"id", "text", "paper_value", "measured", "low", "high", "verdict", "why"}
+    assert first["verdict"] == "holds"
+    assert first["low"] <= first["measured"] <= first["high"]
+    assert second["paper_value"] == "fewer"
+    assert second["why"] == ("" if second["verdict"] == "holds" else "The buffer is small.")
+    kept = (paper / RECORD).read_text(encoding="utf-8").splitlines()
+    assert kept[0] == "id,verdict,measured,low,high"
+    assert kept[1].startswith("T01,holds,")
+    assert re.match(
+        r"# incast [\d.]+: 18 runs, [\d,]+ packet-hops, [\d.]+ CPU minutes\n", (paper / "figure-1.csv").read_text()
+    )
+
+
+def test_pictures_and_pages_are_the_same_every_time(incast: Command, kept: Path, tmp_path: Path) -> None:
+    for out in ("one", "two"):
+        assert incast("reproduce", "paper", "--quick", "--out", out).returncode == 0
+    for name in ("report.html", "figure-1.png", "figure-1.pdf"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+    assert kept.is_dir()
+
+
+def test_a_quick_look_finds_a_number_that_is_no_longer_given_and_update_renews_it(incast: Command, kept: Path) -> None:
+    file = kept / "figure-1.csv"
+    right = file.read_text(encoding="utf-8")
+    assert incast("reproduce", "paper", "--quick", "--check").returncode == 0
+    lines = right.splitlines()
+    cells = lines[2].split(",")
+    lines[2] = ",".join([*cells[:-2], "1.5", cells[-1]])
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = incast("reproduce", "paper", "--quick")
+    assert done.returncode == 1
+    assert (
+        f"figure-1.csv:3: goodput (curve tcp, workers 2, seed 1): the table has 1.5, this program gives {cells[-2]}"
+        in done.stderr
+    )
+    assert "--update" in done.stderr
+    renewed = incast("reproduce", "paper", "--quick", "--update")
+    assert renewed.returncode == 0, renewed.stderr
+    assert file.read_text(encoding="utf-8").splitlines()[1:] == right.splitlines()[1:]
+    assert incast("reproduce", "paper", "--quick", "--check").returncode == 0
+
+
+def test_a_full_reproduction_compares_every_row(incast: Command, kept: Path) -> None:
+    file = kept / "figure-1.csv"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    for number in (3, 8, 19):
+        lines[number] = lines[number].rsplit(",", 1)[0] + ",12345"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = incast("reproduce", "paper")
+    assert done.returncode == 1
+    assert done.stderr.count("the table has 12345") == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [("seeds = 3", "seeds = 4", "not that of figure-1.toml as it is now"),
+     ("[2, 5, 8]", "[2, 5, 7]", "not that of figure-1.toml as it is now"),
+     ("[metrics.drops]", "[metrics.losses]", "not that of figure-1.toml as it is now")],
+)  # fmt: skip
+def test_a_table_of_another_study_is_refused(incast: Command, kept: Path, old: str, new: str, said: str) -> None:
+    study = kept / "figure-1.toml"
+    text = study.read_text(encoding="utf-8").split("[[panels]]")[0].replace(old, new)
+    study.write_text(text, encoding="utf-8")
+    done = incast("reproduce", "paper", "--quick")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "--update" in done.stderr
+    assert incast("reproduce", "paper", "--update").returncode == 0
+
+
+@pytest.mark.parametrize("broken", ["", "nonsense\n", "# incast 1: 1 runs, 1 packet-hops\na,b\n"])
+def test_a_broken_table_is_refused(incast: Command, kept: Path, broken: str) -> None:
+    (kept / "figure-1.csv").write_text(broken, encoding="utf-8")
+    done = incast("reproduce", "paper", "--quick")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "figure-1.csv" in done.stderr
+
+
+def test_without_a_table_nothing_is_judged_and_that_is_said(incast: Command, paper: Path) -> None:
+    done = incast("reproduce", "paper", "--quick", "--json", "claims.json")
+    assert done.returncode == 1
+    assert "figure-1.csv: there is no such table; --update computes it" in done.stderr
+    claims = json.loads((paper.parents[1] / "claims.json").read_text(encoding="utf-8"))["claims"]
+    assert [claim["verdict"] for claim in claims] == ["not-judged", "not-judged"]
+    assert all(claim["measured"] is None and claim["why"] for claim in claims)
+
+
+def test_check_fails_when_a_claim_recorded_as_holding_holds_no_more(incast: Command, kept: Path) -> None:
+    study = kept / "figure-1.toml"
+    text = study.read_text(encoding="utf-8")
+    study.write_text(text.replace("within = 100", "within = 0.000001"), encoding="utf-8")
+    assert incast("reproduce", "paper", "--quick").returncode == 0
+    done = incast("reproduce", "paper", "--quick", "--check")
+    assert done.returncode == 1
+    assert "T01 is recorded as holding; now: " in done.stderr
+
+
+def test_a_sample_has_both_ends_of_every_curve_and_never_changes(kept: Path) -> None:
+    from incast.studies import plan
+
+    study = reading.read(kept / "figure-1.toml")
+    known = table.read(study)
+    assert known is not None
+    rows = plan.rows(study)
+    few = sample.choose(study, rows, known, budget_s=0.0)
+    assert sorted({rows[index].point.curve.name for index in few}) == ["dctcp", "tcp"]
+    more = sample.choose(study, rows, known, budget_s=0.05)
+    assert set(few) < set(more)
+    assert {rows[index].point.at for index in more} <= {(2,), (8,)}
+    assert len(sample.choose(study, rows, known, budget_s=1e9)) == RUNS

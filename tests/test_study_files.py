@@ -1,0 +1,193 @@
+"""Study files: what is read from them, what is refused and how, and the expressions of claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Command, small_paper
+from incast import ScenarioError
+from incast.studies import claims, expressions, reading
+from incast.studies.expressions import ExpressionError, Scope
+from incast.studies.study import Claim, Direction
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return small_paper(tmp_path) / "figure-1.toml"
+
+
+def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
+    read = reading.read(study)
+    assert [(point.curve.name, point.at) for point in read.points()] == [
+        ("tcp", (2,)), ("tcp", (5,)), ("tcp", (8,)), ("dctcp", (2,)), ("dctcp", (5,)), ("dctcp", (8,)),
+    ]  # fmt: skip
+    assert read.points()[-1].changes == {
+        "tcp.initial_window": 4,
+        "stack.sender": {"name": "dctcp", "initial_alpha": 0},
+        "traffic.burst.workers": 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("seeds = 3", "", 'the key "seeds" is missing'),
+        ("seeds = 3", "seeds = 3\nseads = 4", ':5: seads: unknown key "seads"; did you mean "seeds"? allowed: '),
+        ("seeds = 3", 'seeds = "3"', "seeds: expected a whole number, found '3'"),
+        ("seeds = 3", "seeds = 0", "seeds: expected 1 or more, found 0"),
+        ('"scenarios/small.toml"', '"scenery.toml"', ":3: scenario: there is no such file"),
+        ("[axes.workers]", "[axis.workers]", 'unknown key "axis"; did you mean "axes"?'),
+        ('key = "traffic.burst.workers"', "", "either a key or keys"),
+        ("values = [2, 5, 8]", "values = []", "axes.workers.values: this list is empty"),
+        ("values = [2, 5, 8]", "values = [2, 2]", "twice"),
+        ("values = [2, 5, 8]", 'values = [2, "5"]', "mixed"),
+        ("[curves.dctcp]", "[curves.dc-tcp]", "cannot be used in expressions"),
+        ("[metrics.drops]", "[metrics.seed]", 'the name "seed" is taken'),
+        ("FROM summary", "FROM sumary", 'unknown table "sumary"; did you mean "summary"?'),
+        ("goodput_total_bps", "goodput_tot_bps", 'column "goodput_tot_bps"; did you mean "goodput_total_bps"?'),
+        ("SELECT goodput_total_bps / 1e6", "SELECT class", "is no number"),
+        ("SELECT goodput_total_bps", "SELECT goodput_total_bps, drops", "gives 2 columns"),
+        ("SELECT goodput_total_bps", "SELCT goodput_total_bps", "metrics.goodput.sql: the query cannot be asked"),
+        ('kind = "lines"', 'kind = "lined"', 'unknown kind of panel "lined"; did you mean "lines"?'),
+        ('y = "goodput"', 'y = "godput"', 'panels[0].y: unknown metric "godput"; did you mean "goodput"?'),
+        ('x = "workers"', 'x = "senders"', 'unknown axis "senders"'),
+        ("at = { workers = 8 }", "at = { workers = 9 }", "no point has workers = 9; there are 2, 5, 8"),
+        ("mean(goodput.dctcp", "mean(godput.dctcp", 'claims[0].measure: unknown metric "godput"; did you mean'),
+        ("mean(goodput.dctcp", "mean(goodput.dtcp", 'unknown curve "dtcp"; did you mean "dctcp"?'),
+        ("mean(goodput.dctcp", "meen(goodput.dctcp", 'unknown function "meen"; did you mean "mean"?'),
+        ("mean(goodput.dctcp", "(goodput.dctcp", "has a number for each of 3 points"),
+        ("mean(goodput.dctcp", "mean(goodput", "is a metric: say of which curve, as in goodput.tcp"),
+        ("mean(goodput.dctcp", "mean(goodput.dctcp.real", "is not understood here"),
+        ("mean(goodput.dctcp", "mean((goodput.dctcp", "is no expression"),
+        ("workers=8)", "workers=9)", "no point has workers = 9; there are 2, 5, 8"),
+        ("at_most = 0", "", "nothing says when the claim holds"),
+        ('paper = "fewer"', 'paper = "fewer"\nwithin = 1', "needs a number in paper"),
+        ('direction = "above 0"', 'direction = "over 0"', 'expected "below" or "above" and a number'),
+        ('id = "T02"', 'id = "T01"', None),
+        ("title =", "title", "this is no TOML"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused_with_its_place(study: Path, old: str, new: str, said: str | None) -> None:
+    text = study.read_text(encoding="utf-8")
+    assert old in text
+    study.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ScenarioError) as error:
+        reading.folder(study.parent, leaving_out="paper.toml")
+    assert str(error.value).startswith(f"{study}:")
+    if said is None:
+        line = [number for number, found in enumerate(text.splitlines(), start=1) if found == "[[claims]]"]
+        said = f'{study}:{line[1]}: claims[1]: the id "T01" is taken: {study}:{line[0]}'
+    assert said in str(error.value)
+
+
+def test_bad_input_is_one_message_and_exit_code_2(incast: Command, study: Path) -> None:
+    folder = study.parent.parent
+    for arguments, said in (
+        (["sweep", "nowhere.toml"], "no such file"),
+        (["sweep", str(study.parent)], "directory"),
+        (["sweep", str(study), "--shard", "3/2"], "--shard 3/2"),
+        (["sweep", str(study), "--workers", "0"], "--workers 0"),
+        (["reproduce", "papr", "--studies", str(folder)], 'unknown paper "papr"; did you mean "paper"?'),
+        (["reproduce", "paper", "--studies", "nowhere"], "no studies in nowhere"),
+        (["reproduce", "paper", "--studies", str(folder), "--figure", "7"], 'unknown figure "7"'),
+    ):
+        done = incast(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith("incast: ")
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_point_that_cannot_be_run_is_named_before_anything_is_run(incast: Command, study: Path) -> None:
+    text = study.read_text(encoding="utf-8").replace('"stack.sender" = "newreno"', '"stack.sender" = "newrno"')
+    study.write_text(text, encoding="utf-8")
+    done = incast("sweep", study)
+    assert done.returncode == 2
+    assert 'the curve "tcp" at workers 2 cannot be run' in done.stderr
+    assert "newreno" in done.stderr
+
+
+def scope() -> Scope:
+    return Scope(
+        {"n": np.array([10.0, 20.0, 30.0]), "size": np.array(["1KB", "2KB", "3KB"])},
+        {"m": {"a": np.array([[1.0, 2.0, 6.0], [2.0, 2.0, 2.0]]), "b": np.array([[2.0, 2.0, 2.0], [1.0, 4.0, 4.0]])}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("mean(m.a)", 3, 2),
+        ("mean(m.a / m.b - 1)", 0.5, 0),
+        ("mean(m.a) / mean(m.b)", 1.5, 2 / 3),
+        ("median(m.a)", 2, 2),
+        ("max(m.a) - min(m.a)", 5, 0),
+        ("sum(m.a ** 2)", 41, 12),
+        ("share(m.a < m.b)", 1 / 3, 2 / 3),
+        ("all(m.a >= 1)", 1, 1),
+        ("any(m.a > m.b)", 1, 1),
+        ("all(1 <= m.a < 6)", 0, 1),
+        ("all(m.a < m.b or n == 30)", 0, 0),
+        ("all(not m.a == 7)", 1, 1),
+        ("at(m.a, n=20)", 2, 2),
+        ("at(m.a, size='3KB')", 6, 2),
+        ("mean(where(m.a, n >= 20))", 4, 2),
+        ("mean(where(m.a, size != '3KB'))", 1.5, 2),
+        ("max(least(m.a, m.b))", 2, 2),
+        ("min(most(m.a, m.b, n / 10))", 2, 2),
+        ("abs(-log(at(m.b, n=10)))", np.log(2), 0),
+    ],
+)
+def test_expressions_are_reduced_along_the_axes_of_each_resampling(text: str, first: float, second: float) -> None:
+    found = expressions.evaluate(expressions.parse(text), scope())
+    assert found == pytest.approx([first, second])
+
+
+@pytest.mark.parametrize("text", ["mean(m.a < m.b)", "all(m.a > 0)", "min(m.a)", "all(not m.a > 9)", "any(m.a > 9)"])
+def test_what_depends_on_a_missing_number_is_missing(text: str) -> None:
+    missing = Scope({}, {"m": {"a": np.array([[np.nan]]), "b": np.array([[1.0]])}})
+    assert np.isnan(expressions.evaluate(expressions.parse(text), missing)).all()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "m.a.__class__", "(lambda: 1)()", "[1][0]", "mean(x for x in m)", "size + 1", "m.a < 'x'",
+     "at(m.a)", "where(m.a, m.a > 1)", "mean(m.a, m.b)", "least(m.a)", "size", "where(m.a, n)", "max(at(m.a, m=3))"],
+)  # fmt: skip
+def test_nothing_else_can_be_said(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        expressions.evaluate(expressions.parse(text), scope())
+
+
+def claim(**keys: object) -> Claim:
+    given: dict[str, object] = {
+        "id": "X", "text": "", "measure": expressions.parse("1"), "paper": -0.5, "within": None, "at_least": None,
+        "at_most": None, "direction": None, "why": "", "place": "",
+    }  # fmt: skip
+    return Claim(**{**given, **keys})  # type: ignore[arg-type]
+
+
+def test_verdicts_follow_from_tolerance_and_interval() -> None:
+    below = Direction("below", 0.0)
+    judged = claims.verdict_of
+    assert judged(claim(within=0.1), -0.45, -0.7, 0.2) == "holds"
+    assert judged(claim(within=0.1), -0.39, -0.4, -0.38) == "fails"
+    assert judged(claim(within=0.1, direction=below), -0.39, -0.4, -0.38) == "direction"
+    assert judged(claim(within=0.1, direction=below), -0.39, -0.8, 0.01) == "fails"
+    assert judged(claim(within=0.1, direction=Direction("above", 0.0)), -0.39, -0.4, -0.38) == "fails"
+    assert judged(claim(at_least=1.0), 1.0, None, None) == "holds"
+    assert judged(claim(at_least=1.0, direction=Direction("above", 0.5)), 0.9, None, None) == "direction"
+    assert judged(claim(at_least=1.0, at_most=2.0), 2.1, None, None) == "fails"
+
+
+def test_of_several_demands_each_is_told() -> None:
+    found = expressions.parse("min(m.a) > 0 and max(m.a) < 3 or n == 1")
+    assert [part.text for part in expressions.parts(found)] == [found.text]
+    both = expressions.parse("min(m.a) > 0 and max(m.a) < 3")
+    assert [part.text for part in expressions.parts(both)] == ["min(m.a) > 0", "max(m.a) < 3"]
+    assert [list(expressions.evaluate(part, scope())) for part in expressions.parts(both)] == [[1, 1], [0, 1]]
+    assert expressions.is_truth(both)
+    assert not expressions.is_truth(expressions.parse("share(m.a > 2)"))
