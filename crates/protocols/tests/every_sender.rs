@@ -9,7 +9,7 @@ use incast_protocols::sender::{
     Ack, Growth, LossBasis, MarkResponse, ObservationEnd, RecoveryExit, Restart, Sender, SenderChoice, SenderContext,
     SenderView, WindowRules, Windows,
 };
-use incast_protocols::{Bytes, Message};
+use incast_protocols::{Bytes, Capability, Message};
 use model::{Connection, context};
 use proptest::prelude::*;
 
@@ -315,16 +315,23 @@ impl<S: Sender> Sender for Checked<S> {
     }
 }
 
-/// Every sender as registered, and those whose other parameters make another sender of it.
+/// Whether a sender has no window of its own, and obeys its receiver.
+fn obeys(sender: &SenderChoice) -> bool {
+    sender.info().provides.iter().any(|capability| matches!(capability, Capability::ObedienceTo(_)))
+}
+
+/// Every sender as registered that has a window of its own, and those whose other parameters make another of it.
 fn senders() -> Vec<SenderChoice> {
     let mut senders = SenderChoice::defaults();
+    senders.retain(|sender| !obeys(sender));
     senders.push(SenderChoice::Dctcp(dctcp::Config { initial_alpha: 0, shift: 1 }));
     senders
 }
 
 #[test]
 fn every_registered_sender_is_among_the_tested() {
-    let tested: Vec<&str> = senders().iter().map(|sender| sender.info().name).collect();
+    let obedient = SenderChoice::defaults().into_iter().filter(obeys);
+    let tested: Vec<&str> = senders().into_iter().chain(obedient).map(|sender| sender.info().name).collect();
     for part in SenderChoice::ALL {
         assert!(tested.contains(&part.name), "{} is not tested", part.name);
     }
@@ -344,6 +351,23 @@ proptest! {
             let mut connection = Connection::new(&context, sender);
             for event in &events {
                 carry_out(&mut connection, context.mss.0, event);
+            }
+        }
+    }
+
+    /// A sender that obeys sends what was announced, whatever else happens to it.
+    #[test]
+    fn an_obedient_sender_has_the_window_that_was_announced(
+        context in contexts(),
+        events in prop::collection::vec(event(), 1..100),
+        announced in 0..1_000_000_u64,
+    ) {
+        for choice in SenderChoice::defaults().into_iter().filter(obeys) {
+            let mut connection = Connection::new(&context, choice.build(&context));
+            for event in &events {
+                carry_out(&mut connection, context.mss.0, event);
+                let view = SenderView { advertised: Bytes(announced), ..connection.view() };
+                prop_assert_eq!(connection.sender.send_window(&view), Bytes(announced), "after {:?}", event);
             }
         }
     }

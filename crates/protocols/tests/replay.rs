@@ -17,7 +17,7 @@
 
 mod nic;
 
-use incast_protocols::receiver::{AckCause, FlowIndex, NicContext, Receiver, ReceiverChoice};
+use incast_protocols::receiver::{AckCause, FlowIndex, NicContext, Receiver, ReceiverChoice, rdtcp};
 use incast_protocols::switch::Marks;
 use incast_protocols::{Bytes, Message, Rate, Time};
 use nic::{End, Nic};
@@ -96,6 +96,10 @@ fn happen<R: Receiver>(nic: &mut Nic<R>, line: &Line) {
 /// What the registered controller `name`, with its default parameters, does at a gigabit.
 fn replay(name: &str, recording: &str) -> String {
     let choice = ReceiverChoice::defaults().into_iter().find(|choice| choice.info().name == name).unwrap();
+    replay_with(&choice, recording)
+}
+
+fn replay_with(choice: &ReceiverChoice, recording: &str) -> String {
     let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(1446), header: Bytes(54) };
     let mut nic = Nic { controller: choice.build(&context), ends: Vec::new(), told: String::new() };
     for line in parse(recording) {
@@ -117,6 +121,18 @@ fn ictcp_with_three_senders() {
 #[test]
 fn ictcp_with_what_seldom_happens() {
     insta::assert_snapshot!(replay("ictcp", EVENTS));
+}
+
+/// A budget of four packets for three flows: ACKs wait for one another.
+#[test]
+fn rdtcp_with_three_senders() {
+    let config = rdtcp::Config { queue_maxsize: 4, ..rdtcp::Config::default() };
+    insta::assert_snapshot!(replay_with(&ReceiverChoice::Rdtcp(config), THREE_SENDERS));
+}
+
+#[test]
+fn rdtcp_with_what_seldom_happens() {
+    insta::assert_snapshot!(replay("rdtcp", EVENTS));
 }
 
 /// The harness itself: without control every segment is acknowledged at once, with the socket's window.

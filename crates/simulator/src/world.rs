@@ -313,6 +313,13 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             slot => slot,
         };
         let index = slot * 2 + u32::from(from == End::Server);
+        let opens = self.endpoints[index as usize].state == State::Closed && from == End::Client;
+        if opens {
+            self.register(now, index);
+            if self.endpoints[index as usize].flow.is_some() {
+                self.first_grant(now, index);
+            }
+        }
         let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
         let endpoint = &mut self.endpoints[index as usize];
         let span = endpoint.send.write(id, message);
@@ -320,16 +327,12 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
             endpoint.send.fin = Fin::Wanted;
         }
-        let opens = endpoint.state == State::Closed && from == End::Client;
         if opens {
             endpoint.open(now, tcp, &mut self.out);
         } else {
             endpoint.output(now, tcp, &mut self.out);
         }
         self.endpoints[(index ^ 1) as usize].receive.incoming.push_back(span);
-        if opens {
-            self.register(now, index);
-        }
         self.settle(now, index, schedule);
         self.run_controller_of(now, index, schedule);
     }

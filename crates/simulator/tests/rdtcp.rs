@@ -7,7 +7,7 @@ use incast_protocols::sender::SenderChoice;
 use incast_protocols::stack::EndStack;
 use incast_protocols::{Bytes, Duration, Time};
 use incast_results::record::Run;
-use incast_scenario::plan::{Handshake, Node, Plan, Record, Tcp};
+use incast_scenario::plan::{End, Handshake, Node, Plan, Record, Tcp};
 use support::{add_flow, bytes, cable, leaf_spine, mark_at, new_reno, plan, run_both, star, tcp};
 
 const MSS: u64 = 1446;
@@ -110,4 +110,29 @@ fn congestion_elsewhere_is_answered_by_the_closed_loop() {
     let end = found.flows.iter().map(|flow| flow.end.unwrap()).max().unwrap();
     let goodput = 4.0 * 4_000_000.0 * 8.0 / end.as_secs_f64();
     assert!(goodput > 0.9e9, "{goodput} bit/s over a trunk of 1 Gbit/s");
+}
+
+/// Where the receiver opens the connection, its SYN is the first grant: one segment, and not the socket's buffer.
+#[test]
+fn a_connection_that_the_receiver_opens_begins_under_its_control() {
+    let mut plan = incast(60, rdtcp::Config::default());
+    let start = plan.sends[0].start.0;
+    plan.sends.clear();
+    plan.connections.clear();
+    for sender in 1..=60 {
+        let request = Time(start + u64::from(sender));
+        add_flow(&mut plan, 0, sender, Some(100), request, Handshake::Counted);
+        let mut response = plan.sends.last().unwrap().clone();
+        response.from = End::Server;
+        response.start = Time(request.0 + 300_000_000);
+        response.message.size = Some(Bytes(SIZE));
+        plan.sends.push(response);
+    }
+    plan.sends.sort_by_key(|send| send.start);
+    let run = run_both(&plan);
+    assert_eq!(run.totals.dropped, 0);
+    assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+    // The same senders with a socket's buffer each.
+    plan.classes[0].stack.receiver = new_reno().receiver;
+    assert!(run_both(&plan).totals.dropped > 200);
 }

@@ -104,7 +104,9 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     }
 
     fn send_syn(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
-        let (_, edge) = self.receive.announce(tcp, tcp.largest_syn_window(tcp.receive_buffer.0));
+        // A controller has granted what it grants before.
+        let window = if self.flow.is_some() { self.receive.edge } else { tcp.receive_buffer.0 };
+        let (_, edge) = self.receive.announce(tcp, tcp.largest_syn_window(window));
         let carries_message = self.send.outgoing.front().is_some_and(|span| span.start == 0);
         out.packets.push(Packet {
             window: edge as u32,
@@ -285,7 +287,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         cause: AckCause,
         out: &mut Outbox,
     ) -> (Offset, Offset) {
-        let window = window.unwrap_or(tcp.receive_buffer).0;
+        let window = window.map_or(tcp.receive_buffer, |window| window.min(tcp.receive_buffer)).0;
         let window = if cause == AckCause::SynAck { tcp.largest_syn_window(window) } else { window };
         let (ack, edge) = self.receive.announce(tcp, window);
         let flags = self.template.flags.with(self.feedback());

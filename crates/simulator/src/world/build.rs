@@ -254,7 +254,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
             let rtt = self.idle_rtt(index);
             for end in [slot * 2, slot * 2 + 1] {
                 self.register(0, end);
-                let window = self.first_grant(end);
+                let window = self.first_grant(0, end);
                 let tcp = &self.plan.classes[connection.class as usize].tcp;
                 self.endpoints[(end ^ 1) as usize].establish(rtt, tcp, window);
             }

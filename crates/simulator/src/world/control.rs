@@ -211,8 +211,9 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
 }
 
 impl<P: Parts, O: Observer> World<'_, P, O> {
-    /// The window a peer knows of when its connection was set up before the run.
-    pub(super) fn first_grant(&mut self, index: u32) -> Bytes {
+    /// The window a peer knows of before this end has acknowledged anything: by the SYN, or because its connection
+    /// was set up before the run.
+    pub(super) fn first_grant(&mut self, now: u64, index: u32) -> Bytes {
         let endpoint = &mut self.endpoints[index as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
         let nic = &mut self.nics[endpoint.host as usize];
@@ -221,10 +222,10 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             let (ack, edge) = endpoint.receive.announce(tcp, tcp.receive_buffer.0);
             return Bytes(edge - ack);
         };
-        let window = controller.window(Time(0), flow).unwrap_or(tcp.receive_buffer);
+        let window = controller.window(Time(now), flow).unwrap_or(tcp.receive_buffer).min(tcp.receive_buffer);
         let (ack, edge) = endpoint.receive.announce(tcp, window.0);
         let sent = SentAck { ack: Offset(ack), edge: Offset(edge), cause: AckCause::SynAck };
-        controller.on_ack_sent(Time(0), flow, &sent);
+        controller.on_ack_sent(Time(now), flow, &sent);
         Bytes(edge - ack)
     }
 }

@@ -137,13 +137,15 @@ fn under_a_controller_acks_do_not_leave_by_themselves() {
     let mut script = Script::closed(1, Tcp { receive_buffer: Bytes(3000), ..tcp() });
     script.end.flow = Some(FlowIndex(0));
     script.write(2000);
+    script.end.receive.announce(&script.tcp, 2500);
     open(&mut script);
+    assert_eq!(script.out.packets.len(), 0, "the SYN was looked at");
     script.end.on_segment(script.now, &script.tcp, &syn_ack(9000), &SackOption::NONE, &mut script.out);
     assert_eq!((script.sent().as_str(), script.end.receive.ack_due), ("", true));
     script.end.receive.on_data(0, &script.tcp, &Packet { payload: 100, flags: Flags::CE, ..Packet::default() });
     script.end.output(script.now, &script.tcp, &mut script.out);
     let sent = script.out.packets[0];
-    assert_eq!((sent.acknowledgement, sent.window, sent.flags.has(Flags::ECE)), (0, 3000, false));
+    assert_eq!((sent.acknowledgement, sent.window, sent.flags.has(Flags::ECE)), (0, 2500, false));
     assert!(script.end.receive.ack_due);
     script.out.packets.clear();
     let plain = Packet { sequence: 100, payload: 100, ..script.ack_packet(0) };
