@@ -144,6 +144,16 @@ pub enum EcnForm {
     Authors,
 }
 
+/// What a flow has in the buffer queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    Nothing,
+    /// An ACK with a grant, which the connection holds.
+    Ack,
+    /// A grant alone: what arrived was acknowledged.
+    Grant,
+}
+
 /// One flow towards the NIC.
 #[derive(Clone, Debug)]
 struct Flow {
@@ -166,12 +176,9 @@ struct Flow {
     first_sent_at: Option<Time>,
     deadline: Time,
     back_off: u32,
-    /// A grant waits in the buffer queue.
-    is_held: bool,
+    waits: Waits,
     /// The segment that came last had come before: an ACK was lost, or has been held for too long.
     came_again: bool,
-    /// It was acknowledged without the grant that waits: the connection holds nothing.
-    told: bool,
 }
 
 impl Flow {
@@ -185,8 +192,8 @@ impl Flow {
     }
 
     /// Whether its next ACK acknowledges only, while its grant goes on waiting.
-    const fn only_acknowledges(&self) -> bool {
-        self.is_held && self.came_again
+    fn only_acknowledges(&self) -> bool {
+        self.waits != Waits::Nothing && self.came_again
     }
 
     /// Granted, and not arrived.
@@ -327,10 +334,10 @@ impl Rdtcp {
     }
 
     fn drop_held(&mut self, flow: FlowIndex) -> Option<u32> {
-        if !core::mem::take(&mut self.flow(flow).is_held) {
-            return None;
+        match core::mem::replace(&mut self.flow(flow).waits, Waits::Nothing) {
+            Waits::Nothing => None,
+            Waits::Ack | Waits::Grant => self.held.remove(flow.0),
         }
-        self.held.remove(flow.0)
     }
 
     fn arm(&mut self, now: Time, flow: FlowIndex) {
@@ -369,9 +376,8 @@ impl Receiver for Rdtcp {
             first_sent_at: None,
             deadline: Time::NEVER,
             back_off: 0,
-            is_held: false,
+            waits: Waits::Nothing,
             came_again: false,
-            told: false,
         };
         let index = flow.0 as usize;
         if index < self.flows.len() {
@@ -439,13 +445,13 @@ impl Receiver for Rdtcp {
             self.drop_held(flow);
             return Gate::Open;
         }
-        if self.flow(flow).is_held && cause == AckCause::SynAck {
+        if self.flow(flow).waits != Waits::Nothing && cause == AckCause::SynAck {
             // The SYN came again: it keeps its place.
             return Gate::Hold;
         }
         // Who sends again has to hear what has arrived, or would go on; what it may send waits all the same.
         let again = self.flow(flow).came_again;
-        if !(again && self.flow(flow).is_held) {
+        if !(again && self.flow(flow).waits != Waits::Nothing) {
             let skipped = self.drop_held(flow);
             if self.held.is_empty() && self.has_room(flow.0) {
                 return Gate::Open;
@@ -453,10 +459,9 @@ impl Receiver for Rdtcp {
             let rank = self.rank(flow.0);
             self.held.insert(flow.0, rank, skipped.unwrap_or(0));
         }
-        let flow = self.flow(flow);
-        flow.is_held = true;
-        flow.told = again;
-        if again { Gate::Open } else { Gate::Hold }
+        let (waits, gate) = if again { (Waits::Grant, Gate::Open) } else { (Waits::Ack, Gate::Hold) };
+        self.flow(flow).waits = waits;
+        gate
     }
 
     fn window(&mut self, _now: Time, flow: FlowIndex) -> Option<Bytes> {
@@ -495,7 +500,7 @@ impl Receiver for Rdtcp {
             if flow.deadline <= now {
                 flow.deadline = Time::NEVER;
                 // An ACK that waits here says that it is not the network that is silent.
-                if flow.open && !flow.is_held {
+                if flow.open && flow.waits == Waits::Nothing {
                     flow.window.on_timeout();
                     flow.back_off = (flow.back_off + 1).min(MOST_BACK_OFF);
                     self.forced.push_back(FlowIndex(index as u32));
@@ -514,10 +519,9 @@ impl Receiver for Rdtcp {
             return None;
         }
         self.held.pop();
-        let flow = &mut self.flows[head as usize];
-        flow.is_held = false;
+        let waited = core::mem::replace(&mut self.flows[head as usize].waits, Waits::Nothing);
         let head = FlowIndex(head);
-        Some(if flow.told { Action::UpdateWindow(head) } else { Action::Release(head) })
+        Some(if waited == Waits::Grant { Action::UpdateWindow(head) } else { Action::Release(head) })
     }
 }
 

@@ -18,15 +18,15 @@ pub struct Config {}
 /// A sender that obeys.
 #[derive(Clone, Debug)]
 pub struct Rdtcp {
-    /// What was announced last, for traces.
+    /// What was announced last, for traces; before anything was, the connection's initial window.
     announced: Bytes,
 }
 
 impl Rdtcp {
     /// A sender to which nothing was announced yet.
     #[must_use]
-    pub const fn new(_config: &Config, _context: &SenderContext) -> Self {
-        Self { announced: Bytes::ZERO }
+    pub const fn new(_config: &Config, context: &SenderContext) -> Self {
+        Self { announced: context.initial_window }
     }
 
     const fn note(&mut self, view: &SenderView) {
