@@ -15,6 +15,7 @@ registry! {
     "none" = none::None,
     "rfc3168" = rfc3168::Rfc3168,
     "dctcp" = dctcp::DctcpEcho,
+    "pulser" = pulser::PulserEcho,
 }
 
 /// What an echo is told when its connection opens: nothing so far.

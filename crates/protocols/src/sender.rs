@@ -18,6 +18,7 @@ registry! {
     choice SenderChoice;
     "newreno" = new_reno::NewReno,
     "dctcp" = dctcp::Dctcp,
+    "pulser" = pulser::Pulser,
     "rdtcp" = rdtcp::Rdtcp,
 }
 
@@ -306,8 +307,12 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn ack_one_segment(&mut self, ece: bool) {
+            self.ack_one_segment_with(ece, false);
+        }
+
+        pub(crate) fn ack_one_segment_with(&mut self, ece: bool, ein: bool) {
             self.una += self.mss;
-            let _ = self.sender.on_ack(&self.view(), &Self::ack(self.mss, ece));
+            let _ = self.sender.on_ack(&self.view(), &Ack { ein, ..Self::ack(self.mss, ece) });
         }
 
         pub(crate) fn ack_everything_segment_by_segment(&mut self, ece: bool) {

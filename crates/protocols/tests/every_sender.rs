@@ -5,6 +5,7 @@ mod model;
 
 use incast_protocols::sender::dctcp::{self, Dctcp};
 use incast_protocols::sender::new_reno::{self, NewReno};
+use incast_protocols::sender::pulser::{self, Pulser};
 use incast_protocols::sender::{
     Ack, Growth, LossBasis, MarkResponse, ObservationEnd, RecoveryExit, Restart, Sender, SenderChoice, SenderContext,
     SenderView, WindowRules, Windows,
@@ -405,6 +406,25 @@ proptest! {
             carry_out(&mut dctcp, context.mss.0, &event);
             carry_out(&mut newreno, context.mss.0, &event);
             prop_assert_eq!(dctcp.windows(), newreno.windows(), "after {:?}", event);
+        }
+    }
+
+    /// Pulser over a sender is that sender, as long as nothing is marked EIN.
+    #[test]
+    fn pulser_without_incast_marks_is_the_sender_inside(
+        context in contexts(),
+        events in prop::collection::vec(event(), 1..200),
+    ) {
+        for inner in SenderChoice::defaults() {
+            let config = pulser::Config { inner: Box::new(inner.clone()), ..Default::default() };
+            let mut outer = Connection::new(&context, Pulser::new(&config, &context));
+            let mut alone = Connection::new(&context, inner.build(&context));
+            for event in &events {
+                carry_out(&mut outer, context.mss.0, event);
+                carry_out(&mut alone, context.mss.0, event);
+                prop_assert_eq!(outer.windows(), alone.windows(), "\"{}\" after {:?}", inner.info().name, event);
+                prop_assert_eq!(outer.sender.alpha(), alone.sender.alpha());
+            }
         }
     }
 

@@ -12,6 +12,7 @@ registry! {
     choice MarkerChoice;
     "none" = none::None,
     "ecn-threshold" = ecn_threshold::EcnThreshold,
+    "ein" = ein::Ein,
 }
 
 /// What a marker is told when its port is built.

@@ -1,0 +1,392 @@
+//! Pulser's incast detector: marks EIN while the queue grows too fast (Pulser, Algorithm 1).
+//!
+//! At every departure the port takes the gradient of its occupancy since the departure before. While the mean of the
+//! last N gradients is above a share of the line rate, packets are marked; once marked, they go on being so while
+//! the queue is above a high-water mark. A fast build-up is seen long before the queue reaches K, and a slow drift is
+//! never. CE is set beside it, by a threshold of its own.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::ecn_threshold::{self, EcnThreshold};
+use super::{Marker, MarkerContext};
+use crate::registry::{Amount, Capability, Part};
+use crate::switch::{Marks, PacketView, QueueState};
+use crate::units::{Bytes, Rate, Time};
+
+/// Bytes over picoseconds, times this, are kilobits per second.
+const KBPS: i64 = 8_000_000_000;
+/// The packet whose N transmissions are the longest idle time that history survives.
+const MTU: Bytes = Bytes(1500);
+const MOST_SAMPLES: u32 = 65_536;
+
+/// Pulser's parameters at the switch.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// When CE is set.
+    pub ecn: ecn_threshold::Config,
+    /// N, the number of gradients that are averaged.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65536)))]
+    pub samples: u32,
+    /// Growth beyond which it is incast, as a share of the line rate.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1000.0)))]
+    pub growth: f64,
+    /// The high-water mark as a multiple of ECN's threshold.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1000.0)))]
+    pub high_water: f64,
+    /// What counts before there were N departures.
+    pub warm_up: WarmUp,
+    /// What an idle port remembers.
+    pub idle: Idle,
+    /// Of what the mean is taken.
+    pub average: Average,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            ecn: ecn_threshold::Config::default(),
+            samples: 50,
+            growth: 0.25,
+            high_water: 1.0,
+            warm_up: WarmUp::Zero,
+            idle: Idle::Clear,
+            average: Average::PerSample,
+        }
+    }
+}
+
+/// What counts before there were N departures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum WarmUp {
+    /// Departures that have not been count as growth of zero.
+    Zero,
+    /// Nothing is marked before there were N.
+    Full,
+}
+
+/// What an idle port remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Idle {
+    /// Nothing, if it was idle for longer than N packets of 1500 bytes take.
+    Clear,
+    /// Everything, as the text has it: after a queue has drained, its fall hides the next rise.
+    Keep,
+}
+
+/// Of what the mean is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Average {
+    /// Of the gradients, as the text has it: a packet that comes while a short one departs weighs as much as many.
+    PerSample,
+    /// Of the growth since N departures ago over the time since then.
+    Telescoped,
+}
+
+/// A port's occupancy at one departure, or the gradient since the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    at: u64,
+    bytes: i64,
+    gradient_kbps: i64,
+}
+
+/// Marks EIN by gradients, and CE by a threshold.
+#[derive(Clone, Debug)]
+pub struct Ein {
+    ecn: EcnThreshold,
+    rate: Rate,
+    average: Average,
+    warm_up: WarmUp,
+    idle: Idle,
+    growth_kbps: i64,
+    high_water: Amount,
+    ring: Vec<Sample>,
+    next: usize,
+    /// How many of the ring are samples.
+    taken: usize,
+    sum_kbps: i64,
+    last: Option<Sample>,
+    /// When the last packet had left whole.
+    busy_until: Time,
+    ein: bool,
+}
+
+impl Ein {
+    /// A marker as configured. Parameters out of range are brought into it.
+    #[must_use]
+    pub fn new(config: &Config, context: &MarkerContext) -> Self {
+        let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
+        Self {
+            ecn: EcnThreshold::new(&config.ecn, context),
+            rate: context.rate,
+            average: config.average,
+            warm_up: config.warm_up,
+            idle: config.idle,
+            growth_kbps: (context.rate.0 as f64 / 1000.0 * config.growth + 0.5) as i64,
+            high_water: match config.ecn.threshold {
+                Amount::Packets(packets) => {
+                    Amount::Packets(u32::try_from(times(u64::from(packets))).unwrap_or(u32::MAX))
+                }
+                Amount::Bytes(Bytes(bytes)) => Amount::Bytes(Bytes(times(bytes))),
+            },
+            ring: vec![Sample::default(); config.samples.clamp(1, MOST_SAMPLES) as usize],
+            next: 0,
+            taken: 0,
+            sum_kbps: 0,
+            last: None,
+            busy_until: Time(0),
+            ein: false,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.ring.fill(Sample::default());
+        self.next = 0;
+        self.taken = 0;
+        self.sum_kbps = 0;
+        self.last = None;
+    }
+
+    fn is_idle(&self, now: Time) -> bool {
+        let longest = self.rate.time_for(MTU.times(self.ring.len() as u64));
+        self.idle == Idle::Clear && now > self.busy_until && now.since(self.busy_until) > longest
+    }
+
+    /// Takes a sample, if time has passed since the last.
+    #[inline]
+    fn sample(&mut self, now: Time, bytes: i64) {
+        let Some(last) = self.last else {
+            self.last = Some(Sample { at: now.0, bytes, gradient_kbps: 0 });
+            return;
+        };
+        if now.0 <= last.at {
+            return;
+        }
+        let gradient_kbps = (bytes - last.bytes).saturating_mul(KBPS) / (now.0 - last.at).cast_signed();
+        let oldest = core::mem::replace(&mut self.ring[self.next], Sample { gradient_kbps, ..last });
+        self.sum_kbps += gradient_kbps - oldest.gradient_kbps;
+        self.next = if self.next + 1 == self.ring.len() { 0 } else { self.next + 1 };
+        self.taken = (self.taken + 1).min(self.ring.len());
+        self.last = Some(Sample { at: now.0, bytes, gradient_kbps: 0 });
+    }
+
+    /// Whether the mean growth is above the threshold: compared as sums, so that exactly the threshold is not.
+    #[inline]
+    fn grows(&self) -> bool {
+        let samples = self.ring.len();
+        if self.taken == 0 || (self.warm_up == WarmUp::Full && self.taken < samples) {
+            return false;
+        }
+        match self.average {
+            Average::PerSample => self.sum_kbps > self.growth_kbps.saturating_mul(samples as i64),
+            Average::Telescoped => {
+                let Some(last) = self.last else { return false };
+                // While the ring is not full its first sample is the oldest.
+                let oldest = self.ring[if self.taken < samples { 0 } else { self.next }];
+                let growth = (last.bytes - oldest.bytes).saturating_mul(KBPS) / (last.at - oldest.at).cast_signed();
+                // Departures that have not been count as growth of zero.
+                growth.saturating_mul(self.taken as i64) > self.growth_kbps.saturating_mul(samples as i64)
+            }
+        }
+    }
+
+    #[inline]
+    fn is_above_high_water(&self, queue: &QueueState) -> bool {
+        match self.high_water {
+            Amount::Packets(packets) => queue.packets(true) > packets,
+            Amount::Bytes(bytes) => queue.bytes(true) > bytes,
+        }
+    }
+}
+
+impl Marker for Ein {
+    #[inline]
+    fn on_enqueue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
+        self.ecn.on_enqueue(queue, packet)
+    }
+
+    #[inline]
+    fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
+        if self.is_idle(queue.now) {
+            self.clear();
+        }
+        self.sample(queue.now, queue.bytes(true).0.min(i64::MAX as u64).cast_signed());
+        self.busy_until = queue.now + self.rate.time_for(packet.bytes);
+        self.ein = self.grows() || (self.ein && self.is_above_high_water(queue));
+        Marks { ein: self.ein, ..self.ecn.on_dequeue(queue, packet) }
+    }
+}
+
+impl Part for Ein {
+    type Config = Config;
+    const SUMMARY: &'static str = "marks EIN while the queue grows too fast, and CE from a queue of K on";
+    const SOURCE: &'static str = "Pulser, section III and Algorithm 1; RFC 8257 section 3.1";
+    const PROVIDES: &'static [Capability] = &[Capability::CongestionMarks, Capability::IncastMarks];
+    const DEVIATIONS: &'static [&'static str] = &[
+        "The occupancy counts the departing packet, as in the authors' prototype.",
+        "A port that was idle for longer than N packets take forgets its gradients (idle = \"keep\" is the literal text).",
+        "Departures at the same instant add no sample.",
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 10 Gbit/s: 1500 bytes take 1.2 us, and a quarter of the line rate is 312.5 bytes per us.
+    const RATE: Rate = Rate(10_000_000_000);
+    const STEP_PS: u64 = 1_200_000;
+
+    fn marker(samples: u32, high_water: u64, change: impl Fn(&mut Config)) -> Ein {
+        let ecn = ecn_threshold::Config { threshold: Amount::Bytes(Bytes(high_water)), ..Default::default() };
+        let mut config = Config { samples, ecn, ..Config::default() };
+        change(&mut config);
+        Ein::new(&config, &MarkerContext { rate: RATE })
+    }
+
+    /// A departure that finds so many bytes at the port, itself included.
+    fn depart(marker: &mut Ein, now: u64, bytes: u64) -> bool {
+        let queue = QueueState {
+            now: Time(now),
+            waiting_packets: 0,
+            waiting_bytes: Bytes(bytes),
+            in_service: Bytes(0),
+            rate: RATE,
+        };
+        let packet = PacketView { bytes: Bytes(1500), marks: Marks::NONE, ecn_capable: false };
+        marker.on_dequeue(&queue, &packet).ein
+    }
+
+    fn marks(marker: &mut Ein, queue: impl IntoIterator<Item = u64>) -> Vec<bool> {
+        queue.into_iter().zip(0..).map(|(bytes, step)| depart(marker, step * STEP_PS, bytes)).collect()
+    }
+
+    fn both_averages(check: impl Fn(Average)) {
+        check(Average::PerSample);
+        check(Average::Telescoped);
+    }
+
+    /// N 5, a packet more at each departure: means of 250, 500, ... bytes per us.
+    #[test]
+    fn a_queue_that_grows_at_line_rate_is_incast_with_the_second_sample() {
+        both_averages(|average| {
+            let queue = || (0..6).map(|step| 1500 * step);
+            let mut zero = marker(5, 1_000_000, |config| config.average = average);
+            assert_eq!(marks(&mut zero, queue()), [false, false, true, true, true, true]);
+            let mut full = marker(5, 1_000_000, |config| {
+                config.average = average;
+                config.warm_up = WarmUp::Full;
+            });
+            assert_eq!(marks(&mut full, queue()), [false, false, false, false, false, true]);
+        });
+    }
+
+    /// Growth of exactly a quarter of the line rate is not above it, however long it lasts.
+    #[test]
+    fn growth_of_exactly_the_threshold_never_flickers() {
+        both_averages(|average| {
+            for growth in [375, 300] {
+                let mut marker = marker(50, 1_000_000_000, |config| config.average = average);
+                assert!(marks(&mut marker, (0..500).map(|step| step * growth)).iter().all(|ein| !ein));
+            }
+            let mut marker = marker(50, 1_000_000_000, |config| config.average = average);
+            assert!(marks(&mut marker, (0..500).map(|step| step * 376)).iter().any(|&ein| ein));
+        });
+    }
+
+    /// N 4, high-water mark 6000 bytes: marks go on while the queue is above it, and end at it.
+    #[test]
+    fn marks_end_when_growth_has_ended_and_the_queue_is_at_the_high_water_mark() {
+        let queue = [0, 1500, 3000, 4500, 6000, 7500, 7500, 7000, 6500, 6000, 5500];
+        let expected = [0, 0, 1, 1, 1, 1, 1, 1, 1, 0, 0].map(|ein| ein == 1);
+        assert_eq!(marks(&mut marker(4, 6000, |_| ()), queue), expected);
+        let expected = [0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0].map(|ein| ein == 1);
+        assert_eq!(marks(&mut marker(4, 6000, |config| config.warm_up = WarmUp::Full), queue), expected);
+        // Twice K: the last one was hysteresis.
+        let expected = [0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0].map(|ein| ein == 1);
+        assert_eq!(marks(&mut marker(4, 6000, |config| config.high_water = 2.0), queue), expected);
+    }
+
+    #[test]
+    fn departures_at_one_instant_add_no_sample() {
+        let mut marker = marker(2, 1_000_000, |_| ());
+        assert!(!depart(&mut marker, 0, 0));
+        assert!(depart(&mut marker, STEP_PS, 1500));
+        let (sum, taken) = (marker.sum_kbps, marker.taken);
+        assert!(depart(&mut marker, STEP_PS, 0), "the mean is as it was");
+        assert_eq!((marker.sum_kbps, marker.taken), (sum, taken));
+    }
+
+    /// A fan-in of eight at line rate is seen with the second departure, of two with the 13th.
+    #[test]
+    fn the_defaults_see_a_large_fan_in_at_once_and_a_small_one_soon() {
+        for (growth, seen_at) in [(7 * 1500, 2), (1500, 13)] {
+            let mut marker = marker(50, 97_500, |_| ());
+            let first = marks(&mut marker, (0..40).map(|step| step * growth)).iter().position(|&ein| ein);
+            assert_eq!(first, Some(seen_at));
+        }
+    }
+
+    /// What falls hides what rises, unless an idle port forgets.
+    #[test]
+    fn an_idle_port_forgets_that_its_queue_has_fallen() {
+        let seen_at = |idle| {
+            let mut marker = marker(50, 97_500, |config| config.idle = idle);
+            marks(&mut marker, (0..60).map(|step| 90_000 - 1500 * step));
+            let later = 60 * STEP_PS + 100_000_000;
+            (0..100).find(|&step| depart(&mut marker, later + step * STEP_PS, 3 * 1500 * step))
+        };
+        let (cleared, kept) = (seen_at(Idle::Clear).unwrap(), seen_at(Idle::Keep).unwrap());
+        assert!(cleared < 10 && kept > cleared + 5, "{cleared} {kept}");
+    }
+
+    /// A packet that comes while an ACK departs is a gradient of 267 Gbit/s: for N departures.
+    #[test]
+    fn one_short_packet_fools_the_mean_of_gradients_and_not_the_other() {
+        let fooled = |average| {
+            let mut marker = marker(50, 97_500, |config| config.average = average);
+            depart(&mut marker, 0, 54);
+            let first = depart(&mut marker, 43_200, 1500);
+            let later = (1..60).filter(|&step| depart(&mut marker, 43_200 + step * STEP_PS, 1500)).count();
+            (first, later)
+        };
+        assert_eq!(fooled(Average::PerSample), (true, 49));
+        assert_eq!(fooled(Average::Telescoped), (true, 0));
+    }
+
+    #[test]
+    fn ce_is_set_beside_it() {
+        let config = Config::default();
+        let mut marker = Ein::new(&config, &MarkerContext { rate: RATE });
+        let queue = QueueState {
+            now: Time(0),
+            waiting_packets: 65,
+            waiting_bytes: Bytes(97_500),
+            in_service: Bytes(1500),
+            rate: RATE,
+        };
+        let packet = PacketView { bytes: Bytes(1500), marks: Marks::NONE, ecn_capable: true };
+        assert_eq!(marker.on_enqueue(&queue, &packet), Marks::CE);
+    }
+}
