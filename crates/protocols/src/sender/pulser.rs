@@ -312,9 +312,15 @@ mod tests {
         script
     }
 
-    fn ack(script: &mut Script<Pulser>, ein: bool, ece: bool) -> f64 {
+    fn ack(script: &mut Script<Pulser>, ein: bool, ece: bool) -> u64 {
         script.ack_one_segment_with(ece, ein);
-        script.cwnd_segments()
+        segments(script).0
+    }
+
+    /// Window and ssthresh.
+    fn segments(script: &Script<Pulser>) -> (u64, u64) {
+        let Windows { cwnd, ssthresh } = script.sender.windows();
+        (cwnd.0 / MSS, ssthresh.0 / MSS)
     }
 
     fn saved_segments(script: &Script<Pulser>) -> Option<u64> {
@@ -325,14 +331,14 @@ mod tests {
     #[test]
     fn it_brakes_to_four_segments_and_then_has_its_window_back() {
         let mut script = pulser(|_| ());
-        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4.0, Some(20)));
-        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4.0, Some(20)));
+        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(20)));
+        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(20)));
         // 18 segments were in flight at the second mark: the last of their ACKs ends it.
         for _ in 0..17 {
-            assert_eq!(ack(&mut script, false, false), 4.0);
+            assert_eq!(ack(&mut script, false, false), 4);
         }
-        assert_eq!((ack(&mut script, false, false), saved_segments(&script)), (20.0, None));
-        assert_eq!(script.ssthresh_segments(), 15.0);
+        assert_eq!((ack(&mut script, false, false), saved_segments(&script)), (20, None));
+        assert_eq!(segments(&script).1, 15);
     }
 
     #[test]
@@ -342,14 +348,14 @@ mod tests {
             config.ssthresh = Ssthresh::StaySafe;
         });
         ack(&mut script, true, false);
-        assert_eq!((ack(&mut script, false, false), script.ssthresh_segments()), (20.0, 4.0));
+        assert_eq!((ack(&mut script, false, false), segments(&script).1), (20, 4));
     }
 
     #[test]
     fn a_window_that_is_small_already_is_not_raised() {
         let mut script = pulser(|_| ());
         script.sender.set_windows(Windows { cwnd: Bytes(3 * MSS), ssthresh: Bytes(3 * MSS) });
-        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (3.0, Some(3)));
+        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (3, Some(3)));
     }
 
     #[test]
@@ -357,7 +363,7 @@ mod tests {
         let mut script = pulser(|_| ());
         ack(&mut script, true, false);
         script.timeout();
-        assert_eq!((script.cwnd_segments(), script.ssthresh_segments(), saved_segments(&script)), (1.0, 10.0, None));
+        assert_eq!((segments(&script), saved_segments(&script)), ((1, 10), None));
     }
 
     #[test]
@@ -369,7 +375,7 @@ mod tests {
         script.third_duplicate();
         assert_eq!(saved_segments(&script), Some(10));
         script.recover_fully();
-        assert_eq!((script.cwnd_segments(), script.ssthresh_segments()), (10.0, 10.0), "all of it was without a mark");
+        assert_eq!(segments(&script), (10, 10), "all of it was without a mark");
     }
 
     /// Alpha is learned on, and the window that comes back is cut by it only if that is wanted.
@@ -379,15 +385,11 @@ mod tests {
             let mut script = pulser(|config| config.marks_in_safe = marks_in_safe);
             ack(&mut script, true, true);
             for _ in 0..18 {
-                assert_eq!(ack(&mut script, false, true), 4.0);
+                assert_eq!(ack(&mut script, false, true), 4);
             }
             ack(&mut script, false, true)
         };
-        assert_eq!(back(MarksInSafe::Ignore), 20.0);
-        assert_eq!(
-            back(MarksInSafe::Cut),
-            5.0,
-            "with alpha 1: by half for the window before, and by half for this one"
-        );
+        assert_eq!(back(MarksInSafe::Ignore), 20);
+        assert_eq!(back(MarksInSafe::Cut), 5, "with alpha 1: by half for the window before, and by half for this one");
     }
 }

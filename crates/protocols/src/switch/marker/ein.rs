@@ -111,6 +111,13 @@ struct Sample {
     gradient_kbps: i64,
 }
 
+/// So many bytes more within so many picoseconds, in kilobits per second; bounded, so that sums are exact.
+#[inline]
+fn gradient_kbps(bytes: i64, span_ps: u64) -> i64 {
+    const MOST: i64 = i64::MAX >> 20;
+    (bytes.saturating_mul(KBPS) / i64::try_from(span_ps).unwrap_or(i64::MAX)).clamp(-MOST, MOST)
+}
+
 /// Marks EIN by gradients, and CE by a threshold.
 #[derive(Clone, Debug)]
 pub struct Ein {
@@ -129,7 +136,7 @@ pub struct Ein {
     last: Option<Sample>,
     /// When the last packet had left whole.
     busy_until: Time,
-    ein: bool,
+    marking: bool,
 }
 
 impl Ein {
@@ -156,7 +163,7 @@ impl Ein {
             sum_kbps: 0,
             last: None,
             busy_until: Time(0),
-            ein: false,
+            marking: false,
         }
     }
 
@@ -183,7 +190,7 @@ impl Ein {
         if now.0 <= last.at {
             return;
         }
-        let gradient_kbps = (bytes - last.bytes).saturating_mul(KBPS) / (now.0 - last.at).cast_signed();
+        let gradient_kbps = gradient_kbps(bytes - last.bytes, now.0 - last.at);
         let oldest = core::mem::replace(&mut self.ring[self.next], Sample { gradient_kbps, ..last });
         self.sum_kbps += gradient_kbps - oldest.gradient_kbps;
         self.next = if self.next + 1 == self.ring.len() { 0 } else { self.next + 1 };
@@ -204,7 +211,7 @@ impl Ein {
                 let Some(last) = self.last else { return false };
                 // While the ring is not full its first sample is the oldest.
                 let oldest = self.ring[if self.taken < samples { 0 } else { self.next }];
-                let growth = (last.bytes - oldest.bytes).saturating_mul(KBPS) / (last.at - oldest.at).cast_signed();
+                let growth = gradient_kbps(last.bytes - oldest.bytes, last.at - oldest.at);
                 // Departures that have not been count as growth of zero.
                 growth.saturating_mul(self.taken as i64) > self.growth_kbps.saturating_mul(samples as i64)
             }
@@ -232,9 +239,9 @@ impl Marker for Ein {
             self.clear();
         }
         self.sample(queue.now, queue.bytes(true).0.min(i64::MAX as u64).cast_signed());
-        self.busy_until = queue.now + self.rate.time_for(packet.bytes);
-        self.ein = self.grows() || (self.ein && self.is_above_high_water(queue));
-        Marks { ein: self.ein, ..self.ecn.on_dequeue(queue, packet) }
+        self.busy_until = Time(queue.now.0.saturating_add(self.rate.time_for(packet.bytes).0));
+        self.marking = self.grows() || (self.marking && self.is_above_high_water(queue));
+        Marks { ein: self.marking, ..self.ecn.on_dequeue(queue, packet) }
     }
 }
 
@@ -260,7 +267,7 @@ mod tests {
 
     fn marker(samples: u32, high_water: u64, change: impl Fn(&mut Config)) -> Ein {
         let ecn = ecn_threshold::Config { threshold: Amount::Bytes(Bytes(high_water)), ..Default::default() };
-        let mut config = Config { samples, ecn, ..Config::default() };
+        let mut config = Config { ecn, samples, ..Config::default() };
         change(&mut config);
         Ein::new(&config, &MarkerContext { rate: RATE })
     }
