@@ -169,7 +169,7 @@ fn config() -> ProptestConfig {
 fn receivers() -> Vec<ReceiverChoice> {
     let mut receivers = ReceiverChoice::defaults();
     let small = ictcp::Config {
-        growth: ictcp::Growth::Add,
+        growth: ictcp::SlowStartGrowth::Add,
         window_floor: 0,
         initial_window: 0,
         low_rounds: 0,

@@ -55,7 +55,7 @@ fn most_waiting(run: &Run) -> u32 {
     run.ports.iter().map(|port| port.max_waiting).max().unwrap()
 }
 
-const GROWTHS: [ictcp::Growth; 2] = [ictcp::Growth::Double, ictcp::Growth::Add];
+const GROWTHS: [ictcp::SlowStartGrowth; 2] = [ictcp::SlowStartGrowth::Double, ictcp::SlowStartGrowth::Add];
 
 /// Eight senders with two segments each fill the pipe of 13 packets; of a whole 1 Gbit/s 964 Mbit/s are payload,
 /// less what handshake and last round trip take.

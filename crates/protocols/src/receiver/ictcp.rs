@@ -47,7 +47,7 @@ pub struct Config {
     #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub fair_below: Share,
     /// How windows grow in slow start.
-    pub growth: Growth,
+    pub growth: SlowStartGrowth,
     /// Window of a new connection, in segments.
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub initial_window: u64,
@@ -69,7 +69,7 @@ impl Default for Config {
             gamma2: Share::percent(50),
             low_rounds: 3,
             fair_below: Share::percent(20),
-            growth: Growth::Double,
+            growth: SlowStartGrowth::Double,
             initial_window: 2,
             window_floor: 2,
             rtt_limit: Duration::from_ms(2),
@@ -93,10 +93,9 @@ impl Config {
 #[cfg_attr(
     feature = "schema",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case"),
-    schemars(inline)
+    serde(rename_all = "kebab-case")
 )]
-pub enum Growth {
+pub enum SlowStartGrowth {
     /// They double, as published code for Linux has it.
     Double,
     /// They grow by a segment there too (the code of the RDTCP paper).

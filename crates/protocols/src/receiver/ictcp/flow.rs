@@ -2,7 +2,7 @@
 
 use super::round_trip::RoundTrip;
 use super::slot::Slots;
-use super::{Config, Growth};
+use super::{Config, SlowStartGrowth};
 use crate::receiver::Arrival;
 use crate::units::{Bytes, Duration, Rate, Time};
 
@@ -184,7 +184,7 @@ impl Flow {
 
     /// Grows as far as the quota allows: a doubling that it does not allow ends slow start.
     fn grow(&mut self, now: Time, rtt: Duration, config: &Config, mss: Bytes, slots: &mut Slots) {
-        if config.growth == Growth::Double && self.phase == Phase::SlowStart {
+        if config.growth == SlowStartGrowth::Double && self.phase == Phase::SlowStart {
             if slots.take(Rate::of(self.window, rtt)) {
                 self.widen(now, self.window);
                 return;
@@ -299,7 +299,7 @@ mod tests {
     fn slow_start_doubles_and_congestion_avoidance_adds_a_segment() {
         assert_eq!(obey(&mut flow(4, Phase::SlowStart), 200, Verdict::Limited, &mut growing(500)), 8);
         assert_eq!(obey(&mut flow(4, Phase::CongestionAvoidance), 200, Verdict::Limited, &mut growing(500)), 5);
-        let add = Config { growth: Growth::Add, ..Config::default() };
+        let add = Config { growth: SlowStartGrowth::Add, ..Config::default() };
         assert_eq!(obey_with(&add, &mut flow(4, Phase::SlowStart), 200, Verdict::Limited, &mut growing(500)), 5);
     }
 
