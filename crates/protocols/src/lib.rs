@@ -23,6 +23,7 @@ pub mod echo;
 pub mod message;
 pub mod receiver;
 mod registry;
+pub mod round_trip;
 pub mod sender;
 pub mod stack;
 pub mod switch;

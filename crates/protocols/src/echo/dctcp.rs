@@ -14,43 +14,70 @@ use crate::switch::Marks;
 )]
 pub struct Config {}
 
-/// The two-state machine of RFC 8257 figure 1.
+/// The two-state machine of RFC 8257 figure 1, for one kind of mark.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ExactMark {
+    /// The mark of the last segment (DCTCP.CE).
+    last: bool,
+    /// A replaced ACK echoed one: the next says so in its place.
+    owed: bool,
+}
+
+impl ExactMark {
+    #[inline]
+    pub(super) const fn would_change(&self, mark: bool) -> bool {
+        mark != self.last
+    }
+
+    #[inline]
+    pub(super) const fn on_data(&mut self, mark: bool) {
+        self.last = mark;
+    }
+
+    #[inline]
+    pub(super) const fn on_ack(&mut self) -> bool {
+        let says = self.last || self.owed;
+        self.owed = false;
+        says
+    }
+
+    pub(super) const fn on_replaced(&mut self, said: bool) {
+        self.owed |= said;
+    }
+}
+
+/// Echoes congestion marks exactly.
 #[derive(Clone, Debug)]
 pub struct DctcpEcho {
-    /// The mark of the last segment (DCTCP.CE).
-    ce: bool,
-    /// A replaced ACK had ECE: the next one says so in its place.
-    owed: bool,
+    congestion: ExactMark,
 }
 
 impl DctcpEcho {
     /// Nothing to echo yet (DCTCP.CE is false).
     #[must_use]
-    pub const fn new(_config: &Config, _context: &EchoContext) -> Self {
-        Self { ce: false, owed: false }
+    pub fn new(_config: &Config, _context: &EchoContext) -> Self {
+        Self { congestion: ExactMark::default() }
     }
 }
 
 impl Echo for DctcpEcho {
     #[inline]
     fn would_change(&self, marks: Marks) -> bool {
-        marks.ce != self.ce
+        self.congestion.would_change(marks.ce)
     }
 
     #[inline]
     fn on_data(&mut self, marks: Marks, _cwr: bool) {
-        self.ce = marks.ce;
+        self.congestion.on_data(marks.ce);
     }
 
     #[inline]
     fn on_ack(&mut self) -> Feedback {
-        let ece = self.ce || self.owed;
-        self.owed = false;
-        Feedback { ece, ein: false }
+        Feedback { ece: self.congestion.on_ack(), ein: false }
     }
 
     fn on_replaced(&mut self, held: Feedback) {
-        self.owed |= held.ece;
+        self.congestion.on_replaced(held.ece);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Pulser's echo: congestion and incast marks, each exactly (RFC 8257 section 3.2, once more for EIN).
 
-use super::dctcp::{self, DctcpEcho};
+use super::dctcp::ExactMark;
 use super::{Echo, EchoContext, Feedback};
 use crate::registry::{Capability, Part};
 use crate::switch::Marks;
@@ -17,43 +17,38 @@ pub struct Config {}
 /// Two machines of DCTCP, one for each kind of mark.
 #[derive(Clone, Debug)]
 pub struct PulserEcho {
-    congestion: DctcpEcho,
-    /// The incast mark of the last segment.
-    ein: bool,
-    /// A replaced ACK had one.
-    owed: bool,
+    congestion: ExactMark,
+    incast: ExactMark,
 }
 
 impl PulserEcho {
     /// Nothing to echo yet.
     #[must_use]
-    pub const fn new(_config: &Config, context: &EchoContext) -> Self {
-        Self { congestion: DctcpEcho::new(&dctcp::Config {}, context), ein: false, owed: false }
+    pub fn new(_config: &Config, _context: &EchoContext) -> Self {
+        Self { congestion: ExactMark::default(), incast: ExactMark::default() }
     }
 }
 
 impl Echo for PulserEcho {
     #[inline]
     fn would_change(&self, marks: Marks) -> bool {
-        self.congestion.would_change(marks) || marks.ein != self.ein
+        self.congestion.would_change(marks.ce) || self.incast.would_change(marks.ein)
     }
 
     #[inline]
-    fn on_data(&mut self, marks: Marks, cwr: bool) {
-        self.congestion.on_data(marks, cwr);
-        self.ein = marks.ein;
+    fn on_data(&mut self, marks: Marks, _cwr: bool) {
+        self.congestion.on_data(marks.ce);
+        self.incast.on_data(marks.ein);
     }
 
     #[inline]
     fn on_ack(&mut self) -> Feedback {
-        let ein = self.ein || self.owed;
-        self.owed = false;
-        Feedback { ein, ..self.congestion.on_ack() }
+        Feedback { ece: self.congestion.on_ack(), ein: self.incast.on_ack() }
     }
 
     fn on_replaced(&mut self, held: Feedback) {
-        self.congestion.on_replaced(held);
-        self.owed |= held.ein;
+        self.congestion.on_replaced(held.ece);
+        self.incast.on_replaced(held.ein);
     }
 }
 

@@ -248,13 +248,24 @@ impl Rdtcp {
         &mut self.flows[flow.0 as usize]
     }
 
-    /// Changes a flow, and the sum over all flows with it.
-    fn change<R>(&mut self, flow: FlowIndex, how: impl FnOnce(&mut Flow) -> R) -> R {
-        let flow = &mut self.flows[flow.0 as usize];
-        let before = flow.under_way();
-        let result = how(flow);
+    /// Changes a flow, and with it the sum over all flows and, where it begins or ceases to be served, all windows.
+    fn change(&mut self, index: FlowIndex, how: impl FnOnce(&mut Flow)) {
+        let flow = &mut self.flows[index.0 as usize];
+        let (before, was_active) = (flow.under_way(), flow.is_active());
+        how(flow);
         self.under_way = self.under_way - before + flow.under_way();
-        result
+        if flow.is_active() == was_active {
+            return;
+        }
+        if was_active {
+            flow.deadline = Time::NEVER;
+            self.order.retain(|&other| other != index.0);
+        } else {
+            self.coming += 1;
+            flow.came = self.coming;
+            self.order.push(index.0);
+        }
+        self.assign();
     }
 
     fn rank(&self, flow: u32) -> u64 {
@@ -292,24 +303,6 @@ impl Rdtcp {
         for share in &self.shares {
             self.flows[share.flow as usize].assigned = share.window;
         }
-    }
-
-    /// Takes note of whether the flow is served.
-    fn settle(&mut self, flow: FlowIndex, was_active: bool) {
-        let is_active = self.flow(flow).is_active();
-        if is_active == was_active {
-            return;
-        }
-        if is_active {
-            self.coming += 1;
-            let came = self.coming;
-            self.flow(flow).came = came;
-            self.order.push(flow.0);
-        } else {
-            self.order.retain(|&other| other != flow.0);
-            self.flow(flow).deadline = Time::NEVER;
-        }
-        self.assign();
     }
 
     /// The window to grant: what congestion elsewhere leaves, no more than was assigned, and not beyond the end of
@@ -394,7 +387,7 @@ impl Receiver for Rdtcp {
             flow.size = message.size.map_or(UNKNOWN_SIZE, |size| size.0);
             flow.end = flow.end.zip(message.size).map(|(end, size)| end + size.0);
         });
-        self.settle(flow, was_active);
+        // Its size, and so its priority, is another now.
         if was_active {
             self.assign();
         }
@@ -406,7 +399,6 @@ impl Receiver for Rdtcp {
             self.budget = Some(self.under_way.max(2 * self.mss));
             self.assign();
         }
-        let was_active = self.flow(flow).is_active();
         self.change(flow, |flow| {
             flow.received += arrival.new.0;
             flow.expected = arrival.expected.0;
@@ -426,7 +418,6 @@ impl Receiver for Rdtcp {
             }
             flow.window.on_data(now, arrival, &flow.rtt);
         });
-        self.settle(flow, was_active);
     }
 
     fn on_complete(&mut self, _now: Time, _flow: FlowIndex) {
@@ -434,10 +425,8 @@ impl Receiver for Rdtcp {
     }
 
     fn on_close(&mut self, _now: Time, flow: FlowIndex) {
-        let was_active = self.flow(flow).is_active();
         self.drop_held(flow);
         self.change(flow, |flow| flow.open = false);
-        self.settle(flow, was_active);
     }
 
     fn gate(&mut self, _now: Time, flow: FlowIndex, cause: AckCause) -> Gate {

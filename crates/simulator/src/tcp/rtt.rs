@@ -1,43 +1,35 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
 
 use incast_protocols::Duration;
+use incast_protocols::round_trip::RoundTripEstimate;
 use incast_scenario::plan::Tcp;
 
 /// The estimator of one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
-    smoothed: Option<Duration>,
-    variation: Duration,
+    estimate: Option<RoundTripEstimate>,
     rto: Duration,
 }
 
 impl RttEstimator {
     /// No sample yet: RFC 6298 section 2.1.
     pub(crate) fn new(tcp: &Tcp) -> Self {
-        Self { smoothed: None, variation: Duration::ZERO, rto: tcp.rto_initial }
+        Self { estimate: None, rto: tcp.rto_initial }
     }
 
     /// Takes a sample (sections 2.2 to 2.4, alpha = 1/8, beta = 1/4, K = 4) and ends any back-off.
     pub(crate) fn sample(&mut self, rtt: Duration, tcp: &Tcp) {
-        match self.smoothed {
-            None => {
-                self.smoothed = Some(rtt);
-                self.variation = Duration(rtt.0 / 2);
-            }
-            Some(smoothed) => {
-                let off = smoothed.0.abs_diff(rtt.0);
-                self.variation = Duration(self.variation.0 - self.variation.0 / 4 + off / 4);
-                self.smoothed = Some(Duration(smoothed.0 - smoothed.0 / 8 + rtt.0 / 8));
-            }
-        }
+        self.estimate = Some(match self.estimate {
+            None => RoundTripEstimate::first(rtt),
+            Some(estimate) => estimate.with(rtt),
+        });
         self.end_back_off(tcp);
     }
 
     /// Ends the back-off without a sample.
     pub(crate) fn end_back_off(&mut self, tcp: &Tcp) {
-        if let Some(smoothed) = self.smoothed {
-            let estimate = smoothed + Duration(4 * self.variation.0);
-            self.rto = estimate.max(tcp.rto_min).min(tcp.rto_max);
+        if let Some(estimate) = self.estimate {
+            self.rto = estimate.timeout().max(tcp.rto_min).min(tcp.rto_max);
         }
     }
 
@@ -50,8 +42,8 @@ impl RttEstimator {
         self.rto
     }
 
-    pub(crate) const fn smoothed(&self) -> Option<Duration> {
-        self.smoothed
+    pub(crate) fn smoothed(&self) -> Option<Duration> {
+        self.estimate.map(RoundTripEstimate::mean)
     }
 }
 
@@ -68,7 +60,7 @@ mod tests {
             let mut seen = Vec::new();
             for us in [100, 200, 100] {
                 rtt.sample(Duration::from_us(us), &tcp);
-                seen.push((rtt.smoothed().unwrap().0 as f64 / 1e6, rtt.variation.0 as f64 / 1e6));
+                seen.push((rtt.smoothed().unwrap().0 as f64 / 1e6, rtt.estimate.unwrap().variation().0 as f64 / 1e6));
                 assert_eq!(rtt.rto(), rto_min);
             }
             assert_eq!(seen, [(100.0, 50.0), (112.5, 62.5), (110.9375, 50.0)]);

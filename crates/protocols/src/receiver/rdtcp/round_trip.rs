@@ -1,11 +1,12 @@
 //! The receiver's estimate of the round-trip time (RDTCP IV.E).
 
+use crate::round_trip::RoundTripEstimate;
 use crate::units::{Duration, Offset, Time};
 
 /// Times from an ACK's departure to the arrival of the last segment that it allowed: one at a time.
 #[derive(Clone, Debug, Default)]
 pub struct RoundTrip {
-    smoothed: Option<(Duration, Duration)>,
+    estimate: Option<RoundTripEstimate>,
     /// Start of the segment that is waited for, and since when.
     waits_for: Option<(Offset, Time)>,
 }
@@ -14,13 +15,13 @@ impl RoundTrip {
     /// Smoothed round-trip time, once there was a sample.
     #[must_use]
     pub fn smoothed(&self) -> Option<Duration> {
-        self.smoothed.map(|(mean, _)| mean)
+        self.estimate.map(RoundTripEstimate::mean)
     }
 
     /// `srtt + 4 rttvar`, no less than `least`.
     #[must_use]
     pub fn timeout(&self, least: Duration) -> Duration {
-        self.smoothed.map_or(least, |(mean, deviation)| Duration(mean.0 + 4 * deviation.0).max(least))
+        self.estimate.map_or(least, |estimate| estimate.timeout().max(least))
     }
 
     /// An ACK left that allows segments of which the last begins at `expected` (equation 1).
@@ -46,15 +47,10 @@ impl RoundTrip {
         }
     }
 
-    /// Jacobson's gains (RFC 6298 section 2).
+    /// Takes a sample that was measured otherwise.
     pub fn sample(&mut self, sample: Duration) {
-        self.smoothed = Some(match self.smoothed {
-            None => (sample, Duration(sample.0 / 2)),
-            Some((mean, deviation)) => {
-                let error = mean.0.abs_diff(sample.0);
-                (Duration(mean.0 - mean.0 / 8 + sample.0 / 8), Duration(deviation.0 - deviation.0 / 4 + error / 4))
-            }
-        });
+        let next = self.estimate.map_or_else(|| RoundTripEstimate::first(sample), |old| old.with(sample));
+        self.estimate = Some(next);
     }
 }
 

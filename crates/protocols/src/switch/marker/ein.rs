@@ -12,7 +12,7 @@ use super::ecn_threshold::{self, EcnThreshold};
 use super::{Marker, MarkerContext};
 use crate::registry::{Amount, Capability, Part};
 use crate::switch::{Marks, PacketView, QueueState};
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{Bytes, Duration, Rate, Time};
 
 /// Bytes over picoseconds, times this, are kilobits per second.
 const KBPS: i64 = 8_000_000_000;
@@ -134,8 +134,10 @@ pub struct Ein {
     taken: usize,
     sum_kbps: i64,
     last: Option<Sample>,
-    /// When the last packet had left whole.
-    busy_until: Time,
+    /// When the transmission of the last packet began, and its bytes.
+    departed: (Time, Bytes),
+    /// The longest idle time that history survives.
+    longest_idle: Duration,
     marking: bool,
 }
 
@@ -143,6 +145,7 @@ impl Ein {
     /// A marker as configured. Parameters out of range are brought into it.
     #[must_use]
     pub fn new(config: &Config, context: &MarkerContext) -> Self {
+        let samples = config.samples.clamp(1, MOST_SAMPLES);
         let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
         Self {
             ecn: EcnThreshold::new(&config.ecn, context),
@@ -157,12 +160,13 @@ impl Ein {
                 }
                 Amount::Bytes(Bytes(bytes)) => Amount::Bytes(Bytes(times(bytes))),
             },
-            ring: vec![Sample::default(); config.samples.clamp(1, MOST_SAMPLES) as usize],
+            ring: vec![Sample::default(); samples as usize],
             next: 0,
             taken: 0,
             sum_kbps: 0,
             last: None,
-            busy_until: Time(0),
+            departed: (Time(0), Bytes::ZERO),
+            longest_idle: context.rate.time_for(MTU.times(u64::from(samples))),
             marking: false,
         }
     }
@@ -176,8 +180,12 @@ impl Ein {
     }
 
     fn is_idle(&self, now: Time) -> bool {
-        let longest = self.rate.time_for(MTU.times(self.ring.len() as u64));
-        self.idle == Idle::Clear && now > self.busy_until && now.since(self.busy_until) > longest
+        let (began, bytes) = self.departed;
+        let since = now.since(began);
+        // Only after a pause is it worth to know how long the last packet took.
+        self.idle == Idle::Clear
+            && since > self.longest_idle
+            && since.0 - self.longest_idle.0 > self.rate.time_for(bytes).0
     }
 
     /// Takes a sample, if time has passed since the last.
@@ -239,7 +247,7 @@ impl Marker for Ein {
             self.clear();
         }
         self.sample(queue.now, queue.bytes(true).0.min(i64::MAX as u64).cast_signed());
-        self.busy_until = Time(queue.now.0.saturating_add(self.rate.time_for(packet.bytes).0));
+        self.departed = (queue.now, packet.bytes);
         self.marking = self.grows() || (self.marking && self.is_above_high_water(queue));
         Marks { ein: self.marking, ..self.ecn.on_dequeue(queue, packet) }
     }
