@@ -52,6 +52,11 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     axes.set_title(chart.title, loc="left", pad=25 if len(chart.lines) > 1 else 8)
     if chart.ticks:
         axes.set_xticks(range(len(chart.ticks)), chart.ticks)
+    elif chart.log_x and not chart.is_series and chart.lines:
+        # Powers of ten alone would leave most points without a name.
+        points = sorted({float(x) for line in chart.lines for x in line.x})
+        axes.set_xticks(points, [f"{x:g}" for x in points])
+        axes.set_xticks([], minor=True)
     if chart.limits:
         axes.set_xlim(*chart.limits)
     if chart.is_series:
