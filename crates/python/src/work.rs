@@ -3,14 +3,18 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use incast_protocols::{Bytes, Time};
-use incast_scenario::plan::{End, Handshake, Network, Node, Plan};
+use incast_scenario::plan::{End, Handshake, Model, Network, Node, Plan};
 
 /// SYN, SYN-ACK and ACK, and as many to close.
 const CONNECTION_PACKETS: u64 = 6;
 
 /// Packet-hops of a plan if nothing is lost: segments and their ACKs over the shortest paths, connections opened
-/// and closed. Flows without end count what their receiver's link carries until the run's end.
+/// and closed. Flows without end count what their receiver's link carries until the run's end. The ideal model has
+/// no packets.
 pub(crate) fn packet_hops(plan: &Plan) -> u64 {
+    if plan.model == Model::Ideal {
+        return 0;
+    }
     let mut paths = Paths::new(&plan.network);
     let mut hops: u64 = 0;
     // Sizes may be absurd; this is an estimate.

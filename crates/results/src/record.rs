@@ -68,6 +68,8 @@ pub struct Flow {
     pub start: Time,
     /// When its last byte arrived in order, if it did.
     pub end: Option<Time>,
+    /// In a run of the ideal model: when the fluid had served all of it, if it is complete.
+    pub fluid_end: Option<Time>,
     /// In-order payload at the receiver when the run ended.
     pub delivered: Bytes,
     /// Completion time on an idle network with an open window and without handshake or request.

@@ -26,6 +26,7 @@ pub(crate) fn flow(class: u32, size: u64, start: Time, end: Option<Time>) -> Flo
         size: Some(Bytes(size)),
         start,
         end,
+        fluid_end: None,
         delivered: Bytes(if end.is_some() { size } else { 0 }),
         ideal: None,
         deadline: None,

@@ -16,6 +16,8 @@ pub struct Plan {
     pub name: String,
     /// The seed of the world's own random choices: simultaneous events, paths, losses.
     pub seed: u64,
+    /// What is made of the messages.
+    pub model: Model,
     /// Who is connected to whom.
     pub network: Network,
     /// Classes of traffic.
@@ -33,6 +35,17 @@ pub struct Plan {
     pub record: Record,
     /// What a reader of the results should know: overloads, for example.
     pub warnings: Vec<String>,
+}
+
+/// What a world makes of a plan's messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Model {
+    /// Packets of the stacks at the ends, through queues.
+    #[default]
+    Packets,
+    /// The bound that is called Ideal (Pulser paper, section IV): no queue in the network at any load. Completion
+    /// times are unloaded ones, throughput that of max-min fair shares. Stacks are ignored, and so is `record`.
+    Ideal,
 }
 
 /// Nodes and links.

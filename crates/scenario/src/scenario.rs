@@ -13,7 +13,7 @@ use crate::limits;
 use crate::network::{Layout, check_time};
 use crate::offered::Offered;
 use crate::overrides::Override;
-use crate::plan::{Class, Handshake, Plan, Record};
+use crate::plan::{Class, Handshake, Model, Plan, Record};
 use crate::report::{Problem, Report};
 use crate::schema::SCHEMA;
 use crate::spec::Spec;
@@ -32,6 +32,7 @@ use recorded::Recorded;
 pub struct Scenario {
     name: String,
     seed: u64,
+    model: Model,
     layout: Layout,
     classes: Vec<Checked>,
     stop_at: Option<Time>,
@@ -122,13 +123,19 @@ impl Scenario {
         check_amount(&classes, problems);
         check_end(&classes, stop_at.is_some(), problems);
         ends::check_receivers(&classes, &layout, problems);
+        let model = spec.run.as_ref().and_then(|run| run.model).map_or(Model::default(), Model::from);
         let recorded = Recorded::resolve(spec.record.as_ref(), spec, &classes, &layout, problems);
+        if model == Model::Ideal && recorded.has_wishes() {
+            warnings
+                .push("run.model: the ideal model has no packets, so there is nothing for record to write down".into());
+        }
         let name = spec.name.clone().unwrap_or_else(|| {
             std::path::Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
         });
         Some(Self {
             name,
             seed: spec.seed.unwrap_or(1),
+            model,
             layout,
             classes,
             stop_at: stop_at.map(|stop_at| Time(stop_at.0)),
@@ -171,6 +178,7 @@ impl Scenario {
         let mut plan = Plan {
             name: self.name.clone(),
             seed,
+            model: self.model,
             network: self.layout.network.clone(),
             classes: self.classes.iter().map(|class| class.class.clone()).collect(),
             connections: Vec::new(),

@@ -25,6 +25,7 @@ pub(crate) use topology::{
     CustomLink, CustomSpec, DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec, SwitchSpec, TopologySpec,
 };
 
+use crate::plan::Model;
 use crate::traffic::TrafficSpec;
 
 /// A scenario of TCP incast: a network, what its switches do, how TCP behaves at its ends, and traffic.
@@ -37,7 +38,7 @@ pub(crate) struct Spec {
     /// Seed of every random choice. Default: 1.
     #[schemars(extend("default" = 1))]
     pub(crate) seed: Option<u64>,
-    /// When to stop.
+    /// What to do with the messages, and when to stop.
     pub(crate) run: Option<RunSpec>,
     /// Who is connected to whom.
     pub(crate) topology: TopologySpec,
@@ -53,13 +54,37 @@ pub(crate) struct Spec {
     pub(crate) record: Option<RecordSpec>,
 }
 
-/// When to stop.
+/// What to do with the messages, and when to stop.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Run")]
 pub(crate) struct RunSpec {
+    /// What to do with the messages. Default: "packets".
+    #[schemars(extend("default" = "packets"))]
+    pub(crate) model: Option<ModelSpec>,
     /// Stop at this time although work is left. Without it the run ends once every message is complete.
     pub(crate) stop_at: Option<Duration>,
+}
+
+/// What to do with the messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "Model")]
+pub(crate) enum ModelSpec {
+    /// Simulate the packets of the stacks.
+    Packets,
+    /// Compute the bound that the Pulser paper calls Ideal: no queue in the network at any load. Completion times are
+    /// unloaded ones, throughput is that of max-min fair shares. Stacks, buffers, markers and losses are ignored.
+    Ideal,
+}
+
+impl From<ModelSpec> for Model {
+    fn from(model: ModelSpec) -> Self {
+        match model {
+            ModelSpec::Packets => Self::Packets,
+            ModelSpec::Ideal => Self::Ideal,
+        }
+    }
 }
 
 /// Classes in the order of the file, which a map sorted by name would lose.

@@ -242,6 +242,7 @@ fn impossible_links_and_times_are_refused() {
             with("rate = \"1Gbps\"", "rate = \"100Tbps\""),
             with("delay = \"25us\"", "delay = \"2000000s\""),
             plus("[run]\nstop_at = \"0s\""),
+            plus("[run]\nmodel = \"fluid\""),
             plus("start = \"9999999s\""),
             plus("repetitions = 1000000\ninterval = \"999s\""),
             with("size = \"64KiB\"", "size = \"0B\""),
@@ -253,6 +254,7 @@ fn impossible_links_and_times_are_refused() {
         s.toml:5:17: topology.link.rate: 100000Gbps is no rate a link can have here; allowed: 1Mbps to 10000Gbps
         s.toml:5:34: topology.link.delay: 2000000s is too long; allowed: at most 1000000s
         s.toml:13:11: run.stop_at: the run would end before it begins
+        s.toml:13:9: run.model: unknown name "fluid"; allowed: "packets", "ideal"
         s.toml:12:9: traffic.burst.start: 9999999s is too long; allowed: at most 1000000s
         s.toml:12:15: traffic.burst.repetitions: the last message would start after 1000000s
         s.toml:11:8: traffic.burst.size: a message of no bytes is never sent; allowed: 1B to 1024GiB

@@ -31,6 +31,7 @@ fn values() -> impl Strategy<Value = String> {
         Just("\"17179869183GiB\"".to_owned()),
         Just("\"4294967295packets\"".to_owned()),
         Just("\"persistent\"".to_owned()),
+        Just("\"ideal\"".to_owned()),
         Just("[]".to_owned()),
         Just("{}".to_owned()),
         Just("{ name = \"dctcp\" }".to_owned()),
@@ -47,6 +48,7 @@ fn values() -> impl Strategy<Value = String> {
 fn keys() -> impl Strategy<Value = String> {
     let known = [
         "seed",
+        "run.model",
         "run.stop_at",
         "topology",
         "topology.kind",

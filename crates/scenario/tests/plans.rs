@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use incast_scenario::plan::{End, Node, Plan};
+use incast_scenario::plan::{End, Model, Node, Plan};
 use incast_scenario::{Override, Scenario};
 
 const STAR: &str = r#"
@@ -87,6 +87,14 @@ fn rounds(plan: &Plan) -> String {
         }
     }
     text
+}
+
+#[test]
+fn packets_are_simulated_unless_the_run_says_otherwise() {
+    let traffic = "[traffic.a]\nkind = \"incast\"\nsenders = 1\nsize = \"1B\"\n";
+    assert_eq!(plan_of(STAR, traffic).model, Model::Packets);
+    assert_eq!(plan_of(STAR, &format!("{traffic}[run]\nmodel = \"packets\"\n")).model, Model::Packets);
+    assert_eq!(plan_of(STAR, &format!("{traffic}[run]\nmodel = \"ideal\"\n")).model, Model::Ideal);
 }
 
 #[test]

@@ -115,3 +115,18 @@ fn acks_that_may_wait_longer_than_a_timeout_are_warned_of() {
     let text = format!("{STAR}{tcp}[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\n");
     insta::assert_snapshot!(warnings(&text), @"traffic.b: ACKs may be delayed by 40ms, and a retransmission timeout may be as short as 10ms: some timeouts will mean no loss");
 }
+
+#[test]
+fn the_ideal_model_says_that_it_records_nothing() {
+    let of = |model: &str, record: &str| {
+        warnings(&format!(
+            "{STAR}[run]\nmodel = \"{model}\"\n[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\n{record}"
+        ))
+    };
+    assert_eq!(of("ideal", "[record]\nqueue_statistics = true\n"), "");
+    assert_eq!(of("packets", "[record]\nevents = true\n"), "");
+    let said = "run.model: the ideal model has no packets, so there is nothing for record to write down";
+    for record in ["events = true", "queue_series = [\"bottlenecks\"]", "window_series = [\"b\"]"] {
+        assert_eq!(of("ideal", &format!("[record]\n{record}\n")), said);
+    }
+}

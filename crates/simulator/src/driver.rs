@@ -26,7 +26,7 @@ pub(crate) fn window(plan: &Plan) -> u64 {
 }
 
 /// 53 days: a run whose messages can never complete ends here, long before picoseconds run out.
-const FOREVER: u64 = 1 << 62;
+pub(crate) const FOREVER: u64 = 1 << 62;
 
 /// How far a run goes.
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,15 @@
 //! A packet-level simulator of TCP in datacenter networks.
 //!
-//! It carries out a [`Plan`] in simulated time and returns a [`Run`]. The same plan gives the same
+//! It carries out a [`Plan`] in simulated time and returns a [`Run`]; a plan of the ideal model it computes without
+//! packets. The same plan gives the same
 //! bytes on any machine and with either driver: time is whole picoseconds, random choices come from
 //! named streams, simultaneous events follow a seeded order, and nothing looks at a clock.
 
 mod control;
+mod curve;
 mod driver;
+mod flows;
+mod ideal;
 mod link;
 mod observe;
 mod packet;
@@ -21,7 +25,7 @@ pub use control::{Control, Progress};
 pub use parts::{Parts, Registered};
 
 use incast_results::record::{Outcome, Run};
-use incast_scenario::plan::Plan;
+use incast_scenario::plan::{Model, Plan};
 
 use observe::{Observer, Recorder, Silent};
 use world::World;
@@ -119,6 +123,10 @@ pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, 
 /// # Errors
 /// See [`RunError`].
 pub fn run_with<P: Parts>(parts: &P, plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
+    plan.validate().map_err(RunError::Invalid)?;
+    if plan.model == Model::Ideal {
+        return ideal::run(plan, control);
+    }
     if Recorder::is_wanted(&plan.record) {
         let recorder = Recorder::new(&plan.record, plan.network.links.len(), plan.connections.len());
         run_observed(parts, plan, options, control, recorder)
@@ -135,7 +143,6 @@ fn run_observed<P: Parts, O: Observer>(
     control: &Control,
     observer: O,
 ) -> Result<Run, RunError> {
-    plan.validate().map_err(RunError::Invalid)?;
     let (chosen, rule) = DriverKind::choose(plan);
     let (driver, rule) = match options.driver {
         Some(DriverKind::Sweep) if chosen != DriverKind::Sweep => return Err(RunError::NoDelay),

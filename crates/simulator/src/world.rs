@@ -4,7 +4,7 @@
 
 mod build;
 mod control;
-mod outcome;
+pub(crate) mod outcome;
 mod programs;
 
 use incast_protocols::receiver::AckCause;
@@ -13,6 +13,7 @@ use incast_protocols::{Message, Time};
 use incast_results::record::{EventKind, Flow, Totals, WindowSample};
 use incast_scenario::plan::{End, Plan};
 
+use crate::curve::Curve;
 use crate::link::{Around, Link};
 use crate::observe::{Observer, sender_event};
 use crate::packet::{Flags, Packet};
@@ -24,7 +25,6 @@ use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
 use crate::tie::{Entity, Kind, Order};
 
 use control::Nic;
-use outcome::Curve;
 use programs::Program;
 
 /// No slot.

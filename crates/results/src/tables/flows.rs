@@ -3,6 +3,7 @@
 use incast_protocols::{Duration, Time};
 
 use crate::column::{Column, Values, column};
+use crate::goodput::mean_bps;
 use crate::record::{Flow, Run};
 
 pub(crate) const NAME: &str = "flows";
@@ -29,6 +30,19 @@ impl Flow {
     pub fn slowdown(&self) -> Option<f64> {
         let ideal = self.ideal.filter(|ideal| *ideal > Duration::ZERO)?;
         Some(self.completion_time()?.0 as f64 / ideal.0 as f64)
+    }
+
+    /// When all of it had been carried: its last byte's arrival, or in a run of the ideal model the end of its
+    /// service. Completion times do not count what that waits for.
+    #[must_use]
+    pub fn carried(&self) -> Option<Time> {
+        self.fluid_end.or(self.end)
+    }
+
+    /// Payload over the time until all of it had been carried.
+    #[must_use]
+    pub fn throughput_bps(&self) -> Option<f64> {
+        mean_bps(self.size?.0, self.start, self.carried()?)
     }
 
     /// Whether it met its deadline; nothing without one, or if it was still open when the run ended.
@@ -107,6 +121,13 @@ fn course<'a>() -> Vec<Column<Row<'a>>> {
             MaybeReal(|r| r.flow.ideal.map(Duration::as_secs_f64)),
         ),
         column("slowdown", "", "`fct_s / ideal_fct_s`; null without one of them.", MaybeReal(|r| r.flow.slowdown())),
+        column(
+            "throughput_bps",
+            "bit/s",
+            "Payload over completion time; in a run of the ideal model over the time in which the fluid of max-min fair \
+             shares serves it, waiting at its source included; null if not complete.",
+            MaybeReal(|r| r.flow.throughput_bps()),
+        ),
         column(
             "deadline_s",
             "s",
@@ -216,5 +237,18 @@ mod tests {
         assert_eq!(flow.slowdown(), Some(1.5));
         flow.end = None;
         assert_eq!(flow.slowdown(), None);
+    }
+    /// 1000 bytes in 400 ps; in the ideal model in the 1000 ps in which they were served.
+    #[test]
+    fn throughput_is_over_the_time_until_all_was_carried() {
+        let mut flow = flow(0, 1000, Time(100), Some(Time(500)));
+        assert_eq!(flow.throughput_bps(), Some(20e12));
+        flow.fluid_end = Some(Time(1100));
+        assert_eq!(flow.throughput_bps(), Some(8e12));
+        assert_eq!(flow.completion_time(), Some(Duration(400)));
+        (flow.end, flow.fluid_end) = (None, None);
+        assert_eq!(flow.throughput_bps(), None);
+        flow.size = None;
+        assert_eq!(flow.throughput_bps(), None);
     }
 }

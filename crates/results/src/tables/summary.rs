@@ -137,7 +137,7 @@ impl<'a> Row<'a> {
         self.payload += flow.size.map_or(0, |size| size.0);
         self.delivered += flow.delivered.0;
         self.first_start = Some(self.first_start.map_or(flow.start, |first| first.min(flow.start)));
-        self.last_end = self.last_end.max(Some(flow.end.unwrap_or(self.run.end)));
+        self.last_end = self.last_end.max(Some(flow.carried().unwrap_or(self.run.end)));
         self.fct_ps.extend(flow.completion_time().map(|fct| fct.0));
         self.slowdowns.extend(flow.slowdown());
         self.deadlines += u64::from(flow.deadline.is_some());
@@ -163,7 +163,7 @@ fn fairness<'a>(run: &Run, flows: impl Iterator<Item = &'a Flow> + Clone) -> Opt
     let only_endless = flows.clone().any(|flow| flow.size.is_none());
     let shares: Vec<f64> = flows
         .filter(|flow| !only_endless || flow.size.is_none())
-        .filter_map(|flow| mean_bps(flow.delivered.0, flow.start, flow.end.unwrap_or(run.end)))
+        .filter_map(|flow| mean_bps(flow.delivered.0, flow.start, flow.carried().unwrap_or(run.end)))
         .collect();
     jain(&shares)
 }
@@ -399,6 +399,21 @@ mod tests {
         ] {
             assert!(close(&row[name], us * 1e-6), "{name}: {}", row[name]);
         }
+    }
+
+    /// In the ideal model completion times say nothing of how long it took to carry everything.
+    #[test]
+    fn goodput_and_fairness_of_the_ideal_model_are_those_of_the_fluid() {
+        let mut run = hundred();
+        for (flow, us) in run.flows.iter_mut().zip([200, 400].into_iter().cycle()) {
+            flow.fluid_end = Some(Time::from_us(5 + us));
+        }
+        run.end = Time::from_us(405);
+        let row = whole_of(&run);
+        // 100 * 1000 bytes in 400 us; half have twice the throughput: (1.5 x)^2 / 2.5 x^2.
+        assert!(close(&row["goodput_total_bps"], 100_000.0 * 8.0 / 400e-6), "{}", row["goodput_total_bps"]);
+        assert!(close(&row["jain_index"], 0.9), "{}", row["jain_index"]);
+        assert!(close(&row["fct_max_s"], 100e-6));
     }
 
     #[test]

@@ -1,20 +1,21 @@
 //! Building the world of a plan.
 
+use incast_protocols::Duration;
 use incast_protocols::application::ApplicationContext;
 use incast_protocols::echo::EchoContext;
 use incast_protocols::receiver::{NicContext, Receiver};
 use incast_protocols::sender::SenderContext;
 use incast_protocols::switch::buffer::{Buffer, BufferContext, PortIndex};
 use incast_protocols::switch::marker::MarkerContext;
-use incast_protocols::{Bytes, Duration, Message, Time};
-use incast_results::record::{Flow, Losses, Totals};
+use incast_results::record::Totals;
 use incast_scenario::plan::{End, Handshake, Network, Node, Plan};
 
 use super::control::Nic;
-use super::outcome::{Curve, ideal};
 use super::programs::Program;
 use super::{EndpointOf, NONE, Slot, Target, World};
 use crate::RunError;
+use crate::curve::Curve;
+use crate::flows;
 use crate::link::{Impairment, Link, Port};
 use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
@@ -171,69 +172,17 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
     }
 
     fn add_flows(&mut self) {
-        let plan = self.plan;
-        let planned = plan.sends.iter().map(|send| (send.connection, send.from, send.round, send.start, send.message));
-        let asked = plan.aggregators.iter().flat_map(|aggregator| {
-            aggregator.rounds.iter().enumerate().flat_map(|(round, work)| {
-                work.responses.iter().zip(&aggregator.workers).map(move |(response, &connection)| {
-                    (connection, End::Server, round as u32, Time::NEVER, response.message)
-                })
-            })
-        });
-        for (number, (index, from, round, start, message)) in planned.chain(asked).enumerate() {
-            let flow = self.flow_row(number as u64, index, from, round, start, &message);
-            self.unfinished += u64::from(flow.size.is_some());
-            self.flows.push(flow);
-        }
-    }
-
-    fn flow_row(&self, id: u64, index: u32, from: End, round: u32, start: Time, message: &Message) -> Flow {
-        let connection = &self.plan.connections[index as usize];
-        let (source, destination) = match from {
-            End::Client => (connection.client, connection.server),
-            End::Server => (connection.server, connection.client),
-        };
-        let tcp = &self.plan.classes[connection.class as usize].tcp;
-        let path = self.path_number(index, from);
-        let links = || {
-            let path = self.routes.path(&self.plan.network, source, destination, path);
-            path.into_iter().map(|link| &self.links[link as usize]).collect::<Vec<_>>()
-        };
-        Flow {
-            id,
-            class: connection.class,
-            connection: index,
-            source,
-            destination,
-            round,
-            size: message.size,
-            start,
-            end: None,
-            delivered: Bytes::ZERO,
-            ideal: message.size.map(|size| ideal(&links(), size.0, tcp.mss.0, tcp.header.0)),
-            deadline: message.deadline,
-            coflow: message.coflow.map(|coflow| coflow.0),
-            losses: Losses::default(),
-        }
-    }
-
-    /// Chooses among equal paths.
-    fn path_number(&self, connection: u32, from: End) -> u16 {
-        let number = u64::from(connection) * 2 + u64::from(from == End::Server);
-        (Stream::new(self.plan.seed, Purpose::Path, number).next() >> 48) as u16
+        self.flows = flows::rows(self.plan, &self.routes);
+        self.unfinished = self.flows.iter().filter(|flow| flow.size.is_some()).count() as u64;
     }
 
     /// What a handshake measures on an idle network: a header there and back.
     fn idle_rtt(&self, index: u32) -> Duration {
         let connection = &self.plan.connections[index as usize];
         let header = self.plan.classes[connection.class as usize].tcp.header.0;
-        let ways =
-            [(connection.client, connection.server, End::Client), (connection.server, connection.client, End::Server)];
-        let total = ways
+        let total = [End::Client, End::Server]
             .into_iter()
-            .flat_map(|(source, destination, from)| {
-                self.routes.path(&self.plan.network, source, destination, self.path_number(index, from))
-            })
+            .flat_map(|from| flows::path(self.plan, &self.routes, index, from))
             .map(|link| &self.links[link as usize])
             .map(|link| link.time_for(header) + link.delay())
             .sum();
@@ -293,7 +242,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
             connection: index,
             destination: peer,
             edge: self.routes.edge[peer as usize],
-            path: self.path_number(index, end),
+            path: flows::path_number(self.plan.seed, index, end),
             flags: Flags::default().with_if(end == End::Client, Flags::FROM_CLIENT),
             ..Packet::default()
         };

@@ -12,8 +12,8 @@ use incast_protocols::switch::marker::{MarkerChoice, ecn_threshold};
 use incast_protocols::{Amount, Bytes, Duration, Message, Rate, Time};
 use incast_results::record::Run;
 use incast_scenario::plan::{
-    Aggregator, Class, Connection, End, Handshake, Link, Network, Node, Plan, Port, Record, Response, Round, Send,
-    Switch, Tcp, WindowPerMessage,
+    Aggregator, Class, Connection, End, Handshake, Link, Model, Network, Node, Plan, Port, Record, Response, Round,
+    Send, Switch, Tcp, WindowPerMessage,
 };
 use incast_simulator::{Control, DriverKind, RunOptions, run};
 
@@ -128,6 +128,7 @@ pub fn plan(network: Network, stack: EndStack, tcp: Tcp) -> Plan {
     Plan {
         name: "test".to_owned(),
         seed: 1,
+        model: Model::Packets,
         network,
         classes: vec![Class { name: "all".to_owned(), stack, tcp }],
         connections: Vec::new(),
@@ -224,6 +225,35 @@ pub fn leaf_spine_load(
         let size = if long { 1 << 20 } else { 8192 + u64::from(random.below(32_768 - 8192 + 1)) };
         add_flow(&mut plan, from, to, Some(size), Time(at as u64), Handshake::Counted);
     }
+    plan
+}
+
+/// Messages of 1 MiB, and groups of 24 of 8 to 32 KiB that start together and go to one host, on 400 hosts. Long
+/// ones carry 80 % of a load that is a share of the hosts' links.
+pub fn leaf_spine_groups(load: f64, groups: u32, long: u32) -> Plan {
+    const HOSTS: u32 = 400;
+    let network = leaf_spine(20, 20, 10, cable(10_000_000_000, Duration::from_us(10)), &packets(200), &mark_at(65));
+    let mut plan = plan(network, dctcp(), tcp());
+    let bits_per_ps = load * f64::from(HOSTS) * 1e10 / 1e12;
+    let mut random = Random(1);
+    let mut at = 0.0;
+    for _ in 0..long {
+        at -= (1.0 - random.unit()).ln() * f64::from(8 << 20) / (0.8 * bits_per_ps);
+        let from = random.below(HOSTS);
+        let to = (from + 1 + random.below(HOSTS - 1)) % HOSTS;
+        add_flow(&mut plan, from, to, Some(1 << 20), Time(at as u64), Handshake::Counted);
+    }
+    at = 0.0;
+    for _ in 0..groups {
+        at -= (1.0 - random.unit()).ln() * 24.0 * f64::from(8 * (20 << 10)) / (0.2 * bits_per_ps);
+        let to = random.below(HOSTS);
+        for _ in 0..24 {
+            let from = (to + 1 + random.below(HOSTS - 1)) % HOSTS;
+            let size = 8192 + u64::from(random.below(32_768 - 8192 + 1));
+            add_flow(&mut plan, from, to, Some(size), Time(at as u64), Handshake::Counted);
+        }
+    }
+    plan.sends.sort_by_key(|send| send.start);
     plan
 }
 
