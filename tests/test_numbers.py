@@ -70,6 +70,11 @@ def test_the_progress_line_says_time_speed_messages_and_time_left() -> None:
     assert shown == "simulated 2 ms  15.0 M hops/s  1,000/4,000 messages  6 s left"
 
 
+def test_the_progress_line_of_a_run_without_packets_tells_no_speed() -> None:
+    shown = progress.line(_progress(simulated_s=0.002, messages_done=1000, messages_total=4000), 2.0)
+    assert shown == "simulated 2 ms  1,000/4,000 messages  6 s left"
+
+
 def test_changes_are_written_as_toml() -> None:
     changes = {"a.b": 1, "c": True, "d": 'x"y', "e": {"name": "n", "k": [1, 2.5]}}
     assert scenarios.overrides(changes) == [

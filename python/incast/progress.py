@@ -34,7 +34,7 @@ def _live(run: Run) -> None:
 
     with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
         while not run.wait(_TERMINAL_EVERY_S):
-            if not run.progress()["packet_hops"]:  # still building the network: speed counts from the first packet
+            if not run.progress()["simulated_s"]:  # still building the network: speed counts from the first event
                 started = time.monotonic()
             shown = Line(line(run.progress(), time.monotonic() - started), no_wrap=True, overflow="ellipsis")
             live.update(shown, refresh=True)
@@ -51,7 +51,7 @@ def line(progress: Progress, elapsed_s: float) -> str:
     parts = [f"simulated {text.seconds(progress['simulated_s'])}"]
     if progress["stop_at_s"]:
         parts[0] += f" of {text.seconds(progress['stop_at_s'])}"
-    if elapsed_s > 0:
+    if elapsed_s > 0 and progress["packet_hops"]:  # the ideal model has no packets
         parts.append(f"{progress['packet_hops'] / elapsed_s / 1e6:.1f} M hops/s")
     if progress["messages_total"]:
         parts.append(f"{progress['messages_done']:,}/{progress['messages_total']:,} messages")
