@@ -120,8 +120,7 @@ pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, 
 /// See [`RunError`].
 pub fn run_with<P: Parts>(parts: &P, plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
     if Recorder::is_wanted(&plan.record) {
-        let recorder = Recorder::new(&plan.record, plan.network.links.len(), plan.connections.len());
-        run_observed(parts, plan, options, control, recorder)
+        run_observed(parts, plan, options, control, Recorder::new(plan))
     } else {
         run_observed(parts, plan, options, control, Silent)
     }
