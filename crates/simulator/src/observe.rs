@@ -87,6 +87,8 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     statistics: bool,
+    /// Statistics or series of some queue.
+    queues_wanted: bool,
     events_wanted: bool,
     queues: Vec<Queue>,
     windows_wanted: Vec<bool>,
@@ -118,6 +120,7 @@ impl Recorder {
         }
         Self {
             statistics: record.queue_statistics,
+            queues_wanted: record.queue_statistics || !record.queue_series.is_empty(),
             events_wanted: record.events,
             queues,
             windows_wanted,
@@ -139,6 +142,9 @@ impl Recorder {
 impl Observer for Recorder {
     #[inline]
     fn queue_changed(&mut self, link: u32, now: u64, waiting_packets: u32, waiting_bytes: u64) {
+        if !self.queues_wanted {
+            return;
+        }
         let queue = &mut self.queues[link as usize];
         if self.statistics {
             let span = now - queue.changed_at;

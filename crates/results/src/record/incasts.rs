@@ -21,7 +21,7 @@ pub struct Incast {
     pub end: Time,
     /// When all that had arrived by then had left.
     pub drained: Time,
-    /// The most hosts within one window.
+    /// Hosts from which its greatest excess came.
     pub hosts: u32,
     /// The most by which arrivals within one window were ahead of the line.
     pub excess: Bytes,

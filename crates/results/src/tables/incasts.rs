@@ -22,7 +22,7 @@ pub(crate) fn columns<'a>() -> Vec<Column<&'a Incast>> {
         column("begin_s", "s", "When the first packet of the excess arrived.", Real(|r| r.begin.as_secs_f64())),
         column("end_s", "s", "When the last packet of the excess arrived.", Real(|r| r.end.as_secs_f64())),
         column("drained_s", "s", "When what had arrived by then had left.", Real(|r| r.drained.as_secs_f64())),
-        column("hosts", "", "The most hosts that sent within one excess.", Whole(|r| r.hosts.into())),
+        column("hosts", "", "Hosts from which its greatest excess came.", Whole(|r| r.hosts.into())),
         column(
             "excess_bytes",
             "bytes",

@@ -55,6 +55,24 @@ impl Counting {
     }
 }
 
+/// The hosts that sent last, the latest first, with the numbers of their last arrivals: as many as make an incast.
+#[derive(Debug, Default)]
+struct Latest([(u32, u64); HOSTS as usize]);
+
+impl Latest {
+    fn add(&mut self, host: u32, number: u64) {
+        // Numbers begin at 1, so an empty place has none.
+        let known = self.0.iter().position(|&(other, last)| other == host && last > 0);
+        self.0[..=known.unwrap_or(HOSTS as usize - 1)].rotate_right(1);
+        self.0[0] = (host, number);
+    }
+
+    /// Whether all of them have sent since this arrival.
+    fn all_since(&self, number: u64) -> bool {
+        self.0[HOSTS as usize - 1].1 >= number
+    }
+}
+
 impl Incasts {
     pub(crate) fn new(plan: &Plan) -> Self {
         let links = &plan.network.links;
@@ -100,9 +118,10 @@ impl Incasts {
     }
 
     /// Incasts and alarms, each by (begin, link).
-    pub(crate) fn finish(self) -> (Vec<Incast>, Vec<Alarm>) {
+    pub(crate) fn finish(mut self) -> (Vec<Incast>, Vec<Alarm>) {
         let (mut incasts, mut alarms) = (Vec::new(), Vec::new());
-        for port in self.ports {
+        for mut port in self.ports {
+            port.count_hosts(&mut self.counting);
             port.finish(&mut incasts, &mut alarms);
         }
         incasts.sort_by_key(|incast| (incast.begin, incast.link));
@@ -117,6 +136,7 @@ struct Episode {
     begin: u64,
     end: u64,
     drained: u64,
+    /// From whom its greatest excess came.
     hosts: u32,
     /// In picoseconds of the line.
     excess: u64,
@@ -128,15 +148,33 @@ struct Episode {
 struct Episodes(Vec<Episode>);
 
 impl Episodes {
-    fn add(&mut self, found: Episode, window: u64) {
+    /// Whether it is part of the last one.
+    fn continues(&self, found: &Episode, window: u64) -> bool {
+        self.0.last().is_some_and(|last| found.begin <= last.end + window)
+    }
+
+    /// Returns whether its excess is the greatest of its episode so far.
+    fn add(&mut self, found: Episode, window: u64) -> bool {
+        let continues = self.continues(&found, window);
         match self.0.last_mut() {
-            Some(last) if found.begin <= last.end + window => {
+            Some(last) if continues => {
                 last.end = found.end;
                 last.drained = last.drained.max(found.drained);
-                last.hosts = last.hosts.max(found.hosts);
+                let greatest = found.excess > last.excess;
                 last.excess = last.excess.max(found.excess);
+                greatest
             }
-            _ => self.0.push(found),
+            _ => {
+                self.0.push(found);
+                true
+            }
+        }
+    }
+
+    /// Of the episode that was found last.
+    fn set_hosts(&mut self, hosts: u32) {
+        if let Some(last) = self.0.last_mut() {
+            last.hosts = hosts;
         }
     }
 
@@ -166,6 +204,14 @@ struct Since {
     number: u64,
 }
 
+/// Arrivals, by number, that made the greatest excess of an incast.
+#[derive(Clone, Copy, Debug)]
+struct Greatest {
+    at: u64,
+    first: u64,
+    last: u64,
+}
+
 /// One watched port.
 #[derive(Debug)]
 struct Port {
@@ -177,13 +223,16 @@ struct Port {
     threshold: u64,
     /// Transmission time of all that ever came.
     came: u64,
-    /// When and from whom, over the last window.
+    /// When and from whom, over the last two windows at least.
     arrivals: VecDeque<(u64, u32)>,
-    /// The number of the arrival behind the last of these.
-    next_number: u64,
+    /// The number of the last of these, from 1.
+    last_number: u64,
+    latest: Latest,
     /// Moments of this window with nothing lower behind them.
     lows: VecDeque<Since>,
     incasts: Episodes,
+    /// Of the last incast, if who sent it has not been counted.
+    greatest: Option<Greatest>,
     surges: Episodes,
     alarms: Vec<Alarm>,
     alarmed: bool,
@@ -202,9 +251,11 @@ impl Port {
             threshold: (window as f64 * EXCESS) as u64,
             came: 0,
             arrivals: VecDeque::new(),
-            next_number: 0,
+            last_number: 0,
+            latest: Latest::default(),
             lows: VecDeque::new(),
             incasts: Episodes::default(),
+            greatest: None,
             surges: Episodes::default(),
             alarms: Vec::new(),
             alarmed: false,
@@ -215,8 +266,15 @@ impl Port {
     fn arrived(&mut self, host: u32, arrival: &Arrival, counting: &mut Counting) {
         let now = arrival.now;
         let oldest = now.saturating_sub(self.window);
-        while self.arrivals.front().is_some_and(|&(at, _)| at < oldest) {
-            self.arrivals.pop_front();
+        if self.greatest.is_some_and(|greatest| greatest.at < oldest) {
+            self.count_hosts(counting);
+        }
+        // The old end is far from the cache: it is looked at only when space is needed.
+        if self.arrivals.len() == self.arrivals.capacity() {
+            // What the greatest excess consists of has to be there until it is counted.
+            let needed = oldest.saturating_sub(self.window);
+            let outdated = self.arrivals.partition_point(|&(at, _)| at < needed);
+            self.arrivals.drain(..outdated);
         }
         while self.lows.front().is_some_and(|since| since.at < oldest) {
             self.lows.pop_front();
@@ -226,21 +284,36 @@ impl Port {
         while self.lows.back().is_some_and(|since| since.ahead >= ahead) {
             self.lows.pop_back();
         }
-        self.lows.push_back(Since { at: now, ahead, number: self.next_number });
+        let number = self.last_number + 1;
+        self.last_number = number;
+        self.lows.push_back(Since { at: now, ahead, number });
         self.arrivals.push_back((now, host));
-        self.next_number += 1;
+        self.latest.add(host, number);
         self.came += arrival.takes;
         let since = self.lows[0];
         let excess = (self.came.cast_signed() - now.cast_signed() - since.ahead).cast_unsigned();
         if excess <= self.threshold {
             return;
         }
-        let first = self.arrivals.len() - (self.next_number - since.number) as usize;
-        let hosts = counting.different(self.arrivals.range(first..).map(|&(_, host)| host));
-        let found = Episode { begin: since.at, end: now, drained: arrival.gone, hosts, excess, drops: 0 };
+        let found = Episode { begin: since.at, end: now, drained: arrival.gone, hosts: 0, excess, drops: 0 };
         self.surges.add(found, self.window);
-        if hosts >= HOSTS {
-            self.incasts.add(found, self.window);
+        if !self.latest.all_since(since.number) {
+            return;
+        }
+        if !self.incasts.continues(&found, self.window) {
+            self.count_hosts(counting);
+        }
+        if self.incasts.add(found, self.window) {
+            self.greatest = Some(Greatest { at: now, first: since.number, last: number });
+        }
+    }
+
+    /// Counts who sent the greatest excess of the last incast, once for all arrivals by which it rose.
+    fn count_hosts(&mut self, counting: &mut Counting) {
+        if let Some(Greatest { first, last, .. }) = self.greatest.take() {
+            let place = |number: u64| self.arrivals.len() - 1 - (self.last_number - number) as usize;
+            let hosts = self.arrivals.range(place(first)..=place(last)).map(|&(_, host)| host);
+            self.incasts.set_hosts(counting.different(hosts));
         }
     }
 

@@ -35,7 +35,8 @@ impl Bench {
         }
     }
 
-    fn finish(self) -> (Vec<Incast>, Vec<Alarm>) {
+    fn finish(mut self) -> (Vec<Incast>, Vec<Alarm>) {
+        self.port.count_hosts(&mut self.counting);
         let (mut incasts, mut alarms) = (Vec::new(), Vec::new());
         self.port.finish(&mut incasts, &mut alarms);
         (incasts, alarms)
@@ -236,11 +237,12 @@ fn the_look_back_is_that_of_a_plain_search() {
                 excess: excess(best).cast_unsigned(),
                 drops: 0,
             };
-            found_surges.add(found, WINDOW);
-            if found.hosts >= HOSTS {
-                found_incasts.add(found, WINDOW);
+            found_surges.add(Episode { hosts: 0, ..found }, WINDOW);
+            if found.hosts >= HOSTS && found_incasts.add(found, WINDOW) {
+                found_incasts.set_hosts(found.hosts);
             }
         }
+        bench.port.count_hosts(&mut bench.counting);
         let plain = |episodes: &Episodes| format!("{:?}", episodes.0);
         assert_eq!(plain(&bench.port.surges), plain(&found_surges));
         assert_eq!(plain(&bench.port.incasts), plain(&found_incasts));
