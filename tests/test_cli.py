@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import incast as package
 from conftest import SMALL, Command, Completed
 
 TABLES = ["flows", "ports", "queues", "windows", "events", "summary"]
+DETECTORS = ["incasts", "alarms"]
 
 
 def refused(done: Completed) -> str:
@@ -36,6 +38,23 @@ def test_a_run_writes_every_table_where_it_says(incast: Command, small: Path, tm
         by_arrow, by_polars = pq.read_table(path), pl.read_parquet(path)
         assert by_arrow.column_names == by_polars.columns
         assert by_arrow.num_rows == by_polars.height > 0, name
+
+
+def test_a_run_with_a_detector_says_how_good_it_was(incast: Command, small: Path, tmp_path: Path) -> None:
+    change = ("--set", "switch.marker=ein", "--set", "stack.sender=pulser", "--set", "traffic.burst.response=64KiB")
+    done = incast("run", small, *change)
+    assert done.returncode == 0, done.stderr
+    said = re.search(r"EIN: (\d+) of (\d+) incasts seen.*; (\d+) of (\d+) alarms false, (\d+) innocent", done.stdout)
+    assert said, done.stdout
+    seen, incasts, false, alarms, innocent = map(int, said.groups())
+    tables = {name: pl.read_parquet(tmp_path / "out" / "small" / f"{name}.parquet") for name in DETECTORS}
+    assert incasts == tables["incasts"].height > 0
+    assert seen == tables["incasts"]["detected"].sum() > 0
+    assert alarms == tables["alarms"].height > 0
+    assert false == (tables["alarms"]["cause"] != "incast").sum()
+    assert innocent == tables["alarms"]["packets_innocent"].sum()
+    # Without one it says nothing.
+    assert "EIN" not in incast("run", small).stdout
 
 
 def test_json_is_one_object_and_nothing_else(incast: Command, small: Path) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import claims, expressions, reading
+from incast.studies import charts, claims, expressions, reading
 from incast.studies.expressions import ExpressionError, Scope
-from incast.studies.study import Claim, Direction
+from incast.studies.study import Claim, Direction, Lines
+from incast.studies.table import Table
 
 
 @pytest.fixture
@@ -181,6 +182,43 @@ def test_verdicts_follow_from_tolerance_and_interval() -> None:
     assert judged(claim(at_least=1.0), 1.0, None, None) == "holds"
     assert judged(claim(at_least=1.0, direction=Direction("above", 0.5)), 0.9, None, None) == "direction"
     assert judged(claim(at_least=1.0, at_most=2.0), 2.1, None, None) == "fails"
+
+
+def test_a_panel_of_several_axes_says_where_the_others_stand(study: Path) -> None:
+    second = '[axes.size]\nkey = "traffic.burst.response"\nvalues = ["1KiB", "2KiB"]\n\n[curves.tcp]'
+    text = study.read_text(encoding="utf-8").replace("[curves.tcp]", second, 1)
+    text = text.replace("workers=8)", "workers=8, size='2KiB')")
+    text = text.replace("at = { workers = 8 }", 'at = { workers = 8, size = "2KiB" }')
+    study.write_text(text, encoding="utf-8")
+    with pytest.raises(ScenarioError, match='drawn over one axis: a value of the axis "size" is needed'):
+        reading.read(study)
+    for at, said in [
+        ('size = "3KiB"', "no point has size = '3KiB'; there are 1KiB, 2KiB"),
+        ("workers = 2", 'unknown axis "workers"; allowed: size'),
+    ]:
+        study.write_text(text.replace('x = "workers"', f'x = "workers"\nat = {{ {at} }}'), encoding="utf-8")
+        with pytest.raises(ScenarioError) as refused:
+            reading.read(study)
+        assert said in str(refused.value)
+    study.write_text(text.replace('x = "workers"', 'x = "workers"\nat = { size = "2KiB" }'), encoding="utf-8")
+    read = reading.read(study)
+    panel = next(panel for panel in read.panels if isinstance(panel, Lines))
+    assert [read.grid()[index] for index in read.along(panel)] == [(2, "2KiB"), (5, "2KiB"), (8, "2KiB")]
+    of_second = {"1KiB": 0, "2KiB": 100}
+    numbers = Table(
+        ("curve", "workers", "size", "seed", "packet_hops", panel.y),
+        tuple(
+            (curve.name, str(place[0]), str(place[1]), str(seed), "0", str(int(place[0]) + of_second[str(place[1])]))
+            for curve in read.curves
+            for place in read.grid()
+            for seed in range(1, read.seeds + 1)
+        ),
+        None,
+        "0",
+    )
+    chart = charts.of_lines(read, panel, numbers)
+    assert [line.y for line in chart.lines] == [(102.0, 105.0, 108.0)] * len(read.curves)
+    assert "size: 2KiB" in chart.caption
 
 
 def test_of_several_demands_each_is_told() -> None:

@@ -72,6 +72,16 @@ class Result:
         return self.table("events")
 
     @property
+    def incasts(self) -> Any:  # noqa: ANN401
+        """Incasts at the watched ports, as arrivals tell them, and when EIN said so."""
+        return self.table("incasts")
+
+    @property
+    def alarms(self) -> Any:  # noqa: ANN401
+        """What EIN said at the watched ports, and what was there."""
+        return self.table("alarms")
+
+    @property
     def summary(self) -> Any:  # noqa: ANN401
         """One row per class of traffic, and one for all of them."""
         return self.table("summary")

@@ -282,7 +282,18 @@ def _summary_table(summary: dict[str, Any]) -> str:
     classes: dict[str, dict[str, Any]] = summary["classes"]
     rows = {**classes, "all": summary} if len(classes) != 1 else classes
     head = ["class", "messages", "complete", "goodput", "FCT p50", "FCT p99", "timeouts"]
-    return text.table(head, [_summary_row(name, row) for name, row in rows.items()])
+    table = text.table(head, [_summary_row(name, row) for name, row in rows.items()])
+    return table if summary["incasts"] is None else f"{table}\n\n{_detector_line(summary)}"
+
+
+def _detector_line(summary: dict[str, Any]) -> str:
+    """Say how well ports that mark EIN told incasts."""
+    seen = summary["incasts"] - summary["incasts_missed"]
+    delay = f" after {text.seconds(summary['detection_delay_p50_s'])} (median)" if seen else ""
+    return (
+        f"EIN: {seen:,} of {summary['incasts']:,} incasts seen{delay}; "
+        f"{summary['alarms_false']:,} of {summary['alarms']:,} alarms false, {summary['ein_innocent']:,} innocent packets"
+    )
 
 
 def _summary_row(name: str, row: dict[str, Any]) -> list[str]:

@@ -1,6 +1,10 @@
 //! What a world has seen, in its own units: the raw material of the tables.
 
+mod incasts;
+
 use incast_protocols::{Bytes, Duration, Rate, Time};
+
+pub use incasts::{Alarm, Cause, Detected, EXCESS, HOSTS, Incast, WINDOW_PACKETS};
 
 /// All of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -29,6 +33,12 @@ pub struct Run {
     pub window_samples: Vec<WindowSample>,
     /// By (time, kind, place).
     pub events: Vec<Event>,
+    /// Incasts at the watched ports, by (begin, link).
+    pub incasts: Vec<Incast>,
+    /// Whether a watched port marks EIN.
+    pub ein_watched: bool,
+    /// What detectors at the watched ports said, by (begin, link).
+    pub alarms: Vec<Alarm>,
     /// Sums over the whole network.
     pub totals: Totals,
     /// Payload delivered in order, for goodput over any window of time.

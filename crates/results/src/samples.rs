@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::column::Column;
 use crate::record::{
-    DeliveryCurve, Event, EventKind, Flow, Losses, Outcome, Port, QueueSample, QueueStatistics, Run, Totals,
-    WindowSample,
+    Alarm, Cause, DeliveryCurve, Detected, Event, EventKind, Flow, Incast, Losses, Outcome, Port, QueueSample,
+    QueueStatistics, Run, Totals, WindowSample,
 };
 
 /// A run in which nothing happened.
@@ -105,6 +105,9 @@ pub(crate) fn small_run() -> Run {
             link: Some(4),
             offset: 1460,
         }],
+        incasts: incasts(),
+        ein_watched: true,
+        alarms: alarms(),
         totals: Totals {
             sent: 10,
             delivered: 6,
@@ -117,6 +120,58 @@ pub(crate) fn small_run() -> Run {
         },
         delivered: DeliveryCurve { width: Duration::from_us(1), bytes: vec![500, 1500, 2000, 2000, 2000] },
     }
+}
+
+fn incasts() -> Vec<Incast> {
+    let us = Time::from_us;
+    vec![
+        Incast {
+            link: 4,
+            begin: us(1),
+            end: us(3),
+            drained: us(6),
+            hosts: 9,
+            excess: Bytes(20_000),
+            drops: 1,
+            watched: true,
+            detected: Some(Detected { from: us(2), until: us(4) }),
+        },
+        Incast {
+            link: 5,
+            begin: us(2),
+            end: us(3),
+            drained: us(7),
+            hosts: 8,
+            excess: Bytes(19_000),
+            drops: 0,
+            watched: true,
+            detected: None,
+        },
+    ]
+}
+
+fn alarms() -> Vec<Alarm> {
+    let us = Time::from_us;
+    vec![
+        Alarm {
+            link: 4,
+            begin: us(2),
+            end: us(4),
+            cause: Cause::Incast,
+            packets_in_incast: 3,
+            packets_draining: 2,
+            packets_innocent: 0,
+        },
+        Alarm {
+            link: 6,
+            begin: us(8),
+            end: us(8),
+            cause: Cause::Nothing,
+            packets_in_incast: 0,
+            packets_draining: 0,
+            packets_innocent: 1,
+        },
+    ]
 }
 
 fn port(link: u32, packets: u64) -> Port {

@@ -1,7 +1,9 @@
 //! The tables, one file each: a column's description stands beside the code that fills it.
 
+mod alarms;
 mod events;
 mod flows;
+mod incasts;
 pub(crate) mod ports;
 mod queues;
 pub(crate) mod summary;
@@ -34,6 +36,10 @@ pub enum Table {
     Windows,
     /// Drops, marks, timeouts and retransmissions, one by one.
     Events,
+    /// Incasts as arrivals tell them, and when EIN said so.
+    Incasts,
+    /// When EIN said incast, and what was there.
+    Alarms,
 }
 
 /// Evaluates `$body` with `$module` being the module of `$table`.
@@ -64,13 +70,30 @@ macro_rules! in_module {
                 use events as $module;
                 $body
             }
+            Table::Incasts => {
+                use incasts as $module;
+                $body
+            }
+            Table::Alarms => {
+                use alarms as $module;
+                $body
+            }
         }
     };
 }
 
 impl Table {
     /// All tables, the most asked for first.
-    pub const ALL: [Self; 6] = [Self::Summary, Self::Flows, Self::Ports, Self::Queues, Self::Windows, Self::Events];
+    pub const ALL: [Self; 8] = [
+        Self::Summary,
+        Self::Flows,
+        Self::Ports,
+        Self::Queues,
+        Self::Windows,
+        Self::Events,
+        Self::Incasts,
+        Self::Alarms,
+    ];
 
     /// Its name, which is also its file's without `.parquet`.
     #[must_use]

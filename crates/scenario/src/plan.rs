@@ -7,7 +7,7 @@ use incast_protocols::sender::WindowRules;
 use incast_protocols::stack::EndStack;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::MarkerChoice;
-use incast_protocols::{Bytes, Duration, Message, Rate, Time};
+use incast_protocols::{Bytes, Capability, Duration, Message, Rate, Time};
 
 /// Everything a world needs.
 #[derive(Clone, Debug)]
@@ -104,6 +104,23 @@ pub struct Port {
     pub buffer: u32,
     /// What marks them.
     pub marker: MarkerChoice,
+}
+
+impl Plan {
+    /// Whether a port at which incasts are recorded marks EIN.
+    #[must_use]
+    pub fn watches_ein(&self) -> bool {
+        let port = |link: &u32| self.network.links[*link as usize].port.as_ref();
+        self.record.incasts.iter().filter_map(port).any(Port::marks_incast)
+    }
+}
+
+impl Port {
+    /// Whether its marker tells of incast.
+    #[must_use]
+    pub fn marks_incast(&self) -> bool {
+        self.marker.info().provides.contains(&Capability::IncastMarks)
+    }
 }
 
 /// With this probability a packet takes longer by a time drawn uniformly up to `extra`.
@@ -394,4 +411,6 @@ pub struct Record {
     pub window_series: Vec<u32>,
     /// Drops, marks, timeouts and retransmissions, one by one, for the table `events`.
     pub events: bool,
+    /// Links of switch ports at which incasts are told from what arrives, for the tables `incasts` and `alarms`.
+    pub incasts: Vec<u32>,
 }

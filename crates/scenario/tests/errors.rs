@@ -342,6 +342,12 @@ fn random_traffic_needs_a_rate_an_end_and_partners() {
             poisson("load = 0.3\nreference = \"leaf-uplinks\"\nflows = 1\nhosts = [0, 1]"),
             poisson("rate_per_s = 0.000001\nflows = 100"),
             poisson("rate_per_s = 1e12\nuntil = \"1s\""),
+            poisson("rate_per_s = 3\nflows = 48\nfan_in = 400"),
+            poisson("rate_per_s = 3\nflows = 0\nfan_in = 0"),
+            poisson("rate_per_s = 3\nflows = 100\nfan_in = 3"),
+            poisson("rate_per_s = 3\nflows = 3\nshare = 0.2"),
+            poisson("load = 0.3\nreference = \"host-links\"\nshare = 0\nflows = 1"),
+            poisson("load = 0.3\nreference = \"host-links\"\nshare = 1.5\nflows = 1"),
             plus(
                 "[traffic.p]\nkind = \"poisson\"\nsizes = { kind = \"constant\", size = \"1KB\" }\nflows = 1\nload = 0.3\n\
                  reference = \"leaf-uplinks\"\npairs = \"other-rack\""
@@ -365,6 +371,13 @@ fn random_traffic_needs_a_rate_an_end_and_partners() {
         s.toml:14:13: traffic.p.reference: no message leaves its rack: the uplinks would carry nothing
         s.toml:10:10: traffic.p: the messages take longer than 1000000s to arrive at this rate
         s.toml:10:10: traffic.p: the run would have 1000000000000 messages; allowed: at most 50000000
+        s.toml:15:10: traffic.p.fan_in: 400 different hosts cannot send to the same one; allowed: 1 to 3: as many as may send to each host that takes part
+        s.toml:14:9: traffic.p.flows: the number 0 is out of range; allowed: at least 1
+        s.toml:15:10: traffic.p.fan_in: the number 0 is out of range; allowed: 1 to 4294967295
+        s.toml:14:9: traffic.p.flows: 100 is no multiple of fan_in, 3; allowed: 99 or 102, for example
+        s.toml:15:9: traffic.p.share: there is no load that this could be a share of
+        s.toml:15:9: traffic.p.share: a share of zero is no traffic; allowed: above 0
+        s.toml:15:9: traffic.p.share: the number 1.5 is out of range; allowed: 0 to 1
         s.toml:18:9: traffic.p.pairs: this topology has no racks; allowed: "any"; or a leaf-spine or dumbbell topology
         s.toml:17:13: traffic.p.reference: this topology has no leaf switches with uplinks; allowed: host-links; or rate_per_s instead of a load
         "#

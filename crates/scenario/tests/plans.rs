@@ -335,6 +335,55 @@ service_time = { kind = "exponential", mean = "1ms" }
     "#);
 }
 
+/// At each arrival three hosts send to one; their messages are one coflow.
+#[test]
+fn random_incasts_have_as_many_senders_as_asked_for() {
+    let plan = plan_of(
+        STAR,
+        r#"
+[traffic.p]
+kind = "poisson"
+load = 0.5
+share = 0.2
+reference = "host-links"
+sizes = { kind = "uniform", min = "1KB", max = "2KB" }
+flows = 6
+fan_in = 3
+jitter = "100ns"
+"#,
+    );
+    insta::assert_snapshot!(sends(&plan), @r#"
+    0: 0 -> 1 of p, Counted, Fresh, closes
+    1: 2 -> 1 of p, Counted, Fresh, closes
+    2: 3 -> 1 of p, Counted, Fresh, closes
+    3: 2 -> 1 of p, Counted, Fresh, closes
+    4: 0 -> 1 of p, Counted, Fresh, closes
+    5: 3 -> 1 of p, Counted, Fresh, closes
+    1.723524us on 1 1846B round 0 coflow 0
+    1.766361us on 0 1935B round 0 coflow 0
+    1.778683us on 2 1597B round 0 coflow 0
+    129.667862us on 4 1580B round 0 coflow 1
+    129.668198us on 5 1683B round 0 coflow 1
+    129.678037us on 3 1322B round 0 coflow 1
+    "#);
+}
+
+/// A fifth of the load is a fifth of the messages per second, with any fan-in.
+#[test]
+fn fan_in_and_share_keep_what_is_offered() {
+    let rate = |keys: &str| {
+        let sizes = "sizes = { kind = \"constant\", size = \"1KB\" }\nreference = \"host-links\"\nflows = 6000\n";
+        let plan = plan_of(STAR, &format!("[traffic.p]\nkind = \"poisson\"\n{sizes}{keys}"));
+        6000.0 / plan.sends.last().unwrap().start.as_secs_f64()
+    };
+    let one = rate("load = 0.5");
+    for (keys, times) in
+        [("load = 0.5\nshare = 0.2", 0.2), ("load = 0.25\nfan_in = 3", 0.5), ("load = 0.1\nfan_in = 2", 0.2)]
+    {
+        assert!((rate(keys) / one / times - 1.0).abs() < 0.08, "{keys}: {} against {one}", rate(keys));
+    }
+}
+
 #[test]
 fn another_class_changes_nothing_about_the_draws_of_this_one() {
     let one = "[traffic.p]\nkind = \"poisson\"\nrate_per_s = 1e4\nsizes = { kind = \"cdf\", name = \"facebook-kv\" }\nflows = 50\n";

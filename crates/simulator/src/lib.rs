@@ -128,8 +128,7 @@ pub fn run_with<P: Parts>(parts: &P, plan: &Plan, options: &RunOptions, control:
         return ideal::run(plan, control);
     }
     if Recorder::is_wanted(&plan.record) {
-        let recorder = Recorder::new(&plan.record, plan.network.links.len(), plan.connections.len());
-        run_observed(parts, plan, options, control, recorder)
+        run_observed(parts, plan, options, control, Recorder::new(plan))
     } else {
         run_observed(parts, plan, options, control, Silent)
     }

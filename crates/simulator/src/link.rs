@@ -12,9 +12,9 @@ use incast_protocols::switch::marker::Marker;
 use incast_protocols::switch::{Marks, PacketView, QueueState};
 use incast_protocols::{Bytes, Rate, Time};
 use incast_results::record::{Event, EventKind};
-use incast_scenario::plan::Reorder;
+use incast_scenario::plan::{End, Reorder};
 
-use crate::observe::Observer;
+use crate::observe::{Arrival, Observer};
 use crate::packet::{Flags, Packet};
 use crate::random::Stream;
 use crate::ring::Ring;
@@ -196,6 +196,9 @@ impl<M: Marker> Link<M> {
                     around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
                 }
                 let marks = port.marker.on_dequeue(&queue, &view(packet.wire, flags));
+                if around.observer.watches(around.link) {
+                    around.observer.departed(around.link, start, marks.ein);
+                }
                 if marks != Marks::NONE {
                     flags = self.mark(start, marks, packet, flags, around);
                 }
@@ -252,6 +255,10 @@ impl<M: Marker> Link<M> {
         let idle = self.busy_until <= now;
         if self.port.is_some() {
             let queue = self.queue_state(now, if idle { 0 } else { self.in_service });
+            if around.observer.watches(around.link) {
+                let arrival = self.arrival(now, packet);
+                around.observer.arrived(around.link, &arrival);
+            }
             if let Some(port) = &mut self.port {
                 let seen = view(packet.wire, flags);
                 if !around.buffers[port.buffer as usize].admit(port.index, &queue, &seen) {
@@ -274,6 +281,17 @@ impl<M: Marker> Link<M> {
         self.counters.max_waiting = self.counters.max_waiting.max(self.waiting.len());
         if self.port.is_some() {
             around.observer.queue_changed(around.link, now, self.waiting.len(), self.waiting_bytes);
+        }
+    }
+
+    fn arrival(&self, now: u64, packet: &Packet) -> Arrival {
+        let takes = self.time_for(u64::from(packet.wire));
+        Arrival {
+            now,
+            connection: packet.connection,
+            from: if packet.flags.has(Flags::FROM_CLIENT) { End::Client } else { End::Server },
+            takes,
+            gone: self.busy_until.max(now) + self.time_for(self.waiting_bytes) + takes,
         }
     }
 

@@ -1,9 +1,14 @@
 //! What is written down while a run goes on. Observers are types chosen per run, so that what is not
 //! wanted costs nothing.
 
+mod incasts;
+
+pub(crate) use incasts::Arrival;
+use incasts::Incasts;
+
 use incast_protocols::{Bytes, Duration, Time};
-use incast_results::record::{Event, EventKind, QueueSample, QueueStatistics, WindowSample};
-use incast_scenario::plan::Record;
+use incast_results::record::{Alarm, Event, EventKind, Incast, QueueSample, QueueStatistics, WindowSample};
+use incast_scenario::plan::{Plan, Record};
 
 /// Is told of everything; the defaults write nothing down.
 pub(crate) trait Observer {
@@ -14,6 +19,20 @@ pub(crate) trait Observer {
     /// A packet was admitted and found this many waiting.
     #[inline]
     fn enqueued(&mut self, _link: u32, _now: u64, _found: u32) {}
+
+    /// Whether it is wanted when there is incast at a switch port.
+    #[inline]
+    fn watches(&self, _link: u32) -> bool {
+        false
+    }
+
+    /// A packet arrived at a watched port, admitted or not.
+    #[inline]
+    fn arrived(&mut self, _link: u32, _arrival: &Arrival) {}
+
+    /// The transmission of a packet began at a watched port, of which the detector said incast or not.
+    #[inline]
+    fn departed(&mut self, _link: u32, _now: u64, _ein: bool) {}
 
     /// Something happened once.
     #[inline]
@@ -39,6 +58,8 @@ pub(crate) struct Written {
     pub(crate) queue_samples: Vec<QueueSample>,
     pub(crate) window_samples: Vec<WindowSample>,
     pub(crate) events: Vec<Event>,
+    pub(crate) incasts: Vec<Incast>,
+    pub(crate) alarms: Vec<Alarm>,
 }
 
 /// Writes nothing down.
@@ -66,6 +87,8 @@ struct Queue {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     statistics: bool,
+    /// Statistics or series of some queue.
+    queues_wanted: bool,
     events_wanted: bool,
     queues: Vec<Queue>,
     windows_wanted: Vec<bool>,
@@ -73,6 +96,7 @@ pub(crate) struct Recorder {
     queue_samples: Vec<QueueSample>,
     window_samples: Vec<WindowSample>,
     events: Vec<Event>,
+    incasts: Option<Incasts>,
 }
 
 fn bump(histogram: &mut Vec<u64>, at: u32, by: u64) {
@@ -84,17 +108,19 @@ fn bump(histogram: &mut Vec<u64>, at: u32, by: u64) {
 }
 
 impl Recorder {
-    pub(crate) fn new(record: &Record, links: usize, connections: usize) -> Self {
-        let mut queues = vec![Queue::default(); links];
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let record = &plan.record;
+        let mut queues = vec![Queue::default(); plan.network.links.len()];
         for &link in &record.queue_series {
             queues[link as usize].series = true;
         }
-        let mut windows_wanted = vec![false; connections];
+        let mut windows_wanted = vec![false; plan.connections.len()];
         for &connection in &record.window_series {
             windows_wanted[connection as usize] = true;
         }
         Self {
             statistics: record.queue_statistics,
+            queues_wanted: record.queue_statistics || !record.queue_series.is_empty(),
             events_wanted: record.events,
             queues,
             windows_wanted,
@@ -102,18 +128,23 @@ impl Recorder {
             queue_samples: Vec::new(),
             window_samples: Vec::new(),
             events: Vec::new(),
+            incasts: (!record.incasts.is_empty()).then(|| Incasts::new(plan)),
         }
     }
 
     /// Whether a scenario asks for anything at all.
     pub(crate) fn is_wanted(record: &Record) -> bool {
-        record.queue_statistics || record.events || !record.queue_series.is_empty() || !record.window_series.is_empty()
+        let Record { queue_statistics, queue_series, window_series, events, incasts } = record;
+        *queue_statistics || *events || !(queue_series.is_empty() && window_series.is_empty() && incasts.is_empty())
     }
 }
 
 impl Observer for Recorder {
     #[inline]
     fn queue_changed(&mut self, link: u32, now: u64, waiting_packets: u32, waiting_bytes: u64) {
+        if !self.queues_wanted {
+            return;
+        }
         let queue = &mut self.queues[link as usize];
         if self.statistics {
             let span = now - queue.changed_at;
@@ -147,7 +178,27 @@ impl Observer for Recorder {
         }
     }
 
+    #[inline]
+    fn watches(&self, link: u32) -> bool {
+        self.incasts.as_ref().is_some_and(|incasts| incasts.watches(link))
+    }
+
+    fn arrived(&mut self, link: u32, arrival: &Arrival) {
+        if let Some(incasts) = &mut self.incasts {
+            incasts.arrived(link, arrival);
+        }
+    }
+
+    fn departed(&mut self, link: u32, now: u64, ein: bool) {
+        if let Some(incasts) = &mut self.incasts {
+            incasts.departed(link, now, ein);
+        }
+    }
+
     fn event(&mut self, event: Event) {
+        if let (EventKind::Drop, Some(link), Some(incasts)) = (event.kind, event.link, &mut self.incasts) {
+            incasts.dropped(link, event.time.0);
+        }
         if self.events_wanted {
             self.events.push(event);
         }
@@ -179,11 +230,14 @@ impl Observer for Recorder {
             let since = queue.since?;
             Some(QueueStatistics { observed: Duration(queue.changed_at - since), ..queue.statistics })
         });
+        let (incasts, alarms) = self.incasts.map(Incasts::finish).unwrap_or_default();
         Written {
             statistics: if self.statistics { statistics.collect() } else { Vec::new() },
             queue_samples: self.queue_samples,
             window_samples: self.window_samples,
             events: self.events,
+            incasts,
+            alarms,
         }
     }
 }

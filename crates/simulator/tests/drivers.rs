@@ -45,13 +45,14 @@ fn the_same_on_a_leaf_spine_with_thousands_of_timeouts() {
 #[test]
 fn the_same_with_everything_written_down() {
     let mut plan = leaf_spine_load(4, 4, 2, 500, 3, 30, 20);
+    let ports: Vec<u32> =
+        (0..plan.network.links.len() as u32).filter(|&link| plan.network.links[link as usize].port.is_some()).collect();
     plan.record = Record {
         queue_statistics: true,
-        queue_series: (0..plan.network.links.len() as u32)
-            .filter(|&link| plan.network.links[link as usize].port.is_some())
-            .collect(),
+        queue_series: ports.clone(),
         window_series: (0..50).collect(),
         events: true,
+        incasts: ports,
     };
     let run = run_both(&plan);
     assert!(!run.queue_samples.is_empty() && !run.window_samples.is_empty() && !run.events.is_empty());

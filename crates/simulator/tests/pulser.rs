@@ -69,3 +69,27 @@ fn without_a_burst_nothing_is_marked_once_slow_start_is_over() {
     let late = cwnds(&run, 10_000, 40_000);
     assert!(late.len() > 100 && late.iter().all(|at| at.cwnd.0 > 4 * MSS));
 }
+
+/// Two bursts of different sizes: the port's arrivals tell when, EIN says so within a few packets, and no innocent packet is
+/// marked. The port towards the host that sends the long flow carries ACKs alone, and nothing is said of it.
+#[test]
+fn the_detector_is_held_against_what_arrives() {
+    let mut plan = scenario(24, 4);
+    for sender in 0..40 {
+        add_flow(&mut plan, 2 + sender % 24, 0, Some(4380), Time::from_us(30_000), Handshake::Before);
+    }
+    plan.record.incasts =
+        (0..plan.network.links.len() as u32).filter(|&link| plan.network.links[link as usize].port.is_some()).collect();
+    let run = run_both(&plan);
+    assert!(run.ein_watched);
+    let found: Vec<_> = run.incasts.iter().map(|incast| (incast.link, incast.begin, incast.hosts)).collect();
+    for at in [BURST_AT, Time::from_us(30_000)] {
+        // The first packets arrive a wire and a transmission after they were sent.
+        let incast =
+            run.incasts.iter().find(|incast| incast.begin.since(at) < Duration::from_us(20)).expect("an incast");
+        assert!(incast.hosts >= 24 && incast.link == 1, "{found:?}");
+        assert!(incast.delay().expect("EIN said so") <= Duration::from_us(5), "{incast:?}");
+    }
+    assert!(run.incasts.iter().all(|incast| incast.begin >= BURST_AT), "{found:?}");
+    assert!(run.alarms.iter().all(|alarm| alarm.link == 1));
+}

@@ -69,12 +69,12 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     x = tuple(float(place) for place in places) if axis.is_numeric() else tuple(map(float, range(len(places))))
     values = numbers.numbers(study, panel.y)
     ends = [numbers.numbers(study, name) for name in panel.whiskers or ()]
-    lines = []
+    lines, along = [], study.along(panel)
     for curve in study.curves:
-        means = [estimate(column) for column in values[curve.name].T.tolist()]
+        means = [estimate(column) for column in values[curve.name].T[along].tolist()]
         whiskers = None
         if ends:
-            low, high = (tuple(end[curve.name].mean(axis=0).tolist()) for end in ends)
+            low, high = (tuple(end[curve.name].mean(axis=0)[along].tolist()) for end in ends)
             whiskers = Span(low, high)
         band = Span(tuple(mean.low for mean in means), tuple(mean.high for mean in means)) if study.seeds > 1 else None
         lines.append(Line(curve.label, x, tuple(mean.mean for mean in means), band, whiskers))
@@ -84,6 +84,7 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     if panel.whiskers:
         low_name, high_name = (study.metric(name).about for name in panel.whiskers)
         about.append(f"whiskers reach from the {low_name} to the {high_name}")
+    about += [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
     return Chart(
         panel.title, axis.label, panel.y_label, tuple(lines),
         ticks=() if axis.is_numeric() else tuple(map(str, places)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from incast.studies.expressions import ExpressionError, Scope, missing
 from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Metric, Panel, Study, Trace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from incast.studies.document import Table
+    from incast.studies.study import Value
 
 _KINDS = ("lines", "trace")
 _KEYS = ["axes", "claims", "curves", "figure", "metrics", "note", "panels", "scenario", "seeds", "set", "title"]
@@ -132,8 +134,7 @@ def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) ->
     x, y, whiskers = table.text("x"), table.text("y"), table.texts("whiskers", [])
     if x not in [axis.name for axis in axes]:
         table.refuse("x", missing("axis", x, [axis.name for axis in axes]))
-    if len(axes) > 1:
-        table.refuse("", "lines are drawn over the only axis of a study; this one has several")
+    at = _at(table, [axis for axis in axes if axis.name != x], "lines are drawn over one axis")
     for key, name in [("y", y), *(("whiskers", name) for name in whiskers)]:
         if name not in names:
             table.refuse(key, missing("metric", name, names))
@@ -146,19 +147,25 @@ def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) ->
     ends = (whiskers[0], whiskers[1]) if whiskers else None
     metric = metrics[names.index(y)]
     title, label = table.text("title", metric.about), table.text("y_label", metric.unit or metric.about)
-    return Lines(x, y, title, label, tuple(log), ends)
+    return Lines(x, y, title, label, tuple(log), ends, at)
 
 
-def _trace(table: Table, axes: tuple[Axis, ...]) -> Trace:
+def _at(table: Table, axes: Sequence[Axis], reason: str) -> dict[str, Value]:
+    """Read the one value that each of these axes has in a panel."""
     at = table.values("at")
     for name in at:
         if name not in [axis.name for axis in axes]:
             table.refuse(f"at.{name}", missing("axis", name, [axis.name for axis in axes]))
     for axis in axes:
         if axis.name not in at:
-            table.refuse("at", f'a trace shows one point: it needs a value of the axis "{axis.name}"')
+            table.refuse("at", f'{reason}: a value of the axis "{axis.name}" is needed')
         if at[axis.name] not in axis.shown():
             table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; there are {_listed(axis.shown())}")
+    return {name: cast("Value", value) for name, value in at.items()}
+
+
+def _trace(table: Table, axes: tuple[Axis, ...]) -> Trace:
+    at = _at(table, axes, "a trace shows one point")
     limits = None
     if "limits" in table:
         limits = table.items("limits")

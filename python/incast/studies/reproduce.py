@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,6 @@ from incast.studies.store import Store
 from incast.studies.study import Trace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from incast.studies.claims import Judged
     from incast.studies.paper import Paper
     from incast.studies.plan import Row
@@ -164,18 +164,21 @@ def _with_cost(study: Study, rows: list[Row], new: Table, old: Table | None, min
 def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
     """Hold a sample of the runs against the tables; with --update renew those that are no longer right."""
     stale = []
-    for study in studies:
-        known = state.known[study.name]
-        if known is None:
-            stale.append(study)
-            if not wish.update:
-                state.complaints.append(f"{study.table}: there is no such table; --update computes it")
-            continue
-        found = sample.differences(study, known, sample.BUDGET_S / len(studies), wish.workers)
-        if found:
-            stale.append(study)
-            if not wish.update:
-                state.complaints += _differs(study, found)
+    # Samples that studies share are computed once, and always anew.
+    with tempfile.TemporaryDirectory(prefix="incast-") as directory:
+        samples = Store(Path(directory))
+        for study in studies:
+            known = state.known[study.name]
+            if known is None:
+                stale.append(study)
+                if not wish.update:
+                    state.complaints.append(f"{study.table}: there is no such table; --update computes it")
+                continue
+            found = sample.differences(study, known, samples, sample.BUDGET_S / len(studies), wish.workers)
+            if found:
+                stale.append(study)
+                if not wish.update:
+                    state.complaints += _differs(study, found)
     if wish.update and stale:
         _full(stale, state, store, wish)
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from incast.studies import cost, execution, plan, table
-from incast.studies.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from incast.studies.plan import Row
+    from incast.studies.store import Store
     from incast.studies.study import Study
     from incast.studies.table import Table
 
@@ -24,8 +22,8 @@ _MOST_ROWS = 40
 _MOST_SAID = 5
 
 
-def differences(study: Study, known: Table, budget_s: float, workers: int | None) -> list[str]:
-    """Compute a sample of the runs without a store; return what differs from the table, as sentences.
+def differences(study: Study, known: Table, store: Store, budget_s: float, workers: int | None) -> list[str]:
+    """Compute a sample of the runs, in a store of samples; return what differs from the table, as sentences.
 
     Raises:
         ScenarioError: a run of the study is not possible.
@@ -34,10 +32,8 @@ def differences(study: Study, known: Table, budget_s: float, workers: int | None
     """
     rows = plan.rows(study)
     chosen = choose(study, rows, known, budget_s)
-    with tempfile.TemporaryDirectory(prefix="incast-") as directory:
-        store = Store(Path(directory))
-        execution.run([rows[index].task for index in chosen], store, workers=workers, what=study.name)
-        found = {index: table.measured(study, rows[index], store) for index in chosen}
+    execution.run([rows[index].task for index in chosen], store, workers=workers, what=study.name)
+    found = {index: table.measured(study, rows[index], store) for index in chosen}
     return compare(study, known, found)
 
 

@@ -67,6 +67,8 @@ class Lines:
     log: tuple[str, ...]
     whiskers: tuple[str, str] | None
     """Metrics from and to which a whisker reaches."""
+    at: Mapping[str, Value]
+    """The value of every other axis."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,12 @@ class Study:
     def grid_of(axes: tuple[Axis, ...]) -> list[tuple[Value, ...]]:
         """Return every combination of the values of some axes."""
         return list(product(*(axis.shown() for axis in axes)))
+
+    def along(self, panel: Lines) -> list[int]:
+        """Return which places of the grid a panel shows."""
+        names = [axis.name for axis in self.axes]
+        places = [dict(zip(names, place, strict=True)) for place in self.grid()]
+        return [index for index, place in enumerate(places) if all(place[name] == at for name, at in panel.at.items())]
 
     def points(self) -> list[Point]:
         """Return every curve at every place of the grid. A curve overrides the study, an axis overrides the curve."""

@@ -4,7 +4,7 @@ use incast_protocols::Time;
 
 use crate::column::{Column, Values, column};
 use crate::goodput::{mean_bps, steady_bps};
-use crate::record::{Flow, Losses, Outcome, Run, Totals};
+use crate::record::{Cause, Flow, Incast, Losses, Outcome, Run, Totals};
 use crate::statistics::{Permille, jain, mean, percentile};
 
 pub(crate) const NAME: &str = "summary";
@@ -69,6 +69,42 @@ impl LossSums {
 struct Network {
     totals: Totals,
     goodput_steady_bps: Option<f64>,
+    detector: Option<Detector>,
+}
+
+/// How well ports that mark EIN told incasts.
+struct Detector {
+    incasts: u64,
+    missed: u64,
+    /// Ascending, in picoseconds.
+    delays: Vec<u64>,
+    alarms: u64,
+    false_alarms: u64,
+    innocent: u64,
+}
+
+impl Detector {
+    fn of(run: &Run) -> Option<Self> {
+        if !run.ein_watched {
+            return None;
+        }
+        let incasts = || run.incasts.iter().filter(|incast| incast.watched);
+        let mut delays: Vec<u64> = incasts().filter_map(Incast::delay).map(|delay| delay.0).collect();
+        delays.sort_unstable();
+        let count = incasts().count() as u64;
+        Some(Self {
+            incasts: count,
+            missed: count - delays.len() as u64,
+            delays,
+            alarms: run.alarms.len() as u64,
+            false_alarms: run.alarms.iter().filter(|alarm| alarm.cause != Cause::Incast).count() as u64,
+            innocent: run.alarms.iter().map(|alarm| alarm.packets_innocent).sum(),
+        })
+    }
+
+    fn delay_s(&self, at: Permille) -> Option<f64> {
+        percentile(&self.delays, at).map(|ps| Time(ps).as_secs_f64())
+    }
 }
 
 impl Outcome {
@@ -89,7 +125,11 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Row<'_>> {
 
 /// The row of all traffic.
 pub(crate) fn whole(run: &Run) -> Row<'_> {
-    let network = Network { totals: run.totals, goodput_steady_bps: steady_bps(&run.delivered, run.end) };
+    let network = Network {
+        totals: run.totals,
+        goodput_steady_bps: steady_bps(&run.delivered, run.end),
+        detector: Detector::of(run),
+    };
     Row { network: Some(network), ..Row::of(run, ALL, run.flows.iter()) }
 }
 
@@ -151,6 +191,10 @@ impl<'a> Row<'a> {
 
     fn fct_s(&self, at: Permille) -> Option<f64> {
         percentile(&self.fct_ps, at).map(|ps| Time(ps).as_secs_f64())
+    }
+
+    fn detector(&self) -> Option<&Detector> {
+        self.network.as_ref()?.detector.as_ref()
     }
 
     fn total(&self, of: fn(&Totals) -> u64) -> Option<u64> {
@@ -324,6 +368,49 @@ pub(crate) fn network_columns<'a>() -> Vec<Column<Row<'a>>> {
             "packets",
             "Packets that switch ports marked EIN.",
             MaybeWhole(|r| r.total(|t| t.ein_marks)),
+        ),
+        column(
+            "incasts",
+            "",
+            "Incasts at ports that mark EIN, as what arrived there tells; see the table `incasts`. This and the next columns \
+             are null where no port marks it, or none is watched.",
+            MaybeWhole(|r| r.detector().map(|detector| detector.incasts)),
+        ),
+        column(
+            "incasts_missed",
+            "",
+            "Those of which EIN said nothing.",
+            MaybeWhole(|r| r.detector().map(|detector| detector.missed)),
+        ),
+        column(
+            "detection_delay_p50_s",
+            "s",
+            "Median delay from the first packet of an incast to the first departure with EIN; null if none was detected.",
+            MaybeReal(|r| r.detector()?.delay_s(Permille::P50)),
+        ),
+        column(
+            "detection_delay_p99_s",
+            "s",
+            "99th percentile of this delay.",
+            MaybeReal(|r| r.detector()?.delay_s(Permille::P99)),
+        ),
+        column(
+            "alarms",
+            "",
+            "Times that EIN was set and cleared again at a port; see the table `alarms`.",
+            MaybeWhole(|r| r.detector().map(|detector| detector.alarms)),
+        ),
+        column(
+            "alarms_false",
+            "",
+            "Those during which there was no incast, and none draining.",
+            MaybeWhole(|r| r.detector().map(|detector| detector.false_alarms)),
+        ),
+        column(
+            "ein_innocent",
+            "packets",
+            "Packets for which a port said EIN while there was no incast, and none draining.",
+            MaybeWhole(|r| r.detector().map(|detector| detector.innocent)),
         ),
         column(
             "packets_sent",

@@ -55,7 +55,8 @@ impl Plan {
             ensure(sized, &|| format!("aggregator {index} has a request or a response without a size"))?;
         }
         let links = self.network.links.len();
-        let queues = self.record.queue_series.iter().all(|&link| (link as usize) < links);
+        let recorded = self.record.queue_series.iter().chain(&self.record.incasts);
+        let queues = recorded.copied().all(|link| (link as usize) < links);
         ensure(queues, &|| "an unknown link is recorded".into())?;
         let windows = self.record.window_series.iter().all(|&connection| (connection as usize) < count);
         ensure(windows, &|| "an unknown connection is recorded".into())
@@ -119,6 +120,7 @@ mod tests {
         assert_eq!(broken(|plan| plan.connections[3].server = 0), "connection 3 has one end only");
         assert_eq!(broken(|plan| plan.aggregators[0].host = 5), "aggregator 0 is not the client of 0");
         assert_eq!(broken(|plan| plan.record.queue_series.push(202)), "an unknown link is recorded");
+        assert_eq!(broken(|plan| plan.record.incasts.push(202)), "an unknown link is recorded");
         assert_eq!(
             broken(|plan| plan.network.links[0].from = Node::Host(1)),
             "host 0 does not have one link out and one in"

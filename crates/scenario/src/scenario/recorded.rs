@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Checked;
 use crate::document::{Path, Problems};
 use crate::network::{Layout, shortened};
-use crate::plan::{Node, Record};
+use crate::plan::{Node, Port, Record};
 use crate::report::{Problem, Report, nearest};
 use crate::spec::{RecordSpec, Spec};
 
@@ -17,6 +17,7 @@ pub(super) struct Recorded {
     queue_series: BTreeSet<u32>,
     windows: Vec<Windows>,
     events: bool,
+    incasts: BTreeSet<u32>,
 }
 
 /// Connections of a class.
@@ -47,6 +48,16 @@ impl Recorded {
         let path = Path::of(&["record", "queue_series"]);
         for (index, wish) in spec.queue_series.iter().flatten().enumerate() {
             recorded.queue_series.extend(links(wish, &path.index(index), classes, layout, problems));
+        }
+        let path = Path::of(&["record", "incasts"]);
+        if let Some(wishes) = &spec.incasts {
+            for (index, wish) in wishes.iter().enumerate() {
+                recorded.incasts.extend(links(wish, &path.index(index), classes, layout, problems));
+            }
+        } else {
+            let ports = (0_u32..).zip(&layout.network.links);
+            let marking = ports.filter(|(_, link)| link.port.as_ref().is_some_and(Port::marks_incast));
+            recorded.incasts.extend(marking.map(|(index, _)| index));
         }
         let path = Path::of(&["record", "window_series"]);
         for (index, wish) in spec.window_series.iter().flatten().enumerate() {
@@ -83,6 +94,7 @@ impl Recorded {
             queue_series: self.queue_series.iter().copied().collect(),
             window_series: window_series.into_iter().collect(),
             events: self.events,
+            incasts: self.incasts.iter().copied().collect(),
         })
     }
 }

@@ -22,4 +22,7 @@ pub(crate) struct RecordSpec {
     /// Drops, marks, timeouts and retransmissions one by one. Default: false.
     #[schemars(extend("default" = false))]
     pub(crate) events: Option<bool>,
+    /// Ports at which incasts are told from the packets that arrive, and held against EIN; named as in `queue_series`.
+    /// Default: the ports that mark EIN.
+    pub(crate) incasts: Option<Vec<String>>,
 }

@@ -1,6 +1,6 @@
-//! Messages between random hosts at random times.
+//! Messages between random hosts at random times, alone or as incasts.
 
-use incast_protocols::{Duration, Message, Priority, Time};
+use incast_protocols::{CoflowId, Duration, Message, Priority, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,6 +27,9 @@ pub(crate) struct PoissonSpec {
     load: Option<f64>,
     /// What the load is a share of.
     reference: Option<ReferenceSpec>,
+    /// This class's part of the load: with load 0.6 and share 0.2 it offers 0.12. Default: 1.0.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 1.0))]
+    share: Option<f64>,
     /// Instead of load and reference: messages per second.
     rate_per_s: Option<f64>,
     /// How large the messages are.
@@ -41,6 +44,11 @@ pub(crate) struct PoissonSpec {
     /// Which pairs of hosts. Default: "any".
     #[schemars(extend("default" = "any"))]
     pairs: Option<PairsSpec>,
+    /// Senders per arrival: at each, so many different hosts send one message each to the same host. Default: 1.
+    #[schemars(range(min = 1), extend("default" = 1))]
+    fan_in: Option<u32>,
+    /// Each message starts up to this time after its arrival, drawn uniformly. Default: "0s".
+    jitter: Option<Duration>,
     /// The hosts that take part. Default: all.
     hosts: Option<Vec<HostRef>>,
     /// Whether messages share connections. Default: "fresh".
@@ -78,6 +86,8 @@ pub(super) struct Poisson {
     per_second: f64,
     sizes: Sizes,
     pairs: Pairs,
+    fan_in: u32,
+    jitter: Duration,
     start: Duration,
     end: Stop,
     reuse: Reuse,
@@ -96,10 +106,12 @@ impl PoissonSpec {
         let sizes = Sizes::resolve(&self.sizes, &context.path.key("sizes"), context.files, context.problems);
         let pairs = self.resolve_pairs(context);
         let start = context.time(self.start, "start");
+        let jitter = context.time(self.jitter, "jitter");
         let deadline = self.deadline.map(|deadline| context.time(Some(deadline), "deadline"));
         let reuse = context.reuse(self.connections, self.window);
         let end = self.resolve_end(start, context);
         let (sizes, pairs) = (sizes?, pairs?);
+        let fan_in = self.resolve_fan_in(&pairs, context)?;
         let per_second = self.resolve_rate(sizes.mean_bytes(), &pairs, context)?;
         let wire = sizes.mean_bytes() + sizes.mean_segments(context.tcp.mss) * context.tcp.header.0 as f64;
         context.offered.add(context.name, &pairs, per_second * wire * 8.0, context.layout);
@@ -107,6 +119,8 @@ impl PoissonSpec {
             per_second,
             sizes,
             pairs,
+            fan_in,
+            jitter,
             start,
             end: end?,
             reuse,
@@ -138,6 +152,23 @@ impl PoissonSpec {
         pairs
     }
 
+    fn resolve_fan_in(&self, pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<u32> {
+        let fan_in = self.fan_in.unwrap_or(1);
+        let most = pairs.fewest_senders();
+        if fan_in == 0 || fan_in > most {
+            context.problem("fan_in", format!("{fan_in} different hosts cannot send to the same one")).allowed =
+                Some(format!("1 to {most}: as many as may send to each host that takes part"));
+            return None;
+        }
+        if let Some(flows) = self.flows.filter(|flows| flows % u64::from(fan_in) != 0) {
+            let below = flows - flows % u64::from(fan_in);
+            context.problem("flows", format!("{flows} is no multiple of fan_in, {fan_in}")).allowed =
+                Some(format!("{below} or {}, for example", below + u64::from(fan_in)));
+            return None;
+        }
+        Some(fan_in)
+    }
+
     fn resolve_end(&self, start: Duration, context: &mut Context<'_, '_>) -> Option<Stop> {
         match (self.flows, self.until) {
             (Some(flows), None) => Some(Stop::After(flows)),
@@ -162,6 +193,10 @@ impl PoissonSpec {
 
     /// Messages per second.
     fn resolve_rate(&self, mean_bytes: f64, pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
+        if self.share.is_some() && self.load.is_none() {
+            context.problem("share", "there is no load that this could be a share of");
+            return None;
+        }
         match (self.load, self.reference, self.rate_per_s) {
             (None, None, Some(rate)) => {
                 let possible = rate > 0.0 && rate <= 1e12;
@@ -172,9 +207,12 @@ impl PoissonSpec {
                 possible.then_some(rate)
             }
             (Some(load), Some(reference), None) => {
-                if load <= 0.0 {
-                    context.problem("load", "a load of zero is no traffic").allowed = Some("above 0".into());
-                    return None;
+                let share = self.share.unwrap_or(1.0);
+                for (key, value) in [("load", load), ("share", share)] {
+                    if value <= 0.0 {
+                        context.problem(key, format!("a {key} of zero is no traffic")).allowed = Some("above 0".into());
+                        return None;
+                    }
                 }
                 let bits = match reference {
                     ReferenceSpec::HostLinks => {
@@ -183,7 +221,7 @@ impl PoissonSpec {
                     ReferenceSpec::LeafUplinks => uplinks(context)? / crossing(pairs, context)?,
                     ReferenceSpec::LeafUplinksAllTraffic => uplinks(context)?,
                 };
-                Some(load * bits / (8.0 * mean_bytes))
+                Some(load * share * bits / (8.0 * mean_bytes))
             }
             (Some(_), None, None) => {
                 let problem =
@@ -238,8 +276,10 @@ impl Workload for Poisson {
     fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
         let (mut arrivals, mut pairs, mut sizes) =
             (expansion.stream("arrivals"), expansion.stream("pairs"), expansion.stream("sizes"));
+        let mut jitter = expansion.stream("jitter");
         let (mut now, mut sent) = (self.start.0 as f64, 0_u64);
-        let mean_gap = 1e12 / self.per_second;
+        let mean_gap = 1e12 / self.per_second * f64::from(self.fan_in);
+        let mut senders = Vec::with_capacity(self.fan_in as usize);
         loop {
             now += mean_gap * arrivals.exponential();
             match self.end {
@@ -254,17 +294,21 @@ impl Workload for Poisson {
             if sent == limits::MESSAGES {
                 return Err(expansion.problem(format!("more than {} messages", limits::MESSAGES)));
             }
-            let (from, to) = self.pairs.draw(&mut pairs);
-            let start = Time(now as u64);
-            let connection = expansion.connect(from, to, self.reuse);
-            let message = Message {
-                size: Some(self.sizes.draw(&mut sizes)),
-                deadline: self.deadline.map(|deadline| start + deadline),
-                coflow: None,
-                priority: self.priority,
-            };
-            expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round: 0 });
-            sent += 1;
+            let to = self.pairs.draw_group(&mut pairs, self.fan_in, &mut senders);
+            let coflow = (self.fan_in > 1).then(|| CoflowId(expansion.coflow()));
+            for &from in &senders {
+                let late = if self.jitter == Duration::ZERO { 0 } else { jitter.below(self.jitter.0 + 1) };
+                let start = Time(now as u64 + late);
+                let connection = expansion.connect(from, to, self.reuse);
+                let message = Message {
+                    size: Some(self.sizes.draw(&mut sizes)),
+                    deadline: self.deadline.map(|deadline| start + deadline),
+                    coflow,
+                    priority: self.priority,
+                };
+                expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round: 0 });
+            }
+            sent += u64::from(self.fan_in);
         }
         Ok(())
     }

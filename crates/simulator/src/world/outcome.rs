@@ -86,6 +86,9 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             queue_samples: written.queue_samples,
             window_samples: written.window_samples,
             events: written.events,
+            incasts: written.incasts,
+            ein_watched: self.plan.watches_ein(),
+            alarms: written.alarms,
             totals,
             delivered: self.curve.finish(),
         })

@@ -62,6 +62,32 @@ impl Pairs {
         (self.hosts[source], self.hosts[destination as usize])
     }
 
+    /// The destination of messages from so many different sources, which replace those in `senders`.
+    ///
+    /// The first pair is drawn as a pair, further sources among those that may send to its destination.
+    pub(crate) fn draw_group(&self, stream: &mut Stream, fan_in: u32, senders: &mut Vec<u32>) -> u32 {
+        let (source, destination) = self.draw(stream);
+        senders.clear();
+        senders.push(source);
+        // Who excludes whom is mutual.
+        let (first, end) = self.excluded[self.hosts.partition_point(|&host| host < destination)];
+        let others = self.hosts.len() as u64 - u64::from(end - first);
+        while senders.len() < fan_in as usize {
+            let position = stream.below(others) as u32;
+            let source = self.hosts[if position < first { position } else { position + (end - first) } as usize];
+            if !senders.contains(&source) {
+                senders.push(source);
+            }
+        }
+        destination
+    }
+
+    /// How many hosts may send to the one to which fewest may.
+    pub(crate) fn fewest_senders(&self) -> u32 {
+        let most = self.excluded.iter().map(|&(first, end)| end - first).max().unwrap_or(0);
+        self.hosts.len() as u32 - most
+    }
+
     /// Probability that a message goes to each host (in the order of [`Self::hosts`]).
     pub(crate) fn received(&self) -> Vec<f64> {
         let count = self.hosts.len();
@@ -143,6 +169,37 @@ mod tests {
         assert_eq!(seen.len(), 2 * (3 * 2 + 3 + 2));
         assert!((pairs.crossing() - 1.0).abs() < 1e-12);
         assert!(Pairs::new(vec![0, 1], PairsSpec::OtherRack, Some(&RACKS)).is_none());
+    }
+
+    /// All groups of two out of three possible senders are equally likely, and nobody sends twice.
+    #[test]
+    fn senders_of_a_group_differ_and_are_drawn_evenly() {
+        let pairs = Pairs::new((0..6).collect(), PairsSpec::OtherRack, Some(&RACKS)).unwrap();
+        assert_eq!(pairs.fewest_senders(), 3);
+        let (mut stream, mut senders, mut seen) = (Stream::new(5, "pairs"), vec![9], BTreeMap::new());
+        for _ in 0..60_000 {
+            let to = pairs.draw_group(&mut stream, 2, &mut senders);
+            assert!(senders.len() == 2 && senders[0] != senders[1]);
+            assert!(senders.iter().all(|&from| RACKS[from as usize] != RACKS[to as usize]));
+            senders.sort_unstable();
+            *seen.entry((to, senders.clone())).or_insert(0_u32) += 1;
+        }
+        // Three, three and three pairs for hosts 0 to 2, six each for 3 and 4, ten for 5.
+        assert_eq!(seen.len(), 9 + 12 + 10);
+        let to = |host: u32| seen.iter().filter(move |((to, _), _)| *to == host).map(|(_, count)| f64::from(*count));
+        for host in 0..6 {
+            let mean = to(host).sum::<f64>() / to(host).count() as f64;
+            assert!(
+                to(host).all(|count| (count / mean - 1.0).abs() < 0.15),
+                "{host}: {:?}",
+                to(host).collect::<Vec<_>>()
+            );
+        }
+        let mut every = Vec::new();
+        pairs.draw_group(&mut stream, 3, &mut every);
+        every.sort_unstable();
+        every.dedup();
+        assert_eq!(every.len(), 3);
     }
 
     /// The closed forms behind loads and warnings, against what is drawn.
