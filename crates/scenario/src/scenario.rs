@@ -16,7 +16,7 @@ use crate::overrides::Override;
 use crate::plan::{Class, Handshake, Model, Plan, Record};
 use crate::report::{Problem, Report};
 use crate::schema::SCHEMA;
-use crate::spec::Spec;
+use crate::spec::{RecordSpec, Spec};
 use crate::traffic::{Context, Workload};
 use incast_protocols::{Bytes, Time};
 
@@ -125,7 +125,7 @@ impl Scenario {
         ends::check_receivers(&classes, &layout, problems);
         let model = spec.run.as_ref().and_then(|run| run.model).map_or(Model::default(), Model::from);
         let recorded = Recorded::resolve(spec.record.as_ref(), spec, &classes, &layout, problems);
-        if model == Model::Ideal && recorded.has_wishes() {
+        if model == Model::Ideal && spec.record.as_ref().is_some_and(RecordSpec::asks_for_more) {
             warnings
                 .push("run.model: the ideal model has no packets, so there is nothing for record to write down".into());
         }

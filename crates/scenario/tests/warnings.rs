@@ -126,7 +126,9 @@ fn the_ideal_model_says_that_it_records_nothing() {
     assert_eq!(of("ideal", "[record]\nqueue_statistics = true\n"), "");
     assert_eq!(of("packets", "[record]\nevents = true\n"), "");
     let said = "run.model: the ideal model has no packets, so there is nothing for record to write down";
-    for record in ["events = true", "queue_series = [\"bottlenecks\"]", "window_series = [\"b\"]"] {
+    for record in
+        ["events = true", "queue_series = [\"bottlenecks\"]", "window_series = [\"b\"]", "incasts = [\"bottlenecks\"]"]
+    {
         assert_eq!(of("ideal", &format!("[record]\n{record}\n")), said);
     }
 }

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use incast_protocols::{Bytes, Duration, Time};
-use incast_results::record::{Flow, Outcome, Run, Totals};
+use incast_results::record::{Flow, Outcome, Run};
 use incast_scenario::plan::{End, Plan};
 
 use crate::RunError;
@@ -296,11 +296,9 @@ impl<'p> Ideal<'p> {
             outcome,
             flows: self.flows,
             ports: unused_ports(&self.plan.network),
-            queue_samples: Vec::new(),
-            window_samples: Vec::new(),
-            events: Vec::new(),
-            totals: Totals::default(),
             delivered: self.fluid.finish(self.payload),
+            // Nothing is known of packets.
+            ..Run::default()
         }
     }
 }

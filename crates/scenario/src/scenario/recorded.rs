@@ -66,11 +66,6 @@ impl Recorded {
         recorded
     }
 
-    /// Whether more is to be written down than what every run has.
-    pub(super) fn has_wishes(&self) -> bool {
-        self.events || !self.queue_series.is_empty() || !self.windows.is_empty()
-    }
-
     /// With the connections of each class in the plan.
     pub(super) fn record(&self, connections: &[Range<u32>]) -> Result<Record, Report> {
         let mut window_series = BTreeSet::new();

@@ -26,3 +26,11 @@ pub(crate) struct RecordSpec {
     /// Default: the ports that mark EIN.
     pub(crate) incasts: Option<Vec<String>>,
 }
+
+impl RecordSpec {
+    /// Whether it asks for what is not written down anyway.
+    pub(crate) fn asks_for_more(&self) -> bool {
+        let lists = [&self.queue_series, &self.window_series, &self.incasts];
+        self.events == Some(true) || lists.into_iter().flatten().any(|list| !list.is_empty())
+    }
+}
