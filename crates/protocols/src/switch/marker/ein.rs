@@ -204,8 +204,12 @@ impl Ein {
             return;
         }
         let span = now.0 - last.at;
-        let span = if self.average == Average::PacketTime { span.max(self.packet_time) } else { span };
-        let gradient_kbps = gradient_kbps(bytes - last.bytes, span);
+        let gradient_kbps = match self.average {
+            Average::PerSample => gradient_kbps(bytes - last.bytes, span),
+            Average::PacketTime => gradient_kbps(bytes - last.bytes, span.max(self.packet_time)),
+            // Only the ends matter.
+            Average::Telescoped => 0,
+        };
         let oldest = core::mem::replace(&mut self.ring[self.next], Sample { gradient_kbps, ..last });
         self.sum_kbps += gradient_kbps - oldest.gradient_kbps;
         self.next = if self.next + 1 == self.ring.len() { 0 } else { self.next + 1 };
@@ -228,7 +232,8 @@ impl Ein {
                 let oldest = self.ring[if self.taken < samples { 0 } else { self.next }];
                 // Departures that have not been count as a packet's time without growth each.
                 let missing = (samples - self.taken) as u64 * self.packet_time;
-                gradient_kbps(last.bytes - oldest.bytes, last.at - oldest.at + missing) > self.growth_kbps
+                let span = i128::from(last.at - oldest.at + missing);
+                i128::from(last.bytes - oldest.bytes) * i128::from(KBPS) > i128::from(self.growth_kbps) * span
             }
         }
     }
