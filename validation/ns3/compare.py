@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import cyclopts
 
 from incast import figures
-from side_by_side import campaign, dctcp_loss, leaf_spine, ns3, pictures, protocol, tables
+from incast.studies import paper, table
+from side_by_side import campaign, cost, dctcp_loss, leaf_spine, ns3, pictures, protocol, tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,6 +119,15 @@ def run_dctcp_loss() -> None:
     panels = dict(zip(titles, (windows, stalls.longest), strict=True))
     limits_s = dict(zip(titles, ((0.01, 0.18), (0.0095, 0.05)), strict=True))
     figures.save(pictures.dctcp_loss(panels, limits_s), IMAGES / "ns3-dctcp-loss.png")
+
+
+@app.command(name="cost")
+def run_cost() -> None:
+    """Measure what a point of the Pulser study takes here and in ns-3 (minutes)."""
+    plan, side = _ready()
+    about = paper.read("pulser", None)
+    tables_of = [table.read(study) for study in about.studies]
+    print(cost.said(cost.measure(plan, side), sum(one.packet_hops for one in tables_of if one)))
 
 
 @app.command(name="all")

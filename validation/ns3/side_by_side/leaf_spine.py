@@ -52,7 +52,7 @@ def run(protocol: Protocol, side: Ns3) -> list[Outcome]:
     pairs = [(variant, sender) for variant in settings["variants"] for sender in settings["senders"]]
     jobs = [(variant, sender, seed) for variant, sender in pairs for seed in seeds]
     # A run takes minutes and all the bandwidth to memory that there is: one at a time.
-    results = in_parallel(jobs, lambda job: side.run(lists[job[2]], _arguments(protocol, *job[:2])), processes=1)
+    results = in_parallel(jobs, lambda job: side.run(lists[job[2]], arguments(protocol, *job[:2])), processes=1)
     theirs = dict(zip(jobs, results, strict=True))
     outcomes = []
     for variant, sender in pairs:
@@ -100,7 +100,8 @@ def metrics(sizes: Sequence[int], times_s: Sequence[float], counts: Mapping[str,
     return Run(values, {"short": short, "long": long_times})
 
 
-def _arguments(protocol: Protocol, variant: str, sender: str) -> dict[str, object]:
+def arguments(protocol: Protocol, variant: str, sender: str) -> dict[str, object]:
+    """Return the arguments of the leaf-spine, all but its flows."""
     document = scenario(protocol, HERE, {})
     topology, switch, tcp = document["topology"], document["switch"], document["tcp"]
     return {

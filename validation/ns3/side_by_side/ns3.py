@@ -58,6 +58,10 @@ class Ns3:
         unfinished.replace(kept)
         return result
 
+    def once(self, flows: str, arguments: Mapping[str, object]) -> dict[str, Any]:
+        """Run a list of flows now, whatever is kept on disk, and keep nothing."""
+        return self._run("once", flows, [f"--{name}={_word(value)}" for name, value in sorted(arguments.items())])
+
     def trace(self, flows: str, arguments: Mapping[str, object]) -> list[str]:
         """Run a list of flows with the argument `trace` and return the printed lines."""
         words = [f"--{name}={_word(value)}" for name, value in sorted(arguments.items())]

@@ -32,6 +32,8 @@ pub(crate) struct Row<'a> {
     fct_ps: Vec<u64>,
     /// Ascending.
     slowdowns: Vec<f64>,
+    /// Sum over the complete flows.
+    throughput_bps: f64,
     deadlines: u64,
     deadlines_missed: u64,
     losses: LossSums,
@@ -155,6 +157,7 @@ impl<'a> Row<'a> {
             last_end: None,
             fct_ps: Vec::new(),
             slowdowns: Vec::new(),
+            throughput_bps: 0.0,
             deadlines: 0,
             deadlines_missed: 0,
             losses: LossSums::default(),
@@ -180,6 +183,7 @@ impl<'a> Row<'a> {
         self.last_end = self.last_end.max(Some(flow.carried().unwrap_or(self.run.end)));
         self.fct_ps.extend(flow.completion_time().map(|fct| fct.0));
         self.slowdowns.extend(flow.slowdown());
+        self.throughput_bps += flow.throughput_bps().unwrap_or(0.0);
         self.deadlines += u64::from(flow.deadline.is_some());
         self.deadlines_missed += u64::from(flow.deadline_met(self.run.end) == Some(false));
         self.losses.add(&flow.losses);
@@ -266,6 +270,13 @@ fn flow_columns<'a>() -> Vec<Column<Row<'a>>> {
             "`delivered_bytes * 8` over the time from the first start to the last completion (to `end_s` if some flow \
              is not complete); null without flows.",
             MaybeReal(Row::goodput_total_bps),
+        ),
+        column(
+            "throughput_mean_bps",
+            "bit/s",
+            "Mean over the complete flows of each one's payload over its completion time; null if there are none. See \
+             `throughput_bps` in `flows`.",
+            MaybeReal(|r| (r.complete > 0).then(|| r.throughput_bps / r.complete as f64)),
         ),
         column(
             "jain_index",

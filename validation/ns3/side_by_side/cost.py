@@ -1,0 +1,75 @@
+"""What a point of the Pulser study takes here and in ns-3: an eighth of it is run on both sides."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import incast
+from side_by_side import flows, leaf_spine, ns3
+from side_by_side.protocol import HERE
+
+if TYPE_CHECKING:
+    from side_by_side.ns3 import Ns3
+    from side_by_side.protocol import Protocol
+
+SCENARIO = HERE.parents[1] / "studies" / "pulser" / "scenarios" / "leaf-spine.toml"
+_SHARE = 8
+_DCTCP: dict[str, Any] = {
+    "stack.sender": "dctcp",
+    "switch.marker": {"name": "ecn-threshold", "threshold": "65packets", "count_in_service": False},
+    "record.incasts": [],
+    "traffic.long.flows": 7275 // _SHARE,
+    "traffic.short.flows": 93120 // _SHARE,
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """CPU time of the same flows on both sides."""
+
+    flows: int
+    packet_hops: int
+    ns3_s: float
+    ours_s: float
+
+
+def measure(protocol: Protocol, side: Ns3) -> Cost:
+    """Run DCTCP at 60 % of the uplinks on both sides, anew each time.
+
+    Raises:
+        Ns3Error: ns-3 did not finish.
+
+    """
+    ours_before = time.process_time()
+    result = incast.run(SCENARIO, set=_DCTCP)
+    ours_s = time.process_time() - ours_before
+    listed = flows.written(result)
+    arguments = {
+        **leaf_spine.arguments(protocol, "rfc6582", "dctcp"),
+        "buffer": 200,
+        "mark": 65,
+        "initialWindow": 1,
+        "rtoMinMs": 10,
+    }
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    theirs = side.once(listed, arguments)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if "failed" in theirs:
+        raise ns3.Ns3Error(f"ns-3: {theirs['failed']}")
+    ns3_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    summary = result.summary_dict
+    return Cost(summary["flows"], summary["packet_hops"], ns3_s, ours_s)
+
+
+def said(cost: Cost, study_packet_hops: int) -> str:
+    """Say what both took, and what a study of so many packet-hops would take at that pace."""
+    hours = cost.ns3_s / cost.packet_hops * study_packet_hops / 3600
+    return (
+        f"{cost.flows:,} flows, {cost.packet_hops / 1e6:.1f} million packet-hops: ns-3 {cost.ns3_s:.0f} s of CPU, "
+        f"ours {cost.ours_s:.1f} s.\n"
+        f"The {study_packet_hops / 1e9:.1f} billion packet-hops of the studies would take ns-3 {hours:.0f} hours "
+        f"of CPU ({hours / 24:.1f} days) at that pace."
+    )
