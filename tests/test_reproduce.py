@@ -18,6 +18,7 @@ import pytest
 from conftest import Command, small_paper
 from incast.studies import reading, sample, table
 from incast.studies.claims import RECORD
+from incast.studies.store import Store
 
 RUNS = 2 * 3 * 3
 EDITED = "goodput_total_bps / 1e6"
@@ -291,16 +292,40 @@ def test_check_fails_when_a_claim_recorded_as_holding_holds_no_more(incast: Comm
     assert "T01 is recorded as holding; now: " in done.stderr
 
 
-def test_a_sample_has_both_ends_of_every_curve_and_never_changes(kept: Path) -> None:
+def test_a_sample_has_both_ends_of_every_curve_and_never_changes(kept: Path, tmp_path: Path) -> None:
     from incast.studies import plan
 
     study = reading.read(kept / "figure-1.toml")
     known = table.read(study)
     assert known is not None
     rows = plan.rows(study)
-    few = sample.choose(study, rows, known, budget_s=0.0)
+    store = Store(tmp_path / "samples")
+
+    def chosen(budget_s: float) -> list[int]:
+        return sample.choose(study, rows, known, sample.Budget(budget_s, 1), store)
+
+    few = chosen(1e-9)
     assert sorted({rows[index].point.curve.name for index in few}) == ["dctcp", "tcp"]
-    more = sample.choose(study, rows, known, budget_s=0.05)
+    more = chosen(0.05)
     assert set(few) < set(more)
     assert {rows[index].point.at for index in more} <= {(2,), (8,)}
-    assert len(sample.choose(study, rows, known, budget_s=1e9)) == RUNS
+    assert len(chosen(1e9)) == RUNS
+    # What others have spent is gone: one run, and an end of a curve.
+    assert len(chosen(0.0)) == 1
+    assert set(chosen(0.0)) <= set(more)
+
+
+def test_samples_that_are_there_cost_nothing(kept: Path, tmp_path: Path) -> None:
+    from incast.studies import execution, plan
+
+    study = reading.read(kept / "figure-1.toml")
+    known = table.read(study)
+    assert known is not None
+    rows = plan.rows(study)
+    store = Store(tmp_path / "samples")
+    budget = sample.Budget(1e-9, 1)
+    first = sample.choose(study, rows, known, budget, store)
+    assert budget.left_s < 0
+    execution.run([rows[index].task for index in first], store)
+    budget = sample.Budget(1e-9, 1)
+    assert set(first) <= set(sample.choose(study, rows, known, budget, store))

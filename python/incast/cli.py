@@ -292,7 +292,8 @@ def _detector_line(summary: dict[str, Any]) -> str:
     delay = f" after {text.seconds(summary['detection_delay_p50_s'])} (median)" if seen else ""
     return (
         f"EIN: {seen:,} of {summary['incasts']:,} incasts seen{delay}; "
-        f"{summary['alarms_false']:,} of {summary['alarms']:,} alarms false, {summary['ein_innocent']:,} innocent packets"
+        f"{summary['alarms_false']:,} of {summary['alarms']:,} alarms false, "
+        f"{summary['ein_innocent']:,} innocent packets"
     )
 
 

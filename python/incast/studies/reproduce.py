@@ -167,6 +167,7 @@ def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> Non
     # Samples that studies share are computed once, and always anew.
     with tempfile.TemporaryDirectory(prefix="incast-") as directory:
         samples = Store(Path(directory))
+        budget = sample.Budget(sample.BUDGET_S, len(studies))
         for study in studies:
             known = state.known[study.name]
             if known is None:
@@ -174,7 +175,7 @@ def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> Non
                 if not wish.update:
                     state.complaints.append(f"{study.table}: there is no such table; --update computes it")
                 continue
-            found = sample.differences(study, known, samples, sample.BUDGET_S / len(studies), wish.workers)
+            found = sample.differences(study, known, samples, budget, wish.workers)
             if found:
                 stale.append(study)
                 if not wish.update:

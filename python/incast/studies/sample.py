@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from incast.studies import cost, execution, plan, table
@@ -22,7 +23,20 @@ _MOST_ROWS = 40
 _MOST_SAID = 5
 
 
-def differences(study: Study, known: Table, store: Store, budget_s: float, workers: int | None) -> list[str]:
+@dataclass
+class Budget:
+    """What the samples of some studies may cost, of which each takes its part."""
+
+    left_s: float
+    studies: int
+
+    def share_s(self) -> float:
+        """Return what the next study may spend."""
+        self.studies -= 1
+        return self.left_s / (self.studies + 1)
+
+
+def differences(study: Study, known: Table, store: Store, budget: Budget, workers: int | None) -> list[str]:
     """Compute a sample of the runs, in a store of samples; return what differs from the table, as sentences.
 
     Raises:
@@ -31,14 +45,17 @@ def differences(study: Study, known: Table, store: Store, budget_s: float, worke
 
     """
     rows = plan.rows(study)
-    chosen = choose(study, rows, known, budget_s)
+    chosen = choose(study, rows, known, budget, store)
     execution.run([rows[index].task for index in chosen], store, workers=workers, what=study.name)
     found = {index: table.measured(study, rows[index], store) for index in chosen}
     return compare(study, known, found)
 
 
-def choose(study: Study, rows: Sequence[Row], known: Table, budget_s: float) -> list[int]:
-    """Choose rows: the ends of every curve first, then others in an order that never changes."""
+def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, store: Store) -> list[int]:
+    """Choose rows: the ends of every curve first, then others in an order that never changes.
+
+    Within the budget every curve of a study is looked at once, however dear; beyond it, one run of the study.
+    """
     hops = known.head.index("packet_hops")
     ends = {study.points()[0].at, study.points()[-1].at}
 
@@ -51,20 +68,25 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget_s: float) -> 
     by_curve = {
         curve.name: iter([index for index in ordered if rows[index].point.curve == curve]) for curve in study.curves
     }
+    if budget.left_s <= 0:
+        return ordered[:1]
     chosen: list[int] = []
-    left_s = budget_s
+    left_s = budget.share_s()
     while by_curve:
         for name in list(by_curve):
             index = next(by_curve[name], None)
             if index is None or len(chosen) >= _MOST_ROWS:
                 del by_curve[name]
                 continue
-            left_s -= cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
+            shared = store.has(rows[index].task.key, rows[index].task.tables)
+            cost_s = 0.0 if shared else cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
+            left_s -= cost_s
             # However dear, every curve is looked at once.
             if left_s < 0 and name in {rows[i].point.curve.name for i in chosen}:
                 del by_curve[name]
                 continue
             chosen.append(index)
+            budget.left_s -= cost_s
     return sorted(chosen)
 
 
