@@ -3,6 +3,7 @@
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+PAPER ?= rdtcp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Modules that a macro declares are invisible to cargo fmt, so every file is named.
 RUST_FILES = $(shell git ls-files --cached --others --exclude-standard '*.rs')
@@ -68,8 +69,8 @@ format: .venv/installed ## format Rust and Python
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-reproduce: install ## compute the papers' figures and judge their claims: out/rdtcp/report.html
-	@$(BIN)/incast reproduce rdtcp
+reproduce: install ## compute a paper's figures and judge its claims (PAPER=pulser): out/rdtcp/report.html
+	@$(BIN)/incast reproduce $(PAPER)
 
 bench: install ## measure the simulator's speed
 	@$(BIN)/incast bench leaf-spine

@@ -296,11 +296,16 @@ def rc(style: Style) -> AbstractContextManager[None]:
     )
 
 
-def stacked(panels: int, height_in: float, style: Style) -> tuple[Figure, list[Axes]]:
-    """Return a figure of panels under one another."""
-    layout = ConstrainedLayoutEngine(h_pad=0.08)
-    figure = Figure(figsize=(style.width_in, height_in * panels), layout=layout, facecolor=style.paper)
-    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
+def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels under one another, row by row where there are several columns."""
+    layout = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08)
+    rows = -(-panels // columns)
+    size = (style.width_in * columns, height_in * rows)
+    figure = Figure(figsize=size, layout=layout, facecolor=style.paper)
+    every = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for unused in every[panels:]:
+        unused.remove()
+    return figure, every[:panels]
 
 
 def _colours(style: Style, count: int) -> list[str]:

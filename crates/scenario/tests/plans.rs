@@ -335,6 +335,28 @@ service_time = { kind = "exponential", mean = "1ms" }
     "#);
 }
 
+/// Incasts are looked for where EIN is marked, unless the scenario says where.
+#[test]
+fn ports_that_mark_incast_are_watched_by_default() {
+    let watched = |more: &str| {
+        let network = STAR.replace("[switch]", "[switch]\nmarker = \"ein\"");
+        let plan = plan_of(&network, &format!("[traffic.a]\nkind = \"incast\"\nsenders = 3\nsize = \"1B\"\n{more}"));
+        (plan.record.incasts.clone(), plan.watches_ein())
+    };
+    assert_eq!(watched(""), (vec![1, 3, 5, 7], true));
+    assert_eq!(watched("[record]\nincasts = []\n"), (vec![], false));
+    assert_eq!(watched("[record]\nincasts = [\"switch->host 2\"]\n"), (vec![5], true));
+    let plan = plan_of(
+        STAR,
+        "[traffic.a]\nkind = \"long\"\nsenders = 1\n[record]\nincasts = [\"bottlenecks\"]\n[run]\nstop_at = \"1s\"\n",
+    );
+    assert_eq!((plan.record.incasts.as_slice(), plan.watches_ein()), (&[1][..], false));
+    assert_eq!(
+        plan_of(STAR, "[traffic.a]\nkind = \"incast\"\nsenders = 3\nsize = \"1B\"\n").record.incasts,
+        [] as [u32; 0]
+    );
+}
+
 /// At each arrival three hosts send to one; their messages are one coflow.
 #[test]
 fn random_incasts_have_as_many_senders_as_asked_for() {

@@ -15,7 +15,9 @@ pub(crate) fn rows(plan: &Plan, routes: &Routes) -> Vec<Flow> {
     let asked = plan.aggregators.iter().flat_map(|aggregator| {
         aggregator.rounds.iter().enumerate().flat_map(|(round, work)| {
             work.responses.iter().zip(&aggregator.workers).map(move |(response, &connection)| {
-                (connection, End::Server, round as u32, Time::NEVER, response.message)
+                // Its deadline is known when its round begins.
+                let message = Message { deadline: None, ..response.message };
+                (connection, End::Server, round as u32, Time::NEVER, message)
             })
         })
     });

@@ -491,3 +491,23 @@ fn a_shared_buffer_couples_the_ports_of_a_switch() {
     let most = run.ports.iter().map(|port| port.max_waiting).max().unwrap();
     assert!(most > 4 && most <= 14, "{most}");
 }
+
+/// 2 ms after the round has begun a response that takes longer has missed its deadline, and not 2 ms after the run has.
+#[test]
+fn a_response_that_never_came_has_its_deadline_from_the_start_of_its_round() {
+    let network = star(3, cable(1_000_000_000, Duration::from_us(10)), &packets(100), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    add_rounds(&mut plan, 2, 1460, 2, |_, _| Duration::ZERO);
+    for round in &mut plan.aggregators[0].rounds {
+        round.responses[1].service_time = Duration::from_ms(10);
+        round.responses[1].message.deadline = Some(Time::from_us(2_000));
+    }
+    let begun = plan.aggregators[0].start;
+    for (stop_us, met) in [(1_500, None), (2_500, Some(false))] {
+        plan.stop_at = Some(begun + Duration::from_us(stop_us));
+        let run = support::run_both(&plan);
+        assert_eq!(run.flows[1].deadline, Some(begun + Duration::from_us(2_000)));
+        assert_eq!(run.flows[1].deadline_met(run.end), met, "{stop_us}");
+        assert_eq!(run.flows.get(3).and_then(|flow| flow.deadline), None);
+    }
+}

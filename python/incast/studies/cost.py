@@ -42,13 +42,13 @@ def of(study: Study, known: Table | None) -> Cost:
     """Return what running all of a study costs.
 
     Raises:
-        ScenarioError: a point of it cannot be run.
+        ScenarioError: nothing is known of it yet, and a point of it cannot be run.
 
     """
-    hops = sum(plan.check(study)) * study.seeds
     runs = len(study.points()) * study.seeds
     if known and known.cpu_minutes is not None:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
+    hops = sum(plan.check(study)) * study.seeds
     return Cost(runs, hops, (runs * RUN_S + hops * PACKET_HOP_S) / 60, was_measured=False)
 
 

@@ -1,4 +1,4 @@
-"""Charts for paper: matplotlib draws a study's panels under one another."""
+"""Charts for paper: matplotlib draws a study's panels, many of them in two columns."""
 
 from __future__ import annotations
 
@@ -19,18 +19,28 @@ if TYPE_CHECKING:
 
 # What part of the space between two points the whiskers of all curves take up.
 _SPREAD = 0.35
+_MOST_IN_A_COLUMN = 4
+# In characters: the width of a panel, and of the line before a name.
+_WIDTH, _HANDLE = 66, 4
 
 
 def draw(charts: Sequence[Chart], *, style: figures.Style = figures.LIGHT) -> Figure:
     """Draw the panels of a figure."""
     with figures.rc(style):
-        figure, all_axes = figures.stacked(len(charts), 3.2, style)
+        columns = 2 if len(charts) > _MOST_IN_A_COLUMN else 1
+        figure, all_axes = figures.stacked(len(charts), 3.2, style, columns=columns)
         for axes, chart in zip(all_axes, charts, strict=True):
             _chart(axes, chart, style)
         figure.draw_without_rendering()
         # Once is enough: every file that is written would be laid out anew.
         figure.set_layout_engine("none")
         return figure
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """Return how many names of curves stand beside one another above a panel."""
+    widest = max((len(label) for label in labels), default=0) + _HANDLE
+    return max(1, min(len(labels), _WIDTH // widest))
 
 
 def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
@@ -49,7 +59,9 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         if line.whiskers:
             _whiskers(axes, chart, line, index, colour)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    axes.set_title(chart.title, loc="left", pad=25 if len(chart.lines) > 1 else 8)
+    columns = _columns([line.label for line in chart.lines])
+    rows = -(-len(chart.lines) // columns) if len(chart.lines) > 1 else 0
+    axes.set_title(chart.title, loc="left", pad=8 + 17 * rows)
     if chart.ticks:
         axes.set_xticks(range(len(chart.ticks)), chart.ticks)
     elif chart.log_x and not chart.is_series and chart.lines:
@@ -68,7 +80,7 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     if len(chart.lines) > 1:
         # Above the panel: inside, whiskers leave no room.
         axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=len(chart.lines),
+            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=columns,
             labelcolor="linecolor", handlelength=1.2, columnspacing=1.2,
         )  # fmt: skip
 

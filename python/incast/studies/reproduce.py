@@ -59,6 +59,9 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
     chosen = about.chosen(wish.figures)
     known = {study.name: _known(study, renewing=wish.update and study in chosen) for study in about.studies}
     _say_cost(chosen, known, to=sys.stdout if wish.dry_run else sys.stderr)
+    if not wish.quick:
+        for study in chosen:
+            plan.check(study)
     if wish.dry_run:
         return 0
     store = Store(output.prepare(wish.out) / "runs")

@@ -18,7 +18,6 @@ pub(crate) struct Program<A> {
     /// Its first response among all responses.
     pub(super) first: u32,
     pub(super) round: u32,
-    round_started: u64,
     /// Responses of the round that are not complete.
     missing: u32,
     /// Segments beyond a gap that its sockets have counted since the scheduler was last told.
@@ -28,7 +27,7 @@ pub(crate) struct Program<A> {
 
 impl<A> Program<A> {
     pub(super) const fn new(scheduler: A, first: u32) -> Self {
-        Self { scheduler, first, round: 0, round_started: 0, missing: 0, out_of_order: 0, scheduled_at: NEVER }
+        Self { scheduler, first, round: 0, missing: 0, out_of_order: 0, scheduled_at: NEVER }
     }
 }
 
@@ -73,11 +72,13 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         let state = &mut self.programs[program as usize];
         let round = state.round as usize;
         let Some(work) = aggregator.rounds.get(round) else { return };
-        state.round_started = now;
         state.missing = work.responses.len() as u32;
         let first = state.first + (round * aggregator.workers.len()) as u32;
         for (worker, response) in work.responses.iter().enumerate() {
             let number = first + worker as u32;
+            let flow = self.flow_of(number);
+            // The deadline of a response counts from the start of its round.
+            self.flows[flow as usize].deadline = response.message.deadline.map(|deadline| Time(now + deadline.0));
             if response.jitter.0 == 0 {
                 self.want(now, number);
             } else {
@@ -139,10 +140,8 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
     pub(super) fn respond(&mut self, now: u64, response: u32, schedule: &mut impl Schedule) {
         let (program, round, worker) = self.locate(response);
         let mut message = self.plan.aggregators[program as usize].rounds[round].responses[worker].message;
-        // The deadline of a response counts from the start of its round.
-        let started = self.programs[program as usize].round_started;
-        message.deadline = message.deadline.map(|deadline| Time(started + deadline.0));
         let flow = self.flow_of(response);
+        message.deadline = self.flows[flow as usize].deadline;
         let connection = self.connection_of(response);
         self.hand_over(now, connection, End::Server, MessageId::Flow(flow), message, schedule);
     }
@@ -161,7 +160,6 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             MessageId::Flow(flow) => {
                 let row = &mut self.flows[flow as usize];
                 row.end = Some(Time(now));
-                row.deadline = span.facts.deadline;
                 row.delivered = incast_protocols::Bytes(span.end - span.start);
                 self.unfinished -= 1;
                 self.finished_at = self.finished_at.max(now);
