@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import cyclopts
 
 from incast import figures
-from incast.studies import paper, table
 from side_by_side import campaign, cost, dctcp_loss, leaf_spine, ns3, pictures, protocol, tables
 
 if TYPE_CHECKING:
@@ -125,9 +124,7 @@ def run_dctcp_loss() -> None:
 def run_cost() -> None:
     """Measure what a point of the Pulser study takes here and in ns-3 (minutes)."""
     plan, side = _ready()
-    about = paper.read("pulser", None)
-    tables_of = [table.read(study) for study in about.studies]
-    print(cost.said(cost.measure(plan, side), sum(one.packet_hops for one in tables_of if one)))
+    print(cost.said(cost.measure(plan, side), cost.packet_hops_of("pulser")))
 
 
 @app.command(name="all")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import incast
+from incast.studies import paper, plan, table
 from side_by_side import flows, leaf_spine, ns3
 from side_by_side.protocol import HERE
 
@@ -62,6 +63,18 @@ def measure(protocol: Protocol, side: Ns3) -> Cost:
     ns3_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     summary = result.summary_dict
     return Cost(summary["flows"], summary["packet_hops"], ns3_s, ours_s)
+
+
+def packet_hops_of(name: str) -> int:
+    """Return the packet-hops of a paper's studies, a run that several of them share counted once."""
+    hops: dict[str, int] = {}
+    for study in paper.read(name, None).studies:
+        known = table.read(study)
+        if known:
+            column = known.head.index("packet_hops")
+            rows = zip(plan.rows(study), known.rows, strict=True)
+            hops.update({row.task.key: int(cells[column]) for row, cells in rows})
+    return sum(hops.values())
 
 
 def said(cost: Cost, study_packet_hops: int) -> str:
