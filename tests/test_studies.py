@@ -14,7 +14,10 @@ from incast.studies import paper
 from incast.studies.claims import RECORD
 
 STUDIES = Path(__file__).parents[1] / "studies"
-CLAIMS = {"rdtcp": [f"R{number:02}" for number in range(1, 22)]}
+CLAIMS = {
+    "pulser": [f"P{number:02}" for number in range(1, 24)],
+    "rdtcp": [f"R{number:02}" for number in range(1, 22)],
+}
 PAPERS = sorted(about.parent.name for about in STUDIES.glob("*/paper.toml"))
 # Those whose tables are kept.
 REPRODUCED = sorted(record.parent.name for record in STUDIES.glob(f"*/{RECORD}"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from incast.studies.table import Table
 
 #: CPU seconds for all studies of a paper together.
-BUDGET_S = 30.0
+BUDGET_S = 20.0
 # More say hardly more: what changes one run of a stack changes most of them.
 _MOST_ROWS = 40
 _MOST_SAID = 5
