@@ -58,10 +58,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
     about = paper.read(name, studies)
     chosen = about.chosen(wish.figures)
     known = {study.name: _known(study, renewing=wish.update and study in chosen) for study in about.studies}
-    _say_cost(chosen, known, to=sys.stdout if wish.dry_run else sys.stderr)
-    if not wish.quick:
-        for study in chosen:
-            plan.check(study)
+    _say_cost(chosen, known, wish)
     if wish.dry_run:
         return 0
     store = Store(output.prepare(wish.out) / "runs")
@@ -125,8 +122,9 @@ def _known(study: Study, *, renewing: bool) -> Table | None:
         raise
 
 
-def _say_cost(studies: list[Study], known: dict[str, Table | None], *, to: Any) -> None:  # noqa: ANN401
-    costs = [cost.of(study, known[study.name]) for study in studies]
+def _say_cost(studies: list[Study], known: dict[str, Table | None], wish: Wish) -> None:
+    to = sys.stdout if wish.dry_run else sys.stderr
+    costs = [cost.of(study, known[study.name], trusting=wish.quick) for study in studies]
     for study, one in zip(studies, costs, strict=True):
         print(f"{study.name}: {one.line()}", file=to)
     if len(costs) > 1:

@@ -45,15 +45,14 @@ impl Recorded {
             events: spec.events.unwrap_or(false),
             ..Self::default()
         };
-        let path = Path::of(&["record", "queue_series"]);
-        for (index, wish) in spec.queue_series.iter().flatten().enumerate() {
-            recorded.queue_series.extend(links(wish, &path.index(index), classes, layout, problems));
-        }
-        let path = Path::of(&["record", "incasts"]);
+        let mut ports = |wishes: &[String], key| -> BTreeSet<u32> {
+            let path = Path::of(&["record", key]);
+            let named = wishes.iter().enumerate();
+            named.flat_map(|(index, wish)| links(wish, &path.index(index), classes, layout, problems)).collect()
+        };
+        recorded.queue_series = ports(spec.queue_series.as_deref().unwrap_or_default(), "queue_series");
         if let Some(wishes) = &spec.incasts {
-            for (index, wish) in wishes.iter().enumerate() {
-                recorded.incasts.extend(links(wish, &path.index(index), classes, layout, problems));
-            }
+            recorded.incasts = ports(wishes, "incasts");
         } else {
             let ports = (0_u32..).zip(&layout.network.links);
             let marking = ports.filter(|(_, link)| link.port.as_ref().is_some_and(Port::marks_incast));
