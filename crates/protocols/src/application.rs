@@ -4,8 +4,9 @@
 //! a program can know: what it asked for, what finished, and how many segments its sockets have
 //! counted as out of order since (Linux can only be polled for that: `tcpi_rcv_ooopack`).
 
+use crate::analysis::batch::Bottleneck;
 use crate::registry::registry;
-use crate::units::{Bytes, Duration, Rate, Time};
+use crate::units::{Bytes, Time};
 
 registry! {
     Application: Application, built from ApplicationContext;
@@ -14,19 +15,16 @@ registry! {
     /// An application and its parameters, as a scenario names it.
     choice ApplicationChoice;
     "all-at-once" = all_at_once::AllAtOnce,
+    "fixed-window" = fixed_window::FixedWindow,
+    "sequential" = sequential::Sequential,
+    "ars" = ars::Ars,
 }
 
-/// What a scheduler is told of the network it works in: configured, not measured.
+/// What a scheduler is told: configured, not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationContext {
-    /// Rate of the link to the aggregator.
-    pub rate: Rate,
-    /// Round-trip time without queueing.
-    pub base_rtt: Duration,
-    /// Buffer of the last switch port.
-    pub buffer: Bytes,
-    /// Payload of a full segment.
-    pub mss: Bytes,
+    /// What the responses have to pass.
+    pub bottleneck: Bottleneck,
 }
 
 /// A request's number in the order of [`Application::on_request`].
@@ -65,4 +63,31 @@ pub trait Application {
 
     /// The next request to send now, if any.
     fn poll(&mut self, now: Time) -> Option<RequestId>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::{Duration, Rate};
+
+    /// The simulated setting of the ARS paper, section IV.
+    pub(super) fn context() -> ApplicationContext {
+        let bottleneck = Bottleneck {
+            rate: Rate(1_000_000_000),
+            base_rtt: Duration::from_us(100),
+            buffer: Bytes(65_536),
+            mss: Bytes(1024),
+        };
+        ApplicationContext { bottleneck }
+    }
+
+    pub(super) fn ask(application: &mut impl Application, ids: core::ops::Range<u64>, response: u64) {
+        for id in ids {
+            application.on_request(Time(0), Request { id: RequestId(id), expected: Some(Bytes(response)) });
+        }
+    }
+
+    pub(super) fn poll_all(application: &mut impl Application) -> std::vec::Vec<u64> {
+        core::iter::from_fn(|| application.poll(Time(0))).map(|id| id.0).collect()
+    }
 }

@@ -18,6 +18,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod analysis;
 pub mod application;
 pub mod echo;
 pub mod message;

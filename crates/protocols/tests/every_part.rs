@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use incast_protocols::analysis::batch::Bottleneck;
 use incast_protocols::application::{Application, ApplicationChoice, ApplicationContext, Request, RequestId};
 use incast_protocols::echo::{Echo, EchoChoice, EchoContext, Feedback};
 use incast_protocols::switch::buffer::static_limit::{self, Admit, Static};
@@ -439,8 +440,9 @@ proptest! {
             1..100,
         ),
     ) {
-        let context =
-            ApplicationContext { rate: RATE, base_rtt: Duration::from_us(100), buffer: Bytes(65_536), mss: Bytes(1446) };
+        let bottleneck =
+            Bottleneck { rate: RATE, base_rtt: Duration::from_us(100), buffer: Bytes(65_536), mss: Bytes(1446) };
+        let context = ApplicationContext { bottleneck };
         for choice in ApplicationChoice::defaults() {
             let name = choice.info().name;
             let mut application = choice.build(&context);

@@ -53,13 +53,7 @@ mod tests {
 
     #[test]
     fn requests_leave_in_order_without_waiting() {
-        use crate::units::{Bytes, Duration, Rate};
-        let context = ApplicationContext {
-            rate: Rate(1_000_000_000),
-            base_rtt: Duration::from_us(100),
-            buffer: Bytes(65_536),
-            mss: Bytes(1024),
-        };
+        let context = super::super::tests::context();
         let mut application = AllAtOnce::new(&Config {}, &context);
         for id in 0..3 {
             application.on_request(Time(0), Request { id: RequestId(id), expected: None });

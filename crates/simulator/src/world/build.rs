@@ -1,6 +1,7 @@
 //! Building the world of a plan.
 
 use incast_protocols::Duration;
+use incast_protocols::analysis::batch::Bottleneck;
 use incast_protocols::application::ApplicationContext;
 use incast_protocols::echo::EchoContext;
 use incast_protocols::receiver::{NicContext, Receiver};
@@ -159,13 +160,13 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
             let class = &self.plan.classes[aggregator.class as usize];
             let downlink = self.routes.downlink[aggregator.host as usize] as usize;
             let base_rtt = aggregator.workers.first().map_or(Duration::ZERO, |&connection| self.idle_rtt(connection));
-            let context = ApplicationContext {
+            let bottleneck = Bottleneck {
                 rate: self.plan.network.links[downlink].rate,
                 base_rtt,
                 buffer: aggregator.last_port_buffer,
                 mss: class.tcp.mss,
             };
-            let scheduler = self.parts.application(&class.stack.application, &context);
+            let scheduler = self.parts.application(&class.stack.application, &ApplicationContext { bottleneck });
             self.programs.push(Program::new(scheduler, first));
             first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
         }

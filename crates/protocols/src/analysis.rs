@@ -1,0 +1,4 @@
+//! Closed forms: what the papers compute instead of simulate.
+
+pub mod batch;
+pub mod incast_probability;

@@ -1,0 +1,281 @@
+//! ARS: requests leave in batches of as many responses as the network holds (Huang et al., "ARS: Cross-layer
+//! Adaptive Request Scheduling to Mitigate TCP Incast in Data Center Networks", section III, Algorithm 1).
+//!
+//! A batch begins when the one before is complete. Data beyond a gap at any of the aggregator's sockets during a batch
+//! means congestion: the next batch is n_c (equation 10), and each batch without it adds one up to n* (equation 7).
+
+use alloc::collections::VecDeque;
+
+use super::{Application, ApplicationContext, Request, RequestId};
+use crate::analysis::batch::{BatchSizes, Bottleneck, LargestWindow};
+use crate::registry::Part;
+use crate::units::{Bytes, Duration, Time};
+
+/// What the paper leaves open, or to the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
+pub struct Config {
+    /// The largest batch (n*), instead of the one that equation 7 gives for the network and the responses.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub batch_size: Option<u32>,
+    /// How the largest window of a response is told from its size.
+    pub largest_window: LargestWindow,
+    /// Whether the batch size outlives a round; otherwise each round begins with n*.
+    pub keep_batch_size: bool,
+    /// Taken for congestion: no response was complete for so long. Nothing of the kind in the paper.
+    pub stall: Option<Duration>,
+    /// Taken for the size of responses whose size is not known; without it, these are asked for one by one.
+    pub response: Option<Bytes>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            batch_size: None,
+            largest_window: LargestWindow::Formula,
+            keep_batch_size: true,
+            stall: None,
+            response: None,
+        }
+    }
+}
+
+/// The batches of one aggregator.
+#[derive(Clone, Debug)]
+pub struct Ars {
+    config: Config,
+    bottleneck: Bottleneck,
+    pending: VecDeque<RequestId>,
+    /// The largest response asked for since there was nothing to do.
+    largest: Bytes,
+    /// n; nothing before the first batch.
+    batch_size: Option<u64>,
+    /// CI: there was congestion during this batch.
+    congested: bool,
+    /// Requests of this batch.
+    sent: u64,
+    outstanding: u64,
+    /// When the batch began, or its last response was complete.
+    progress: Time,
+}
+
+impl Ars {
+    /// Nothing asked for yet.
+    #[must_use]
+    pub fn new(config: &Config, context: &ApplicationContext) -> Self {
+        Self {
+            config: config.clone(),
+            bottleneck: context.bottleneck,
+            pending: VecDeque::new(),
+            largest: Bytes::ZERO,
+            batch_size: None,
+            congested: false,
+            sent: 0,
+            outstanding: 0,
+            progress: Time(0),
+        }
+    }
+
+    /// n* and n_c for what is asked for now.
+    fn sizes(&self) -> BatchSizes {
+        let packets = self.bottleneck.packets_of(self.largest);
+        let mut sizes = self.bottleneck.batch_sizes(self.config.largest_window.of(packets));
+        if let Some(optimal) = self.config.batch_size {
+            sizes.optimal = u64::from(optimal).max(1);
+            sizes.congested = sizes.congested.min(sizes.optimal);
+        }
+        sizes
+    }
+
+    /// Algorithm 1, "on finishing receiving all requested data in current batch".
+    fn adjust(&mut self) {
+        let sizes = self.sizes();
+        let size = self.batch_size.unwrap_or(sizes.optimal);
+        self.batch_size = Some(if core::mem::take(&mut self.congested) {
+            sizes.congested
+        } else {
+            (size + 1).min(sizes.optimal)
+        });
+        self.sent = 0;
+    }
+}
+
+impl Application for Ars {
+    fn on_request(&mut self, _now: Time, request: Request) {
+        if self.pending.is_empty() && self.outstanding == 0 {
+            self.largest = Bytes::ZERO;
+            if !self.config.keep_batch_size {
+                self.batch_size = None;
+            }
+        }
+        let size = request.expected.or(self.config.response).unwrap_or(Bytes(u64::MAX));
+        self.largest = self.largest.max(size);
+        self.pending.push_back(request.id);
+    }
+
+    fn on_finished(&mut self, now: Time, _request: RequestId, out_of_order: u64) {
+        let stalled = self.config.stall.is_some_and(|stall| now.since(self.progress) >= stall);
+        self.congested |= out_of_order > 0 || stalled;
+        self.progress = now;
+        self.outstanding -= 1;
+        if self.outstanding == 0 {
+            self.adjust();
+        }
+    }
+
+    fn poll(&mut self, now: Time) -> Option<RequestId> {
+        let optimal = self.sizes().optimal;
+        // Responses may have become larger since the size was set.
+        if self.sent >= self.batch_size.map_or(optimal, |size| size.min(optimal)) {
+            return None;
+        }
+        let id = self.pending.pop_front()?;
+        if self.sent == 0 {
+            self.progress = now;
+        }
+        self.sent += 1;
+        self.outstanding += 1;
+        Some(id)
+    }
+}
+
+impl Part for Ars {
+    type Config = Config;
+    const SUMMARY: &'static str = "asks in batches of what the network holds, smaller after congestion";
+    const SOURCE: &'static str = "Huang et al., ARS: Cross-layer Adaptive Request Scheduling, section III, Algorithm 1";
+    const DEVIATIONS: &'static [&'static str] = &[
+        "A request that comes while a batch has room joins it, as programs do not ask for everything at one moment; \
+         where all requests are there at the start, this is the algorithm as printed.",
+        "The batch size of equation 7 is not rounded down again, as it is whole already.",
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{ask, context, poll_all};
+    use super::*;
+
+    const RESPONSE: u64 = 65_536;
+
+    fn ars(config: &Config) -> Ars {
+        Ars::new(config, &context())
+    }
+
+    /// Completes everything outstanding, the last of which tells of what was out of order.
+    fn finish(application: &mut Ars, at: Time, batch: &[u64], out_of_order: u64) {
+        let (last, others) = batch.split_last().expect("a batch has requests");
+        for &id in others {
+            application.on_finished(at, RequestId(id), 0);
+        }
+        application.on_finished(at, RequestId(*last), out_of_order);
+    }
+
+    fn batches(application: &mut Ars, congestion: &[u64]) -> std::vec::Vec<usize> {
+        let mut sizes = std::vec![];
+        for &out_of_order in congestion {
+            let batch = poll_all(application);
+            sizes.push(batch.len());
+            finish(application, Time(0), &batch, out_of_order);
+        }
+        sizes.push(poll_all(application).len());
+        sizes
+    }
+
+    /// 1 Gbit/s, 100 us, 64 KB of buffer and responses of 64 KB: n* = 3, n_c = 1.
+    #[test]
+    fn the_trace_of_the_papers_setting() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..64, RESPONSE);
+        assert_eq!(application.sizes(), BatchSizes { optimal: 3, congested: 1 });
+        assert_eq!(batches(&mut application, &[0, 0, 1, 0, 0, 0]), [3, 3, 3, 1, 2, 3, 3]);
+    }
+
+    #[test]
+    fn a_gap_anywhere_in_the_batch_counts_and_is_forgotten_after_it() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..10, RESPONSE);
+        assert_eq!(poll_all(&mut application), [0, 1, 2]);
+        application.on_finished(Time(0), RequestId(1), 12);
+        application.on_finished(Time(0), RequestId(0), 0);
+        assert_eq!(poll_all(&mut application), [0; 0], "a batch is complete or not");
+        application.on_finished(Time(0), RequestId(2), 0);
+        assert_eq!(poll_all(&mut application), [3]);
+        application.on_finished(Time(0), RequestId(3), 0);
+        assert_eq!(poll_all(&mut application), [4, 5]);
+    }
+
+    #[test]
+    fn the_batch_size_outlives_a_round_unless_it_is_told_not_to() {
+        for (keep_batch_size, second_round) in [(true, 1), (false, 3)] {
+            let mut application = ars(&Config { keep_batch_size, ..Config::default() });
+            ask(&mut application, 0..3, RESPONSE);
+            let batch = poll_all(&mut application);
+            finish(&mut application, Time(0), &batch, 1);
+            ask(&mut application, 3..9, RESPONSE);
+            assert_eq!(poll_all(&mut application).len(), second_round);
+        }
+    }
+
+    #[test]
+    fn late_requests_join_a_batch_that_has_room() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..1, RESPONSE);
+        assert_eq!(poll_all(&mut application), [0]);
+        ask(&mut application, 1..4, RESPONSE);
+        assert_eq!(poll_all(&mut application), [1, 2]);
+        finish(&mut application, Time(0), &[0, 1, 2], 0);
+        assert_eq!(poll_all(&mut application), [3]);
+    }
+
+    #[test]
+    fn the_largest_response_decides_and_an_unknown_one_goes_alone() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..40, 5_734);
+        assert_eq!(poll_all(&mut application).len(), 39);
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..20, 5_734);
+        ask(&mut application, 20..40, RESPONSE);
+        assert_eq!(poll_all(&mut application).len(), 3);
+
+        let unknown = |application: &mut Ars| {
+            for id in 0..5 {
+                application.on_request(Time(0), Request { id: RequestId(id), expected: None });
+            }
+            poll_all(application).len()
+        };
+        assert_eq!(unknown(&mut ars(&Config::default())), 1);
+        assert_eq!(unknown(&mut ars(&Config { response: Some(Bytes(RESPONSE)), ..Config::default() })), 3);
+    }
+
+    #[test]
+    fn larger_responses_make_the_next_batch_smaller_at_once() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..10, 5_734);
+        let batch = poll_all(&mut application);
+        finish(&mut application, Time(0), &batch, 0);
+        ask(&mut application, 10..20, RESPONSE);
+        assert_eq!(poll_all(&mut application).len(), 3);
+    }
+
+    #[test]
+    fn a_stall_counts_as_congestion_only_where_that_is_asked_for() {
+        for (stall, next) in [(None, 3), (Some(Duration::from_ms(200)), 1)] {
+            let mut application = ars(&Config { stall, ..Config::default() });
+            ask(&mut application, 0..9, RESPONSE);
+            let batch = poll_all(&mut application);
+            finish(&mut application, Time(Duration::from_ms(201).0), &batch, 0);
+            assert_eq!(poll_all(&mut application).len(), next);
+        }
+    }
+
+    #[test]
+    fn a_batch_size_of_ones_own_bounds_both() {
+        let mut application = ars(&Config { batch_size: Some(2), ..Config::default() });
+        ask(&mut application, 0..9, 5_734);
+        assert_eq!(batches(&mut application, &[0, 1, 0]), [2, 2, 2, 2]);
+    }
+}
