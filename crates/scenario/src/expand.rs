@@ -52,6 +52,12 @@ impl Expansion<'_> {
                 return known;
             }
         }
+        self.add_connection(client, server, reuse)
+    }
+
+    /// A connection beside those that there are between two hosts.
+    pub(crate) fn add_connection(&mut self, client: u32, server: u32, reuse: Reuse) -> u32 {
+        let next = self.plan.connections.len() as u32;
         let otherwise = if reuse.persistent { Handshake::Before } else { Handshake::Counted };
         self.plan.connections.push(Connection {
             client,

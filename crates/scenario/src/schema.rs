@@ -37,6 +37,9 @@ fn tidied(value: Value) -> Value {
             entries.sort_by(|a, b| a.0.cmp(&b.0));
             let mut tidy = Map::new();
             for (key, value) in entries {
+                if value.is_null() {
+                    continue;
+                }
                 let value = match (key.as_str(), value) {
                     ("description", Value::String(text)) => Value::String(joined(&text)),
                     ("type", Value::Array(types)) => without_null_type(types),

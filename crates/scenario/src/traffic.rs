@@ -21,6 +21,7 @@ mod incast;
 mod long;
 mod poisson;
 mod rounds;
+mod service;
 mod trace;
 
 pub(crate) use poisson::Pairs;

@@ -708,3 +708,42 @@ fn a_shared_memory_that_cannot_work_is_refused_where_it_is_written() {
         "#
     );
 }
+
+#[test]
+fn workers_that_cannot_be_meant() {
+    let rounds = |more: &str| {
+        plus(&format!("[traffic.r]\nkind = \"rounds\"\nworkers = 2\nresponse = \"1KB\"\nrounds = 1\n{more}"))
+    };
+    insta::assert_snapshot!(
+        lines(&[
+            rounds("connections_per_worker = 0"),
+            rounds("connections_per_worker = 4000000000"),
+            rounds("service_time = { kind = \"measured\" }"),
+            rounds("service_time = { kind = \"measured\", times = [] }"),
+            rounds("service_time = { kind = \"measured\", times = [\"1us\"], file = \"times.txt\" }"),
+            rounds("service_time = { kind = \"measured\", file = \"nowhere.txt\" }"),
+            rounds("service_time = { kind = \"mesured\", times = [\"1us\"] }"),
+            rounds("stragglers = {}"),
+            rounds("stragglers = { workers = 3, delay = \"1ms\" }"),
+            rounds("stragglers = { workers = [4], delay = \"1ms\" }"),
+            rounds("stragglers = { workers = [0], delay = \"1ms\" }"),
+            rounds("stragglers = { chance = 1.5, delay = \"1ms\" }"),
+            rounds("stragglers = { factor = 0.5 }"),
+        ]),
+        @r#"
+        s.toml:17:26: traffic.r.connections_per_worker: the number 0 is out of range; allowed: 1 to 4294967295
+        s.toml:17:26: traffic.r.connections_per_worker: expected 1 to 1000000 in all, found 4000000000 connections to each of 2 workers
+        s.toml:17:16: traffic.r.service_time: missing: give times, or a file of them
+        s.toml:17:45: traffic.r.service_time.times: no times: at least one is needed
+        s.toml:17:61: traffic.r.service_time.file: both times and file are given: choose one
+        s.toml:17:44: traffic.r.service_time.file: cannot read "nowhere.txt": No such file or directory (os error 2)
+        s.toml:17:25: traffic.r.service_time.kind: unknown kind "mesured"; did you mean "measured"? allowed: "exponential", "measured"
+        s.toml:17:14: traffic.r.stragglers: missing: give factor (times as long) or delay (so much longer)
+        s.toml:17:26: traffic.r.stragglers.workers: 3 stragglers, but there are 2 workers
+        s.toml:17:27: traffic.r.stragglers.workers[0]: host 4 is none of the workers
+        s.toml:17:27: traffic.r.stragglers.workers[0]: host 0 is the aggregator
+        s.toml:17:25: traffic.r.stragglers.chance: the number 1.5 is out of range; allowed: 0 to 1
+        s.toml:17:25: traffic.r.stragglers.factor: the number 0.5 is out of range; allowed: 1 to 1000000
+        "#
+    );
+}

@@ -289,6 +289,46 @@ window = "fresh"
 }
 
 #[test]
+fn workers_may_answer_on_several_connections_and_be_late() {
+    let plan = plan_of(
+        STAR,
+        r#"
+[traffic.r]
+kind = "rounds"
+workers = [1, 3]
+connections_per_worker = 2
+block = "7B"
+rounds = 2
+service_time = { kind = "measured", times = ["1us", "2us"] }
+stragglers = { workers = [3], factor = 10, delay = "1ms" }
+[traffic.l]
+kind = "rounds"
+workers = 3
+response = "1B"
+rounds = 1
+service_time = "5us"
+stragglers = { workers = 1, delay = "1ms" }
+"#,
+    );
+    insta::assert_snapshot!(sends(&plan), @"
+    0: 0 -> 1 of r, Before, RestartAfterIdle, stays open
+    1: 0 -> 3 of r, Before, RestartAfterIdle, stays open
+    2: 0 -> 1 of r, Before, RestartAfterIdle, stays open
+    3: 0 -> 3 of r, Before, RestartAfterIdle, stays open
+    4: 0 -> 1 of l, Before, RestartAfterIdle, stays open
+    5: 0 -> 2 of l, Before, RestartAfterIdle, stays open
+    6: 0 -> 3 of l, Before, RestartAfterIdle, stays open
+    ");
+    insta::assert_snapshot!(rounds(&plan), @"
+    host 0 asks [0, 1, 2, 3] from 0s with 64B, buffer 65536B
+    [2B until 0s coflow 0, asked +0s, takes 1us] [2B until 0s coflow 0, asked +0s, takes 1.01ms] [2B until 0s coflow 0, asked +0s, takes 2us] [1B until 0s coflow 0, asked +0s, takes 1.02ms]
+    [2B until 0s coflow 1, asked +0s, takes 1us] [2B until 0s coflow 1, asked +0s, takes 1.01ms] [2B until 0s coflow 1, asked +0s, takes 1us] [1B until 0s coflow 1, asked +0s, takes 1.01ms]
+    host 0 asks [4, 5, 6] from 0s with 64B, buffer 65536B
+    [1B until 0s coflow 2, asked +0s, takes 5us] [1B until 0s coflow 2, asked +0s, takes 5us] [1B until 0s coflow 2, asked +0s, takes 1.005ms]
+    ");
+}
+
+#[test]
 fn random_traffic_is_pinned() {
     let plan = plan_of(
         STAR,

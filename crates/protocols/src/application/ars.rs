@@ -2,7 +2,7 @@
 //! Adaptive Request Scheduling to Mitigate TCP Incast in Data Center Networks", section III, Algorithm 1).
 //!
 //! A batch begins when the one before is complete. Data beyond a gap at any of the aggregator's sockets during a batch
-//! means congestion: the next batch is n_c (equation 10), and each batch without it adds one up to n* (equation 7).
+//! means congestion: the next batch is `n_c` (equation 10), and each batch without it adds one up to n* (equation 7).
 
 use alloc::collections::VecDeque;
 
@@ -80,7 +80,7 @@ impl Ars {
         }
     }
 
-    /// n* and n_c for what is asked for now.
+    /// n* and `n_c` for what is asked for now.
     fn sizes(&self) -> BatchSizes {
         let packets = self.bottleneck.packets_of(self.largest);
         let mut sizes = self.bottleneck.batch_sizes(self.config.largest_window.of(packets));
@@ -185,7 +185,7 @@ mod tests {
         sizes
     }
 
-    /// 1 Gbit/s, 100 us, 64 KB of buffer and responses of 64 KB: n* = 3, n_c = 1.
+    /// 1 Gbit/s, 100 us, 64 KB of buffer and responses of 64 KB: n* = 3, `n_c` = 1.
     #[test]
     fn the_trace_of_the_papers_setting() {
         let mut application = ars(&Config::default());

@@ -4,12 +4,10 @@ use incast_protocols::{Bytes, CoflowId, Duration, Message, Priority, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::service::{Service, ServiceSpec, Stragglers, StragglersSpec};
 use super::{Context, Reuse, WindowSpec, Workload};
 use crate::expand::Expansion;
-use crate::limits;
-use crate::network::check_time;
 use crate::plan::{Aggregator, Response, Round};
-use crate::random::Stream;
 use crate::report::Report;
 use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
 
@@ -21,6 +19,9 @@ use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
 pub(crate) struct RoundsSpec {
     /// Who answers: so many hosts, or these.
     workers: Senders,
+    /// Connections to each worker, each of which answers for itself. Default: 1.
+    #[schemars(range(min = 1), extend("default" = 1))]
+    connections_per_worker: Option<u32>,
     /// Who asks. Default: host 0.
     aggregator: Option<HostRef>,
     /// What each worker answers in a round.
@@ -39,6 +40,8 @@ pub(crate) struct RoundsSpec {
     jitter: Option<Duration>,
     /// What a worker takes from a request to its answer: a time, or a distribution. Default: "0s".
     service_time: Option<ServiceSpec>,
+    /// Workers that are slower than the others. Default: none.
+    stragglers: Option<StragglersSpec>,
     /// The window at the start of each answer after the first. Default: "restart-after-idle".
     window: Option<WindowSpec>,
     /// Each answer must be complete this long after its round starts. Default: none.
@@ -49,32 +52,6 @@ pub(crate) struct RoundsSpec {
     pub(super) stack: Option<StackSpec>,
     /// TCP, where it differs from `[tcp]`.
     pub(super) tcp: Option<TcpSpec>,
-}
-
-/// What a worker takes from a request to its answer.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "ServiceTime")]
-pub(crate) enum ServiceSpec {
-    Constant(Duration),
-    Drawn(DrawnSpec),
-}
-
-/// A service time drawn for each answer.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-#[schemars(rename = "DrawnServiceTime")]
-pub(crate) enum DrawnSpec {
-    /// Exponential.
-    Exponential(ExponentialSpec),
-}
-
-/// Exponential.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ExponentialSpec {
-    /// Mean time.
-    mean: Duration,
 }
 
 /// Checked rounds.
@@ -88,27 +65,10 @@ pub(super) struct Rounds {
     start: Duration,
     jitter: Duration,
     service: Service,
+    stragglers: Option<Stragglers>,
     reuse: Reuse,
     deadline: Option<Duration>,
     priority: Option<Priority>,
-}
-
-#[derive(Debug)]
-enum Service {
-    Constant(Duration),
-    Exponential { mean: Duration },
-}
-
-impl Service {
-    fn draw(&self, stream: &mut Stream) -> Duration {
-        match self {
-            Self::Constant(time) => *time,
-            Self::Exponential { mean } => {
-                let time = libm::round(mean.0 as f64 * stream.exponential());
-                Duration((time as u64).min(limits::TIME.0))
-            }
-        }
-    }
 }
 
 impl RoundsSpec {
@@ -118,21 +78,14 @@ impl RoundsSpec {
         let start = context.time(self.start, "start");
         let jitter = context.time(self.jitter, "jitter");
         let deadline = self.deadline.map(|deadline| context.time(Some(deadline), "deadline"));
-        let path = context.path.key("service_time");
-        let service = match &self.service_time {
-            None => Service::Constant(Duration::ZERO),
-            Some(ServiceSpec::Constant(time)) => {
-                check_time(*time, &path, context.problems);
-                Service::Constant(*time)
-            }
-            Some(ServiceSpec::Drawn(DrawnSpec::Exponential(exponential))) => {
-                check_time(exponential.mean, &path.key("mean"), context.problems);
-                Service::Exponential { mean: exponential.mean }
-            }
-        };
+        let service = Service::resolve(self.service_time.as_ref(), context);
         let request = self.request.unwrap_or(Bytes(64));
         crate::sizes::check_size(request, &context.path.key("request"), context.problems);
-        let workers = workers?;
+        let workers = self.repeated(&workers?, context)?;
+        let stragglers = match &self.stragglers {
+            Some(spec) => Some(Stragglers::resolve(spec, &workers, aggregator, context)?),
+            None => None,
+        };
         let sizes = context.split(self.response, self.block, ["response", "block"], workers.len())?;
         Some(Rounds {
             workers: workers.into_iter().zip(sizes).collect(),
@@ -141,13 +94,30 @@ impl RoundsSpec {
             count: self.rounds,
             start,
             jitter,
-            service,
+            service: service?,
+            stragglers,
             reuse: Reuse { persistent: true, window: self.window.unwrap_or(WindowSpec::RestartAfterIdle).into() },
             deadline,
             priority: self.priority.map(Priority),
         })
     }
+
+    /// Each worker once for each of its connections; all first connections come before all second ones.
+    fn repeated(&self, workers: &[u32], context: &mut Context<'_, '_>) -> Option<Vec<u32>> {
+        let count = self.connections_per_worker.unwrap_or(1) as usize;
+        if count == 0 || count.saturating_mul(workers.len()) > MOST_CONNECTIONS {
+            let found = format!("{count} connections to each of {} workers", workers.len());
+            context
+                .problem("connections_per_worker", format!("expected 1 to {MOST_CONNECTIONS} in all, found {found}"));
+            return None;
+        }
+        let repeated = workers.iter().copied().cycle().take(count * workers.len());
+        Some(repeated.collect())
+    }
 }
+
+/// More would fill the memory before anything is said of it.
+const MOST_CONNECTIONS: usize = 1_000_000;
 
 impl Workload for Rounds {
     fn messages(&self) -> f64 {
@@ -164,19 +134,23 @@ impl Workload for Rounds {
 
     fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
         let (mut jitter, mut service) = (expansion.stream("jitter"), expansion.stream("service"));
+        let mut late = expansion.stream("stragglers");
         let workers =
-            self.workers.iter().map(|&(host, _)| expansion.connect(self.aggregator, host, self.reuse)).collect();
+            self.workers.iter().map(|&(host, _)| expansion.add_connection(self.aggregator, host, self.reuse)).collect();
         let mut rounds = Vec::with_capacity(self.count as usize);
         for _ in 0..self.count {
             let coflow = Some(CoflowId(expansion.coflow()));
-            let responses = self.workers.iter().map(|&(_, size)| Response {
+            let responses = self.workers.iter().enumerate().map(|(index, &(_, size))| Response {
                 message: Message {
                     size: Some(size),
                     deadline: self.deadline.map(|deadline| Time(deadline.0)),
                     coflow,
                     priority: self.priority,
                 },
-                service_time: self.service.draw(&mut service),
+                service_time: {
+                    let time = self.service.draw(&mut service);
+                    self.stragglers.as_ref().map_or(time, |some| some.slowed(index, time, &mut late))
+                },
                 jitter: Duration(jitter.below(self.jitter.0 + 1)),
             });
             rounds.push(Round { responses: responses.collect() });

@@ -1,0 +1,277 @@
+//! How long a worker takes from a request to its answer.
+
+use incast_protocols::Duration;
+use incast_protocols::units::schema::parse_duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::Context;
+use crate::document::Path;
+use crate::files::Files;
+use crate::limits;
+use crate::network::check_time;
+use crate::random::Stream;
+use crate::spec::{HostRef, Senders};
+
+/// What a worker takes from a request to its answer.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "ServiceTime")]
+pub(crate) enum ServiceSpec {
+    Constant(Duration),
+    Drawn(DrawnSpec),
+}
+
+/// A service time drawn for each answer.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[schemars(rename = "DrawnServiceTime")]
+pub(crate) enum DrawnSpec {
+    /// Exponential.
+    Exponential(ExponentialSpec),
+    /// One of those that were measured, each as likely.
+    Measured(MeasuredSpec),
+}
+
+/// Exponential.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ExponentialSpec {
+    /// Mean time.
+    mean: Duration,
+}
+
+/// One of those that were measured, each as likely.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MeasuredSpec {
+    /// The times.
+    times: Option<Vec<Duration>>,
+    /// Instead: a file beside the scenario with one time per line, such as "120us".
+    file: Option<String>,
+}
+
+/// Workers that are slower than the others.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StragglersSpec {
+    /// Which: so many of the workers (the last), or these. Default: all.
+    workers: Option<Senders>,
+    /// How likely one of their answers is late. Default: 1.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 1.0))]
+    chance: Option<f64>,
+    /// How many times as long a late answer takes. Default: 1.
+    #[schemars(range(min = 1.0, max = 1e6), extend("default" = 1.0))]
+    factor: Option<f64>,
+    /// How much longer a late answer takes. Default: "0s".
+    #[schemars(extend("default" = "0s"))]
+    delay: Option<Duration>,
+}
+
+/// A checked service time.
+#[derive(Debug)]
+pub(super) enum Service {
+    Constant(Duration),
+    Exponential { mean: Duration },
+    Measured(Vec<Duration>),
+}
+
+impl Service {
+    pub(super) fn resolve(spec: Option<&ServiceSpec>, context: &mut Context<'_, '_>) -> Option<Self> {
+        let path = context.path.key("service_time");
+        match spec {
+            None => Some(Self::Constant(Duration::ZERO)),
+            Some(ServiceSpec::Constant(time)) => {
+                check_time(*time, &path, context.problems);
+                Some(Self::Constant(*time))
+            }
+            Some(ServiceSpec::Drawn(DrawnSpec::Exponential(exponential))) => {
+                check_time(exponential.mean, &path.key("mean"), context.problems);
+                Some(Self::Exponential { mean: exponential.mean })
+            }
+            Some(ServiceSpec::Drawn(DrawnSpec::Measured(measured))) => {
+                measured_times(measured, &path, context).map(Self::Measured)
+            }
+        }
+    }
+
+    pub(super) fn draw(&self, stream: &mut Stream) -> Duration {
+        match self {
+            Self::Constant(time) => *time,
+            Self::Exponential { mean } => times(*mean, stream.exponential()),
+            Self::Measured(list) => list[stream.below(list.len() as u64) as usize],
+        }
+    }
+}
+
+/// `factor` times as long, and no longer than any time may be.
+fn times(time: Duration, factor: f64) -> Duration {
+    Duration((libm::round(time.0 as f64 * factor) as u64).min(limits::TIME.0))
+}
+
+fn measured_times(spec: &MeasuredSpec, path: &Path, context: &mut Context<'_, '_>) -> Option<Vec<Duration>> {
+    match (&spec.times, &spec.file) {
+        (Some(list), None) => {
+            if list.is_empty() {
+                context.problems.at(&path.key("times"), "no times: at least one is needed");
+                return None;
+            }
+            for (index, &time) in list.iter().enumerate() {
+                check_time(time, &path.key("times").index(index), context.problems);
+            }
+            Some(list.clone())
+        }
+        (None, Some(file)) => {
+            let path = path.key("file");
+            let text = context.files.read(file, &path, context.problems)?;
+            match read_times(&text) {
+                Ok(list) => Some(list),
+                Err((line, message)) => {
+                    context.problems.inside(&path, Files::problem(file, line, &path, message));
+                    None
+                }
+            }
+        }
+        (Some(_), Some(_)) => {
+            context.problems.at(&path.key("file"), "both times and file are given: choose one");
+            None
+        }
+        (None, None) => {
+            context.problems.at(path, "missing: give times, or a file of them");
+            None
+        }
+    }
+}
+
+/// One time per line; empty lines and what follows `#` do not count.
+fn read_times(text: &str) -> Result<Vec<Duration>, (u32, String)> {
+    let mut list = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let entry = line.split('#').next().unwrap_or_default().trim();
+        if entry.is_empty() {
+            continue;
+        }
+        let time = parse_duration(entry).map_err(|message| (number, message))?;
+        if time > limits::TIME {
+            return Err((number, format!("{time} is longer than the {} that a time may be", limits::TIME)));
+        }
+        list.push(time);
+    }
+    if list.is_empty() { Err((1, "no times: at least one is needed".into())) } else { Ok(list) }
+}
+
+/// Checked stragglers.
+#[derive(Debug)]
+pub(super) struct Stragglers {
+    /// By worker, whether it is one.
+    late: Vec<bool>,
+    chance: f64,
+    factor: f64,
+    delay: Duration,
+}
+
+impl Stragglers {
+    /// `workers` are the hosts that answer, in their order.
+    pub(super) fn resolve(
+        spec: &StragglersSpec,
+        workers: &[u32],
+        aggregator: u32,
+        context: &mut Context<'_, '_>,
+    ) -> Option<Self> {
+        let path = context.path.key("stragglers");
+        let late = match &spec.workers {
+            None => vec![true; workers.len()],
+            Some(Senders::Count(count)) => {
+                let Some(punctual) = workers.len().checked_sub(*count as usize) else {
+                    let message = format!("{count} stragglers, but there are {} workers", workers.len());
+                    context.problems.at(&path.key("workers"), message);
+                    return None;
+                };
+                (0..workers.len()).map(|index| index >= punctual).collect()
+            }
+            Some(Senders::List(list)) => listed(list, workers, aggregator, &path.key("workers"), context)?,
+        };
+        let (chance, factor) = (spec.chance.unwrap_or(1.0), spec.factor.unwrap_or(1.0));
+        if !(0.0..=1.0).contains(&chance) {
+            context.problems.at(&path.key("chance"), format!("{chance} is no probability: expected 0 to 1"));
+            return None;
+        }
+        if !(1.0..=1e6).contains(&factor) {
+            context.problems.at(&path.key("factor"), format!("expected 1 to 1000000, found {factor}"));
+            return None;
+        }
+        if spec.factor.is_none() && spec.delay.is_none() {
+            context.problems.at(&path, "missing: give factor (times as long) or delay (so much longer)");
+            return None;
+        }
+        let delay = spec.delay.unwrap_or_default();
+        check_time(delay, &path.key("delay"), context.problems);
+        Some(Self { late, chance, factor, delay })
+    }
+
+    /// What an answer of the worker at `index` takes that would take `time`.
+    pub(super) fn slowed(&self, index: usize, time: Duration, stream: &mut Stream) -> Duration {
+        // Every answer draws, so that who straggles does not change when others do.
+        let is_late = stream.unit() < self.chance && self.late[index];
+        if is_late { Duration((times(time, self.factor) + self.delay).0.min(limits::TIME.0)) } else { time }
+    }
+}
+
+fn listed(
+    list: &[HostRef],
+    workers: &[u32],
+    aggregator: u32,
+    path: &Path,
+    context: &mut Context<'_, '_>,
+) -> Option<Vec<bool>> {
+    let mut late = vec![false; workers.len()];
+    for (index, host) in list.iter().enumerate() {
+        let path = path.index(index);
+        let host = context.layout.host(host, &path, context.problems)?;
+        if !workers.contains(&host) {
+            let name = context.layout.node_name(crate::plan::Node::Host(host));
+            let what = if host == aggregator { "is the aggregator" } else { "is none of the workers" };
+            context.problems.at(&path, format!("{name} {what}"));
+            return None;
+        }
+        for (worker, late) in workers.iter().zip(&mut late) {
+            *late |= *worker == host;
+        }
+    }
+    Some(late)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_one_time_per_line() {
+        let list = read_times("# measured in March\n120us\n\n1.5ms  # a slow one\n").expect("these are times");
+        assert_eq!(list, [Duration::from_us(120), Duration::from_us(1500)]);
+        assert_eq!(read_times("120us\n12\n").expect_err("a unit is missing").0, 2);
+        assert!(read_times("# nothing\n").is_err());
+    }
+
+    #[test]
+    fn measured_times_are_drawn_as_often_as_they_stand_there() {
+        let list = [1, 1, 1, 9].map(Duration::from_us).to_vec();
+        let (service, mut stream) = (Service::Measured(list), Stream::new(1, "service"));
+        let slow = (0..40_000).filter(|_| service.draw(&mut stream) == Duration::from_us(9)).count();
+        // Standard deviation 87.
+        assert!(slow.abs_diff(10_000) < 450, "{slow}");
+    }
+
+    #[test]
+    fn only_stragglers_are_late_and_by_chance() {
+        let late = vec![false, true];
+        let stragglers = Stragglers { late, chance: 0.25, factor: 3.0, delay: Duration::from_us(5) };
+        let mut stream = Stream::new(1, "stragglers");
+        let time = Duration::from_us(10);
+        let mut draws = |index| (0..40_000).map(|_| stragglers.slowed(index, time, &mut stream)).collect::<Vec<_>>();
+        assert!(draws(0).iter().all(|&drawn| drawn == time));
+        let (late, punctual): (Vec<_>, Vec<_>) = draws(1).into_iter().partition(|&drawn| drawn != time);
+        assert!(late.len().abs_diff(10_000) < 450 && late.len() + punctual.len() == 40_000);
+        assert!(late.iter().all(|&drawn| drawn == Duration::from_us(35)));
+    }
+}
