@@ -9,6 +9,7 @@ result.flows  # a polars frame, or a pyarrow table without polars
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from incast import analysis
     from incast._native import RunError, ScenarioError
     from incast.api import Job, Result, check, examples, run, run_many, schema
 
@@ -17,6 +18,7 @@ __all__ = [
     "Result",
     "RunError",
     "ScenarioError",
+    "analysis",
     "check",
     "examples",
     "run",
@@ -33,6 +35,10 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - the types are those of the 
         value = getattr(api, name)
         globals()[name] = value
         return value
+    if name == "analysis":
+        import importlib
+
+        return importlib.import_module("incast.analysis")
     if name == "__version__":
         from incast._native import version
 

@@ -228,6 +228,41 @@ def reproduce(
 
 
 @app.command
+def plan(
+    *,
+    rate: Annotated[str, Parameter(help="of the link to whoever asks, such as 10Gbps")],
+    buffer: Annotated[str, Parameter(help="of the switch port before that link, such as 64KB or 64KiB")],
+    rtt: Annotated[str, Parameter(help="round-trip time without queueing, such as 100us")],
+    response: Annotated[str, Parameter(help="what each worker answers, such as 64KB")],
+    workers: Annotated[int, Parameter(help="greatest number of workers asked")] = 100,
+    mss: Annotated[str, Parameter(help="payload of a full packet")] = "1460B",
+    initial_window: Annotated[
+        int | None,
+        Parameter(help="count windows from so many packets [default: the paper's formula, from one]"),
+    ] = None,
+    as_json: Json = False,
+    out: Annotated[Path, Parameter(help="directory for the picture and its numbers")] = Path("out/plan"),
+) -> None:
+    """Say how many responses a network holds at a time, and the risk of asking for more.
+
+    By the equations of the ARS paper: the batch size to use, and the probability that one of 1 to WORKERS workers runs
+    into a timeout, asked all at once and in batches.
+    """
+    from incast import planning
+
+    network = planning.Network.read(rate=rate, buffer=buffer, rtt=rtt, response=response, mss=mss)
+    planned = planning.plan(
+        network, _positive("workers", workers) or 1, initial_window=_positive("initial-window", initial_window)
+    )
+    files = planning.write(planned, output.prepare(out))
+    if as_json:
+        print(json.dumps(planned.as_json()))
+        return
+    print(planned.report())
+    print(f"\n{out}: {', '.join(file.name for file in files)}")
+
+
+@app.command
 def demo(
     *,
     out: Annotated[Path, Parameter(help="directory for the page and the pictures")] = Path("out/demo"),

@@ -1,8 +1,9 @@
-//! The simulator for Python, as `incast._native`: scenarios in, tables out, and nothing else.
+//! The simulator for Python, as `incast._native`: scenarios in, tables out, closed forms, and nothing else.
 //!
 //! Text and numbers cross the border as they are, tables through the Arrow C stream interface without copying.
 //! A run is carried out by a thread of its own, which knows nothing of Python.
 
+mod analysis;
 mod bench;
 mod errors;
 mod result;
@@ -14,6 +15,10 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::analysis::{
+        batch_sizes, incast_probability, largest_window, quantity, slow_start_incast_probability, timeout_probability,
+    };
     #[pymodule_export]
     use super::bench::bench_leaf_spine;
     #[pymodule_export]

@@ -1,0 +1,230 @@
+"""How many responses a network holds at a time, for people who have one: `incast plan`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from incast import _native, analysis, figures, text
+from incast._native import ScenarioError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+_PS_PER_S = 1e12
+# A risk below this is as good as none: one timeout in ten thousand rounds.
+NEGLIGIBLE = 1e-4
+# Beyond, the picture says no more and the table takes long.
+_MOST_WORKERS = 100_000
+
+
+@dataclass(frozen=True)
+class Network:
+    """What lies between the workers and whoever asks them, and what they answer."""
+
+    rate_bps: int
+    buffer_bytes: int
+    rtt_ps: int
+    response_bytes: int
+    mss_bytes: int
+
+    @classmethod
+    def read(cls, *, rate: str, buffer: str, rtt: str, response: str, mss: str) -> Network:
+        """Read it as the command line has it.
+
+        Raises:
+            ScenarioError: an amount is wrong or without a unit.
+
+        """
+        network = cls(
+            _quantity("rate", "rate", rate),
+            _quantity("bytes", "buffer", buffer, least=0),
+            _quantity("time", "rtt", rtt),
+            _quantity("bytes", "response", response),
+            _quantity("bytes", "mss", mss),
+        )
+        if network.response_bytes > network.mss_bytes * 2**40:
+            raise ScenarioError(f"--response {response}: more than 2^40 packets of {mss}")
+        return network
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do about a network, by the equations of the ARS paper."""
+
+    network: Network
+    initial_window: int | None
+    capacity_pkts: float
+    path_pkts: float
+    response_pkts: int
+    window_pkts: int
+    n_star: int
+    n_congested: int
+    workers: NDArray[np.int64]
+    at_once: NDArray[np.float64]
+    """By number of workers, the probability of a timeout if all are asked at once."""
+    in_batches: NDArray[np.float64]
+    """The same in the largest batch of ARS."""
+
+    @property
+    def safe_at_once(self) -> int:
+        """The greatest number of workers that may be asked at once at a negligible risk."""
+        risky = np.flatnonzero(self.at_once > NEGLIGIBLE)
+        return int(self.workers[risky[0]]) - 1 if risky.size else int(self.workers[-1])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything for programs; units are in the names."""
+        return {
+            "rate_bps": self.network.rate_bps,
+            "rtt_s": self.network.rtt_ps / _PS_PER_S,
+            "buffer_bytes": self.network.buffer_bytes,
+            "response_bytes": self.network.response_bytes,
+            "mss_bytes": self.network.mss_bytes,
+            "capacity_pkts": self.capacity_pkts,
+            "path_pkts": self.path_pkts,
+            "response_pkts": self.response_pkts,
+            "window_pkts": self.window_pkts,
+            "n_star": self.n_star,
+            "n_congested": self.n_congested,
+            "safe_at_once": self.safe_at_once,
+            "risk": [
+                {"workers": n, "at_once": once, "in_batches": batch}
+                for n, once, batch in zip(
+                    self.workers.tolist(), self.at_once.tolist(), self.in_batches.tolist(), strict=True
+                )
+            ],
+        }
+
+    def report(self) -> str:
+        """Say it to people."""
+        network = self.network
+        slow_start = (
+            "in slow start from one packet, complete doublings"
+            if self.initial_window is None
+            else f"in slow start from {self.initial_window}"
+        )
+        rate, rtt = text.rate(network.rate_bps), text.seconds(network.rtt_ps / _PS_PER_S)
+        holds = f"{self.capacity_pkts:.1f} packets of {network.mss_bytes:,} B"
+        lines = [
+            f"A link of {rate} with a round trip of {rtt} and {network.buffer_bytes:,} B of buffer",
+            f"  holds {holds}, {self.path_pkts:.1f} of them on their way.",
+            f"A response of {network.response_bytes:,} B is {self.response_pkts:,} packets,",
+            f"  at most {self.window_pkts:,} of them under way at a time ({slow_start}).",
+            "",
+            f"Ask {_workers(self.n_star)} at a time (n*): their largest windows just fill what there is.",
+            f"After data out of order, {_workers(self.n_congested)} (n_c): the buffer is left to others.",
+        ]
+        if self.safe_at_once >= self.workers[-1]:
+            lines.append(f"Up to {_workers(int(self.workers[-1]))}, asking all at once is no risk either.")
+        elif self.safe_at_once:
+            safe = f"{_workers(self.safe_at_once)} (below {NEGLIGIBLE:g})"
+            lines.append(f"By the model, asking all at once is no risk up to {safe}.")
+        shown = self._shown()
+        rows = [
+            [f"{n:,}", _risk(self.at_once[n - 1]), _risk(self.in_batches[n - 1]), f"{math.ceil(n / self.n_star):,}"]
+            for n in shown
+        ]
+        lines += ["", "Risk of a timeout in a round, by the model:", ""]
+        lines.append(text.table(["workers", "all at once", f"batches of {self.n_star:,}", "batches"], rows))
+        lines += [
+            "",
+            "The model knows the loss of whole windows only, with drops at random. Real senders also time out when the",
+            "last packets of a response are lost: where the model holds is a page of the documentation, and",
+            "`incast run` simulates a network of one's own.",
+        ]
+        return "\n".join(lines)
+
+    def _shown(self) -> list[int]:
+        """Choose numbers of workers: 1, 2, 5, 10, ... and where something happens."""
+        most = int(self.workers[-1])
+        steps = {factor * 10**power for power in range(6) for factor in (1, 2, 5)}
+        marks = {self.n_star, self.n_star + 1, self.safe_at_once, self.safe_at_once + 1, most}
+        return sorted(n for n in steps | marks if 1 <= n <= most)
+
+
+def plan(network: Network, workers: int, *, initial_window: int | None = None) -> Plan:
+    """Apply the equations to a network, for 1 to `workers` workers.
+
+    Raises:
+        ScenarioError: there are too many workers to list.
+
+    """
+    if workers > _MOST_WORKERS:
+        raise ScenarioError(f"--workers {workers}: expected 1 to {_MOST_WORKERS}")
+    packets = -(-network.response_bytes // network.mss_bytes)
+    window = analysis.largest_window(packets, initial_window=initial_window)
+    row = (network.rate_bps, network.rtt_ps, network.buffer_bytes, network.mss_bytes, window)
+    ((capacity, path, optimal, congested),) = _native.batch_sizes([row])
+    n = np.arange(1, workers + 1)
+    # As long as all windows fit whatever they grow to, none overflows the buffer and equation 9 does not apply.
+    at_once = np.where(n * window > capacity, analysis.slow_start_incast_probability(n, capacity), 0.0)
+    in_batches = np.asarray(analysis.incast_probability(np.minimum(n, optimal), window, capacity))
+    return Plan(
+        network, initial_window, capacity, path, packets, window, optimal, congested, n, at_once, in_batches
+    )  # fmt: skip
+
+
+def write(planned: Plan, directory: Path) -> list[Path]:
+    """Write the picture and its numbers; return the files."""
+    picture, numbers = directory / "risk.png", directory / "risk.csv"
+    figures.save(draw(planned), picture)
+    file = io.StringIO()
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["workers", "risk_at_once", "risk_in_batches"])
+    rows.writerows(
+        zip(planned.workers.tolist(), planned.at_once.tolist(), planned.in_batches.tolist(), strict=True)
+    )  # fmt: skip
+    numbers.write_text(file.getvalue(), encoding="utf-8")
+    return [picture, numbers]
+
+
+def draw(planned: Plan, style: figures.Style = figures.LIGHT) -> Figure:
+    """Draw the risk of a round against the number of workers."""
+    with figures.rc(style):
+        figure, (axes,) = figures.stacked(1, 3.2, style)
+        once, batched = style.cycle[0], style.cycle[1]
+        axes.plot(planned.workers, planned.at_once, color=once, linewidth=1.8, label="all at once")
+        axes.plot(
+            planned.workers, planned.in_batches, color=batched, linewidth=1.8, label=f"batches of {planned.n_star:,}"
+        )
+        axes.set(xlabel="workers", ylabel="probability of a timeout", ylim=(-0.02, 1.02))
+        axes.set_xlim(0, max(2, int(planned.workers[-1])))
+        network = planned.network
+        axes.set_title(
+            f"{text.rate(network.rate_bps)}, {text.seconds(network.rtt_ps / _PS_PER_S)}, "
+            f"{network.buffer_bytes:,} B of buffer, responses of {network.response_bytes:,} B",
+            loc="left", pad=25,
+        )  # fmt: skip
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=2, labelcolor="linecolor", handlelength=1.2,
+            columnspacing=1.2,
+        )  # fmt: skip
+        return figure
+
+
+def _quantity(kind: Literal["rate", "bytes", "time"], option: str, value: str, *, least: int = 1) -> int:
+    try:
+        found = _native.quantity(kind, value)
+    except ScenarioError as error:
+        raise ScenarioError(f"--{option}: {error}") from error
+    if found < least:
+        raise ScenarioError(f"--{option} {value}: expected more than nothing")
+    return found
+
+
+def _workers(count: int) -> str:
+    return f"{count:,} worker{'s' if count != 1 else ''}"
+
+
+def _risk(value: float) -> str:
+    if value == 0:
+        return "0"
+    return f"{value:.2f}" if value >= 0.01 else f"{value:.1e}"
