@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, small_paper
-from incast.studies import reading, sample, table
+from incast.studies import plan, reading, sample, table
 from incast.studies.claims import RECORD
 from incast.studies.store import Store
 
@@ -326,6 +326,6 @@ def test_samples_that_are_there_cost_nothing(kept: Path, tmp_path: Path) -> None
     budget = sample.Budget(1e-9, 1)
     first = sample.choose(study, rows, known, budget, store)
     assert budget.left_s < 0
-    execution.run([rows[index].task for index in first], store)
+    execution.run(plan.runs(rows[index] for index in first), store)
     budget = sample.Budget(1e-9, 1)
     assert set(first) <= set(sample.choose(study, rows, known, budget, store))

@@ -1,6 +1,6 @@
 //! Closed forms over arrays: every argument is a list, all of the same length.
 
-use incast_protocols::analysis::batch::{Bottleneck, LargestWindow, largest_in_slow_start};
+use incast_protocols::analysis::batch::{Bottleneck, LargestWindow};
 use incast_protocols::analysis::incast_probability as model;
 use incast_protocols::units::schema::{parse_bytes, parse_duration, parse_rate};
 use incast_protocols::{Bytes, Duration, Rate};
@@ -37,8 +37,8 @@ pub(crate) fn largest_window(packets: Vec<u64>, initial_window: Option<u64>) -> 
     packets
         .into_iter()
         .map(|packets| match initial_window {
-            None => LargestWindow::Formula.of(packets),
-            Some(initial_window) => largest_in_slow_start(packets, initial_window),
+            None => LargestWindow::Formula.of(packets, 1),
+            Some(initial_window) => LargestWindow::Exact.of(packets, initial_window),
         })
         .collect()
 }

@@ -156,6 +156,16 @@ impl Context<'_, '_> {
         Some(hosts)
     }
 
+    /// All of `items`, and all of them again, `count` times.
+    fn repeated<T: Copy>(&mut self, items: &[T], count: usize, key: &str) -> Option<Vec<T>> {
+        let most = (limits::CONNECTIONS / items.len().max(1)).max(1);
+        if !(1..=most).contains(&count) {
+            self.problem(key, format!("expected 1 to {most}, found {count}"));
+            return None;
+        }
+        Some(items.iter().copied().cycle().take(count * items.len()).collect())
+    }
+
     /// A time of the class, zero if it is not given.
     fn time(&mut self, time: Option<Duration>, key: &str) -> Duration {
         let time = time.unwrap_or_default();

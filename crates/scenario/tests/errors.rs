@@ -732,7 +732,7 @@ fn workers_that_cannot_be_meant() {
         ]),
         @r#"
         s.toml:17:26: traffic.r.connections_per_worker: the number 0 is out of range; allowed: 1 to 4294967295
-        s.toml:17:26: traffic.r.connections_per_worker: expected 1 to 1000000 in all, found 4000000000 connections to each of 2 workers
+        s.toml:17:26: traffic.r.connections_per_worker: expected 1 to 500000, found 4000000000
         s.toml:17:16: traffic.r.service_time: missing: give times, or a file of them
         s.toml:17:45: traffic.r.service_time.times: no times: at least one is needed
         s.toml:17:61: traffic.r.service_time.file: both times and file are given: choose one

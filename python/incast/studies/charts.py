@@ -58,6 +58,8 @@ class Chart:
     log_y: bool = False
     is_series: bool = False
     """Whether values hold until the next one, as over time."""
+    dots: bool = False
+    """Whether values stand for themselves, each at its time."""
     limits: tuple[float, float] | None = None
     caption: str = ""
 
@@ -65,7 +67,7 @@ class Chart:
 def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     """Return a metric over an axis: means over seeds, their intervals, and whiskers between two other metrics."""
     axis = study.axis(panel.x)
-    places = axis.shown()
+    places = axis.shown
     x = tuple(float(place) for place in places) if axis.is_numeric() else tuple(map(float, range(len(places))))
     values = numbers.numbers(study, panel.y)
     ends = [numbers.numbers(study, name) for name in panel.whiskers or ()]
@@ -95,24 +97,27 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
 def of_trace(study: Study, panel: Trace, store: Store) -> Chart:
     """Return what happened in one run per curve; the runs are in the store."""
     lines = []
-    for row in plan.traces(study, panel):
-        x, y = measuring.series(panel.sql, lambda name, key=row.task.key: store.table(key, name))  # type: ignore[misc]
-        time, value = _within(x, y, panel.limits)
-        lines.append(Line(row.point.curve.label, time, value))
+    for label, task in plan.traces(study, panel).items():
+        x, y = measuring.series(panel.sql, lambda name, key=task.key: store.table(key, name))  # type: ignore[misc]
+        # Dots cannot be thinned out without leaving some away.
+        most = len(x) if panel.dots else _MOST_POINTS
+        time, value = _within(x, y, panel.limits, most)
+        lines.append(Line(label, time, value))
     caption = "One run of each, with the first seed."
     return Chart(
-        panel.title, panel.x_label, panel.y_label, tuple(lines), is_series=True, limits=panel.limits, caption=caption
-    )
+        panel.title, panel.x_label, panel.y_label, tuple(lines), is_series=True, dots=panel.dots, limits=panel.limits,
+        caption=caption,
+    )  # fmt: skip
 
 
 def _within(
-    x: Sequence[float], y: Sequence[float], limits: tuple[float, float] | None
+    x: Sequence[float], y: Sequence[float], limits: tuple[float, float] | None, most: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     time, value = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if limits:
         shown = (time >= limits[0]) & (time <= limits[1])
         time, value = time[shown], value[shown]
-    time, value = thinned(time, value, _MOST_POINTS)
+    time, value = thinned(time, value, most)
     return tuple(time.tolist()), tuple(value.tolist())
 
 

@@ -31,6 +31,8 @@ class Cost:
 
     def line(self) -> str:
         """Say it in words."""
+        if not self.runs:
+            return "formulas, no runs"
         source = "as measured" if self.was_measured else "estimated"
         minutes = text.duration(self.cpu_minutes * 60)
         return (
@@ -47,7 +49,7 @@ def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
     """
     measured = known is not None and known.cpu_minutes is not None
     hops = 0 if trusting and measured else sum(plan.check(study)) * study.seeds
-    runs = len(study.points()) * study.seeds
+    runs = len(study.points()) * study.seeds if study.scenario else 0
     if known and known.cpu_minutes is not None:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
     return Cost(runs, hops, (runs * RUN_S + hops * PACKET_HOP_S) / 60, was_measured=False)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from incast import analysis
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -73,16 +75,27 @@ def evaluate(expression: Expression, scope: Scope) -> Numbers:
         ExpressionError: it names what is not there, or does not come down to one number.
 
     """
-    with np.errstate(all="ignore"):  # a division by zero is infinite or missing, and judged as that
-        value = _Evaluation(scope).of(expression.tree)
-    if value.dtype.kind not in "fiu":
-        raise ExpressionError(f"{expression.text!r} is a text, not a number")
+    value = everywhere(expression, scope)
     if value.shape[1] != 1:
         raise ExpressionError(
             f"{expression.text!r} has a number for each of {value.shape[1]} points; "
             "reduce them to one, with mean(), all() or at()"
         )
     return np.asarray(value[:, 0], dtype=np.float64)
+
+
+def everywhere(expression: Expression, scope: Scope) -> Numbers:
+    """Return a row per resampling: a number for each place of the grid, or one for all of them.
+
+    Raises:
+        ExpressionError: it names what is not there.
+
+    """
+    with np.errstate(all="ignore"):  # a division by zero is infinite or missing, and judged as that
+        value = _Evaluation(scope).of(expression.tree)
+    if value.dtype.kind not in "fiu":
+        raise ExpressionError(f"{expression.text!r} is a text, not a number")
+    return np.asarray(value, dtype=np.float64)
 
 
 def is_truth(expression: Expression) -> bool:
@@ -123,9 +136,16 @@ _ONE: dict[str, Callable[[Numbers], Numbers]] = {
     "share": lambda value: _reduced(np.mean)(_truth(value)),
     "abs": np.abs,
     "log": np.log,
+    "floor": np.floor,
 }
 _MANY: dict[str, Callable[..., Numbers]] = {"least": np.minimum, "most": np.maximum}
-FUNCTIONS = (*_ONE, *_MANY, "at", "where")
+_CLOSED_FORMS: dict[str, Callable[..., Any]] = {
+    "timeout_probability": analysis.timeout_probability,
+    "incast_probability": analysis.incast_probability,
+    "slow_start_incast_probability": analysis.slow_start_incast_probability,
+    "largest_window": analysis.largest_window,
+}
+FUNCTIONS = (*_ONE, *_MANY, *_CLOSED_FORMS, "at", "where")
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -234,9 +254,17 @@ class _Evaluation:
             if len(tree.args) != 1:
                 raise ExpressionError(f"{name}() takes one argument, not {len(tree.args)}")
             return np.asarray(_ONE[name](self._numbers(tree.args[0])))
+        if name in _CLOSED_FORMS:
+            return self._closed_form(name, [self._numbers(value) for value in tree.args])
         if len(tree.args) < 2:
             raise ExpressionError(f"{name}() compares at least two arguments point by point")
         return self._joined(_MANY[name], [self._numbers(value) for value in tree.args])
+
+    def _closed_form(self, name: str, values: list[Numbers]) -> Operand:
+        try:
+            return np.asarray(_CLOSED_FORMS[name](*values), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ExpressionError(f"{name}(): {error}") from error
 
     def _at(self, tree: ast.Call) -> Operand:
         if len(tree.args) != 1 or not tree.keywords:

@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.ticker import EngFormatter
 
 from incast import figures
+from incast.studies import cells
+from incast.studies.cells import Cells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +26,16 @@ _MOST_IN_A_COLUMN = 4
 _WIDTH, _HANDLE = 66, 4
 
 
-def draw(charts: Sequence[Chart], *, style: figures.Style = figures.LIGHT) -> Figure:
+def draw(charts: Sequence[Chart | Cells], *, style: figures.Style = figures.LIGHT) -> Figure:
     """Draw the panels of a figure."""
     with figures.rc(style):
         columns = 2 if len(charts) > _MOST_IN_A_COLUMN else 1
         figure, all_axes = figures.stacked(len(charts), 3.2, style, columns=columns)
         for axes, chart in zip(all_axes, charts, strict=True):
-            _chart(axes, chart, style)
+            if isinstance(chart, Cells):
+                cells.draw(axes, chart, style)
+            else:
+                _chart(axes, chart, style)
         figure.draw_without_rendering()
         # Once is enough: every file that is written would be laid out anew.
         figure.set_layout_engine("none")
@@ -50,6 +55,9 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         axes.set_yscale("log")
     for index, line in enumerate(chart.lines):
         colour = style.cycle[index % len(style.cycle)]
+        if chart.dots:
+            axes.plot(line.x, line.y, ".", color=colour, markersize=2.5, label=line.label)
+            continue
         if chart.is_series:
             axes.step(line.x, line.y, where="post", color=colour, linewidth=0.9, label=line.label)
             continue

@@ -38,7 +38,8 @@ class Row:
 
     point: Point
     seed: int
-    task: Task
+    task: Task | None
+    """What is to be run; nothing in a study of formulas alone."""
 
 
 def rows(study: Study) -> list[Row]:
@@ -50,24 +51,30 @@ def rows(study: Study) -> list[Row]:
         ScenarioError: the scenario cannot be read.
 
     """
-    source = _source(study)
-    wanted = frozenset().union(*(measuring.tables_of(metric.sql) for metric in study.metrics), {measuring.ALWAYS})
     seeds = range(1, study.seeds + 1)
+    if study.scenario is None:
+        return [Row(point, seed, None) for point in study.points() for seed in seeds]
+    source = scenarios.read(study.scenario)
+    wanted = frozenset().union(*(measuring.tables_of(metric.sql) for metric in study.metrics), {measuring.ALWAYS})
     return [
         Row(point, one.seed, one) for point in study.points() for one in tasks(source, point.changes, seeds, wanted)
     ]
 
 
-def traces(study: Study, panel: Trace) -> list[Row]:
-    """Return the runs that a panel shows over time: the first seed of one point per curve."""
-    source, at = _source(study), tuple(panel.at[axis.name] for axis in study.axes)
+def runs(rows: Iterable[Row]) -> list[Task]:
+    """Return what has to be run for some rows."""
+    return [row.task for row in rows if row.task]
+
+
+def traces(study: Study, panel: Trace) -> dict[str, Task]:
+    """Return the runs that a panel shows over time, by the label of their curve: the first seed of one point each."""
+    if study.scenario is None:  # reading.py sees to it
+        return {}
+    source, at = scenarios.read(study.scenario), tuple(panel.at[axis.name] for axis in study.axes)
     wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
-    return [
-        Row(point, one.seed, one)
-        for point in study.points()
-        if point.at == at
-        for one in tasks(source, point.changes, [1], wanted)
-    ]
+    return {
+        point.curve.label: tasks(source, point.changes, [1], wanted)[0] for point in study.points() if point.at == at
+    }
 
 
 def tasks(
@@ -91,7 +98,9 @@ def check(study: Study) -> list[int]:
         ScenarioError: a point cannot be run.
 
     """
-    source, found = _source(study), []
+    if study.scenario is None:
+        return []
+    source, found = scenarios.read(study.scenario), []
     for point in study.points():
         try:
             found.append(scenarios.check(source, scenarios.overrides(point.changes), 1)["packet_hops"])
@@ -107,10 +116,6 @@ def program() -> str:
     """Name the program: its version, and a fingerprint of what was compiled, since not every change has a version."""
     compiled = hashlib.sha256(Path(str(_native.__file__)).read_bytes()).hexdigest()[:16]
     return f"incast {_native.version()} {compiled}"
-
-
-def _source(study: Study) -> scenarios.Source:
-    return scenarios.read(study.scenario)
 
 
 @functools.lru_cache(maxsize=64)

@@ -11,17 +11,21 @@ import numpy as np
 from incast._native import ScenarioError
 from incast.studies import document, expressions, measuring
 from incast.studies.expressions import ExpressionError, Scope, missing
-from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Metric, Panel, Study, Trace
+from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Map, Metric, Panel, Study, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from incast.studies.document import Table
+    from incast.studies.expressions import Expression
     from incast.studies.study import Value
 
-_KINDS = ("lines", "trace")
+_KINDS = ("lines", "trace", "dots", "map")
 _KEYS = ["axes", "claims", "curves", "figure", "metrics", "note", "panels", "scenario", "seeds", "set", "title"]
+
+
+_NOTHING_RUNS = "a study without a scenario runs nothing: its metrics are formulas of its axes"
 
 
 def read(path: Path) -> Study:
@@ -34,30 +38,37 @@ def read(path: Path) -> Study:
     file = document.read(path)
     # Before all else: what is said of the parts of a study makes no sense if one of them is misspelt.
     file.only(_KEYS)
-    axes = tuple(_axis(name, table) for name, table in file.tables("axes").items())
-    curves = tuple(_curve(name, table) for name, table in file.tables("curves").items())
+    scenario = _scenario(file)
+    axes = tuple(_axis(name, table, runs=bool(scenario)) for name, table in file.tables("axes").items())
+    curves = tuple(_curve(name, table, runs=bool(scenario)) for name, table in file.tables("curves").items())
     if not curves:
         file.refuse("", "a study needs at least one curve: [curves.NAME] with label and set")
-    metrics = tuple(_metric(name, table) for name, table in file.tables("metrics").items())
+    metrics = tuple(
+        _metric(name, table, axes, curves, runs=bool(scenario)) for name, table in file.tables("metrics").items()
+    )
     _distinct(file, axes, metrics)
     scope = _ones(axes, curves, metrics)
+    if scenario is None and "set" in file:
+        file.refuse("set", _NOTHING_RUNS)
     return Study(
         path=path,
         title=file.text("title"),
         figure=file.text("figure", ""),
         note=file.text("note", ""),
-        scenario=_scenario(file),
+        scenario=scenario,
         changes=file.values("set"),
-        seeds=file.whole("seeds", least=1),
+        seeds=file.whole("seeds", None if scenario else 1, least=1),
         axes=axes,
         curves=curves,
         metrics=metrics,
-        panels=tuple(_panel(table, axes, metrics) for table in file.rows("panels")),
+        panels=tuple(_panel(table, axes, metrics, scope, runs=bool(scenario)) for table in file.rows("panels")),
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
 
 
-def _scenario(file: Table) -> Path:
+def _scenario(file: Table) -> Path | None:
+    if "scenario" not in file:
+        return None
     scenario = file.file.parent / file.text("scenario")
     if not scenario.is_file():
         file.refuse("scenario", f"there is no such file: {scenario}")
@@ -78,51 +89,102 @@ def _distinct(file: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) 
         taken.add(name)
 
 
-def _axis(name: str, table: Table) -> Axis:
-    if ("key" in table) == ("keys" in table):
+def _axis(name: str, table: Table, *, runs: bool) -> Axis:
+    if not runs:
+        for key in ("key", "keys"):
+            if key in table:
+                table.refuse(key, _NOTHING_RUNS)
+    elif ("key" in table) == ("keys" in table):
         table.refuse("", "an axis has either a key or keys that move together")
-    keys = table.texts("keys") if "keys" in table else [table.text("key")]
+    keys = table.texts("keys") if "keys" in table else [table.text("key")] if runs else []
     values = table.items("values")
+    rows: list[tuple[object, ...]] = [(value,) if runs else () for value in values]
     if "keys" in table:
         if not all(isinstance(value, list) and len(value) == len(keys) for value in values):
             table.refuse("values", f"expected lists of {len(keys)} values, one for each of the keys")
-        rows = tuple(tuple(value) for value in values)
-    else:
-        rows = tuple((value,) for value in values)
-    shown = [row[0] for row in rows]
+        rows = [tuple(value) for value in values]
+    shown: list[Any] = [row[0] for row in rows] if runs else values
+    place = "values"
+    if "shown" in table:
+        shown, place = table.items("shown"), "shown"
+        if len(shown) != len(values):
+            table.refuse("shown", f"expected {len(values)} names, one for each of the values, found {len(shown)}")
     if not all(isinstance(value, str | int | float) for value in shown):
-        table.refuse("values", "what is shown at an axis is a number or a text; with keys, it is the first of them")
+        table.refuse(
+            place, "what is shown at an axis is a number or a text: with keys the first of them, or give shown"
+        )
     if len({isinstance(value, str) for value in shown}) > 1:
-        table.refuse("values", "texts and numbers are mixed")
+        table.refuse(place, "texts and numbers are mixed")
     if len(set(shown)) < len(shown):
-        table.refuse("values", "a value stands there twice")
-    axis = Axis(_name(name, table), table.text("label", name), tuple(keys), rows)
+        table.refuse(place, "a value stands there twice")
+    axis = Axis(_name(name, table), table.text("label", name), tuple(keys), tuple(rows), tuple(shown))
     table.finish()
     return axis
 
 
-def _curve(name: str, table: Table) -> Curve:
+def _curve(name: str, table: Table, *, runs: bool) -> Curve:
+    if not runs and "set" in table:
+        table.refuse("set", _NOTHING_RUNS)
     curve = Curve(_name(name, table), table.text("label", name), table.values("set"))
     table.finish()
     return curve
 
 
-def _metric(name: str, table: Table) -> Metric:
-    metric = Metric(
-        _name(name, table), table.text("sql"), table.text("about", name), table.text("unit", ""), table.place("sql")
-    )
+def _metric(
+    name: str, table: Table, axes: tuple[Axis, ...], curves: tuple[Curve, ...], *, runs: bool
+) -> Metric:  # fmt: skip
+    formulas = _formulas(table, axes, curves) if "formula" in table or not runs else {}
+    if formulas and "sql" in table:
+        table.refuse("sql", "a metric has either sql or a formula")
+    place = table.place("formula" if formulas else "sql")
+    sql = "" if formulas else table.text("sql")
+    metric = Metric(_name(name, table), sql, formulas, table.text("about", name), table.text("unit", ""), place)
     table.finish()
-    measuring.check(metric.sql, metric.place, columns=1)
+    if sql:
+        measuring.check(sql, place, columns=1)
     return metric
 
 
-def _panel(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) -> Panel:
+def _formulas(table: Table, axes: tuple[Axis, ...], curves: tuple[Curve, ...]) -> dict[str, Expression]:
+    """Read the formula of every curve: one for all, or a table of them."""
+    if "formula" not in table:
+        table.refuse("", f'the key "formula" is missing: {_NOTHING_RUNS}')
+    given = table.any("formula")
+    names = [curve.name for curve in curves]
+    texts = dict.fromkeys(names, given) if isinstance(given, str) else given
+    if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
+        table.refuse("formula", f"expected a text, or a table with a text for each curve, found {given!r}")
+    for name in texts:
+        if name not in names:
+            table.refuse(f"formula.{name}", missing("curve", name, names))
+    for name in names:
+        if name not in texts:
+            table.refuse("formula", f'the curve "{name}" has none')
+    grid = Study.grid_of(axes)
+    scope = Scope(expressions.axes_of([axis.name for axis in axes], grid[:1]), {})
+    found = {}
+    for name, text in texts.items():
+        try:
+            found[name] = expressions.parse(text)
+            expressions.evaluate(found[name], scope)
+        except ExpressionError as error:
+            table.refuse("formula", str(error))
+    return found
+
+
+def _panel(
+    table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...], scope: Scope, *, runs: bool
+) -> Panel:  # fmt: skip
     kind = table.text("kind", "lines")
     panel: Panel
     if kind == "lines":
         panel = _lines(table, axes, metrics)
-    elif kind == "trace":
-        panel = _trace(table, axes)
+    elif kind in ("trace", "dots"):
+        if not runs:
+            table.refuse("kind", _NOTHING_RUNS)
+        panel = _trace(table, axes, dots=kind == "dots")
+    elif kind == "map":
+        panel = _map(table, axes, scope)
     else:
         table.refuse("kind", missing("kind of panel", kind, _KINDS))
     table.finish()
@@ -159,12 +221,29 @@ def _at(table: Table, axes: Sequence[Axis], reason: str) -> dict[str, Value]:
     for axis in axes:
         if axis.name not in at:
             table.refuse("at", f'{reason}: a value of the axis "{axis.name}" is needed')
-        if at[axis.name] not in axis.shown():
-            table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; there are {_listed(axis.shown())}")
+        if at[axis.name] not in axis.shown:
+            table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; there are {_listed(list(axis.shown))}")
     return {name: cast("Value", value) for name, value in at.items()}
 
 
-def _trace(table: Table, axes: tuple[Axis, ...]) -> Trace:
+def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
+    names = [axis.name for axis in axes]
+    x, y = table.text("x"), table.text("y")
+    for key, name in (("x", x), ("y", y)):
+        if name not in names:
+            table.refuse(key, missing("axis", name, names))
+    if x == y:
+        table.refuse("y", "a map is drawn over two axes")
+    at = _at(table, [axis for axis in axes if axis.name not in (x, y)], "a map is drawn over two axes")
+    try:
+        value = expressions.parse(table.text("value"))
+        expressions.everywhere(value, scope)
+    except ExpressionError as error:
+        table.refuse("value", str(error))
+    return Map(x, y, value, table.text("title", value.text), table.text("label", ""), table.number("within"), at)
+
+
+def _trace(table: Table, axes: tuple[Axis, ...], *, dots: bool) -> Trace:
     at = _at(table, axes, "a trace shows one point")
     limits = None
     if "limits" in table:
@@ -173,7 +252,7 @@ def _trace(table: Table, axes: tuple[Axis, ...]) -> Trace:
             table.refuse("limits", "expected two numbers, from and to")
     trace = Trace(
         table.text("sql"), table.text("title", ""), table.text("x_label", "time (s)"), table.text("y_label"), at,
-        (float(limits[0]), float(limits[1])) if limits else None, table.place("sql"),
+        (float(limits[0]), float(limits[1])) if limits else None, dots, table.place("sql"),
     )  # fmt: skip
     measuring.check(trace.sql, trace.place, columns=2)
     return trace

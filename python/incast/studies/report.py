@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING
 
 from incast import figures, scenarios, text
 from incast._native import version
-from incast.studies import charts, expressions, pictures, svg, table
-from incast.studies.study import Lines
+from incast.studies import cells, charts, expressions, pictures, svg, table
+from incast.studies.cells import Cells
+from incast.studies.charts import Chart
+from incast.studies.study import Lines, Map, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from incast.studies.charts import Chart
     from incast.studies.claims import Judged, Verdict
     from incast.studies.paper import Paper
     from incast.studies.store import Store
-    from incast.studies.study import Claim, Study
+    from incast.studies.study import Claim, Metric, Study
     from incast.studies.table import Table
 
 VERDICTS: dict[Verdict, str] = {
@@ -88,17 +89,19 @@ def measured(one: Judged) -> str:
     return f"{one.measured:.4g}{interval}"
 
 
-def _charts(study: Study, numbers: Table | None, store: Store) -> list[Chart]:
-    drawn = []
+def _charts(study: Study, numbers: Table | None, store: Store) -> list[Chart | Cells]:
+    drawn: list[Chart | Cells] = []
     for panel in study.panels:
-        if not isinstance(panel, Lines):
+        if isinstance(panel, Trace):
             drawn.append(charts.of_trace(study, panel, store))
-        elif numbers:
+        elif numbers and isinstance(panel, Map):
+            drawn.append(cells.of_map(study, panel, numbers))
+        elif numbers and isinstance(panel, Lines):
             drawn.append(charts.of_lines(study, panel, numbers))
     return drawn
 
 
-def _figure(study: Study, numbers: Table | None, drawn: list[Chart], judged: list[Judged], out: Path) -> str:
+def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], judged: list[Judged], out: Path) -> str:
     links = []
     if drawn:
         picture = pictures.draw(drawn)
@@ -108,7 +111,7 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart], judged: lis
         links.append(_download(f"{study.name}.pdf", "application/pdf", document, "figure (PDF)"))
     if numbers:
         links.insert(0, _download(f"{study.name}.csv", "text/csv", numbers.text().encode(), "data (CSV)"))
-    series = [chart for chart in drawn if chart.is_series]
+    series = [chart for chart in drawn if isinstance(chart, Chart) and chart.is_series]
     if series:
         content = _series(series).encode()
         links.insert(0, _download(f"{study.name}-over-time.csv", "text/csv", content, "what is drawn (CSV)"))
@@ -138,13 +141,20 @@ def _series(drawn: Sequence[Chart]) -> str:
     return file.getvalue()
 
 
-def _panel(chart: Chart) -> str:
+def _panel(chart: Chart | Cells) -> str:
+    (wide, high), (narrow, low) = _WIDE, _NARROW
+    if isinstance(chart, Cells):
+        return (
+            f'<figure class="panel"><h3>{escape(chart.title)}</h3>'
+            f'<div class="wide">{cells.svg(chart, width=wide)}</div>'
+            f'<div class="narrow">{cells.svg(chart, width=narrow)}</div>'
+            f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
+        )
     buttons = "".join(
         f'<button type="button" class="c{index % 6}" data-curve="{index}" aria-pressed="true">'
         f"{escape(line.label)}</button>"
         for index, line in enumerate(chart.lines)
     )
-    (wide, high), (narrow, low) = _WIDE, _NARROW
     return (
         f'<figure class="panel"><h3>{escape(chart.title)}</h3><div class="legend">{buttons}</div>'
         f'<div class="wide">{svg.draw(chart, width=wide, height=high)}</div>'
@@ -155,15 +165,17 @@ def _panel(chart: Chart) -> str:
 
 def _settings(study: Study, numbers: Table | None) -> str:
     """Say what was run, as far as it can be said in tables, and then by the scenario itself."""
-    rows = [("scenario", f"<code>{escape(study.scenario.name)}</code>")]
+    rows = [("scenario", f"<code>{escape(study.scenario.name)}</code>" if study.scenario else "none: formulas")]
     if study.changes:
         rows.append(("all runs", _changes(study.changes)))
     rows += [
-        (f"{axis.label}: {', '.join(axis.keys)}", escape(", ".join(map(str, axis.shown())))) for axis in study.axes
+        (": ".join(filter(None, (axis.label, ", ".join(axis.keys)))), escape(", ".join(map(str, axis.shown))))
+        for axis in study.axes
     ]
-    rows += [(curve.label, _changes(curve.changes) or "as the scenario") for curve in study.curves]
-    rows.append(("seeds", f"1 to {study.seeds}, the same for all"))
-    if numbers:
+    if study.scenario:
+        rows += [(curve.label, _changes(curve.changes) or "as the scenario") for curve in study.curves]
+        rows.append(("seeds", f"1 to {study.seeds}, the same for all"))
+    if numbers and study.scenario:
         cost = f"{len(numbers.rows):,} runs, {numbers.packet_hops:,} packet-hops"
         if numbers.cpu_minutes is not None:
             cost += f", {text.duration(numbers.cpu_minutes * 60)} of one core"
@@ -171,17 +183,30 @@ def _settings(study: Study, numbers: Table | None) -> str:
     metrics = [
         (
             f"{metric.name} ({metric.unit})" if metric.unit else metric.name,
-            f"{escape(metric.about)}<br><code>{escape(' '.join(metric.sql.split()))}</code>",
+            f"{escape(metric.about)}<br>{_measured_by(study, metric)}",
         )
         for metric in study.metrics
     ]
     parts = [
         f"<details><summary>Settings</summary>{_table(rows)}",
         f"<h3>Metrics, one number per run</h3>{_table(metrics)}" if metrics else "",
-        f"<h3>{escape(study.scenario.name)}</h3>",
-        f"<pre>{escape(study.scenario.read_text(encoding='utf-8'))}</pre></details>",
+        ""
+        if study.scenario is None
+        else f"<h3>{escape(study.scenario.name)}</h3><pre>{escape(study.scenario.read_text(encoding='utf-8'))}</pre>",
+        "</details>",
     ]
     return "".join(parts)
+
+
+def _measured_by(study: Study, metric: Metric) -> str:
+    if metric.sql:
+        return f"<code>{escape(' '.join(metric.sql.split()))}</code>"
+    formulas = {metric.formulas[curve.name].text: curve.label for curve in study.curves}
+    if len(formulas) == 1:
+        return f"<code>{escape(next(iter(formulas)))}</code>"
+    by_curve = [f"{escape(curve.label)}: <code>{escape(metric.formulas[curve.name].text)}</code>"
+                for curve in study.curves]  # fmt: skip
+    return "<br>".join(by_curve)
 
 
 def _changes(changes: Mapping[str, object]) -> str:

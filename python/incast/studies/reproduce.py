@@ -21,7 +21,7 @@ from incast.studies.study import Trace
 if TYPE_CHECKING:
     from incast.studies.claims import Judged
     from incast.studies.paper import Paper
-    from incast.studies.plan import Row
+    from incast.studies.plan import Row, Task
     from incast.studies.study import Study
     from incast.studies.table import Table
 
@@ -69,9 +69,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
         else:
             _full(chosen, state, store, wish)
         for study in chosen:
-            execution.run(
-                [row.task for row in _traced(study)], store, workers=wish.workers, what=f"{study.name} over time"
-            )
+            execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time")
     except (KeyboardInterrupt, RunError) as error:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         print(f"incast: {reason}; finished runs are kept in {store.directory}, and the same command goes on from there",
@@ -135,11 +133,11 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
     """Run everything that is not in the store, and hold it against the tables."""
     rows = {study.name: plan.rows(study) for study in studies}
     # A run that several studies share is kept with the tables of all of them.
-    merged = {task.key: task for task in execution.distinct(row.task for some in rows.values() for row in some)}
+    merged = {task.key: task for task in execution.distinct(task for some in rows.values() for task in plan.runs(some))}
     seen: set[str] = set()
     for study in studies:
         started = time.process_time()
-        own = [merged[key] for key in dict.fromkeys(row.task.key for row in rows[study.name])]
+        own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(rows[study.name]))]
         spent = execution.run(own, store, workers=wish.workers, what=study.name)
         found_before = len({task.key for task in own} - seen) - spent.runs
         seen.update(task.key for task in own)
@@ -192,8 +190,10 @@ def _differs(study: Study, found: list[str]) -> list[str]:
     return [*sample.shown(found), renew]
 
 
-def _traced(study: Study) -> list[Row]:
-    return [row for panel in study.panels if isinstance(panel, Trace) for row in plan.traces(study, panel)]
+def _traced(study: Study) -> list[Task]:
+    return [
+        task for panel in study.panels if isinstance(panel, Trace) for task in plan.traces(study, panel).values()
+    ]  # fmt: skip
 
 
 def _no_longer(about: Paper, judged: list[Judged]) -> list[str]:

@@ -46,7 +46,7 @@ def differences(study: Study, known: Table, store: Store, budget: Budget, worker
     """
     rows = plan.rows(study)
     chosen = choose(study, rows, known, budget, store)
-    execution.run([rows[index].task for index in chosen], store, workers=workers, what=study.name)
+    execution.run(plan.runs(rows[index] for index in chosen), store, workers=workers, what=study.name)
     found = {index: table.measured(study, rows[index], store) for index in chosen}
     return compare(study, known, found)
 
@@ -78,8 +78,9 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
             if index is None or len(chosen) >= _MOST_ROWS:
                 del by_curve[name]
                 continue
-            shared = store.has(rows[index].task.key, rows[index].task.tables)
-            cost_s = 0.0 if shared else cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
+            task = rows[index].task
+            found = task is None or store.has(task.key, task.tables)
+            cost_s = 0.0 if found else cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
             left_s -= cost_s
             # However dear, every curve is looked at once.
             if left_s < 0 and name in {rows[i].point.curve.name for i in chosen}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,17 +22,15 @@ class Axis:
     name: str
     label: str
     keys: tuple[str, ...]
+    """None in a study of formulas."""
     values: tuple[tuple[object, ...], ...]
-    """One entry per key; the first is the one that is shown."""
-
-    def shown(self) -> list[Value]:
-        """Return what stands at the axis."""
-        # reading.py sees to their types.
-        return [cast("Value", value[0]) for value in self.values]
+    """At each point, one entry per key."""
+    shown: tuple[Value, ...]
+    """What stands at the axis for each point."""
 
     def is_numeric(self) -> bool:
         """Whether values have places on a line; amounts with units stand side by side instead."""
-        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.shown())
+        return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.shown)
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Metric:
-    """How one run gives one number."""
+    """How one run gives one number: by its tables, or by where it stands in the grid."""
 
     name: str
     sql: str
+    """Of the tables of the run; empty with formulas."""
+    formulas: Mapping[str, Expression]
+    """By curve, of the axes."""
     about: str
     unit: str
     place: str
@@ -81,10 +82,26 @@ class Trace:
     y_label: str
     at: Mapping[str, Value]
     limits: tuple[float, float] | None
+    dots: bool
+    """Whether there is a dot for each row, not a line that holds until the next."""
     place: str
 
 
-Panel: TypeAlias = "Lines | Trace"
+@dataclass(frozen=True)
+class Map:
+    """A panel of a figure: an expression at every place of two axes, as coloured cells."""
+
+    x: str
+    y: str
+    value: Expression
+    title: str
+    value_label: str
+    within: float | None
+    """Cells are framed whose value is at most this."""
+    at: Mapping[str, Value]
+
+
+Panel: TypeAlias = "Lines | Trace | Map"
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,8 @@ class Study:
     title: str
     figure: str
     note: str
-    scenario: Path
+    scenario: Path | None
+    """What its runs run; a study without one only computes formulas."""
     changes: Mapping[str, object]
     seeds: int
     axes: tuple[Axis, ...]
@@ -164,9 +182,9 @@ class Study:
     @staticmethod
     def grid_of(axes: tuple[Axis, ...]) -> list[tuple[Value, ...]]:
         """Return every combination of the values of some axes."""
-        return list(product(*(axis.shown() for axis in axes)))
+        return list(product(*(axis.shown for axis in axes)))
 
-    def along(self, panel: Lines) -> list[int]:
+    def along(self, panel: Lines | Map) -> list[int]:
         """Return which places of the grid a panel shows."""
         names = [axis.name for axis in self.axes]
         places = [dict(zip(names, place, strict=True)) for place in self.grid()]
@@ -176,10 +194,9 @@ class Study:
         """Return every curve at every place of the grid. A curve overrides the study, an axis overrides the curve."""
         found = []
         for curve in self.curves:
-            for place in product(*(axis.values for axis in self.axes)):
+            for place, values in zip(self.grid(), product(*(axis.values for axis in self.axes)), strict=True):
                 moved: dict[str, object] = {}
-                for axis, at in zip(self.axes, place, strict=True):
+                for axis, at in zip(self.axes, values, strict=True):
                     moved.update(zip(axis.keys, at, strict=True))
-                shown = tuple(cast("Value", at[0]) for at in place)
-                found.append(Point(curve, shown, {**self.changes, **curve.changes, **moved}))
+                found.append(Point(curve, place, {**self.changes, **curve.changes, **moved}))
         return found

@@ -105,7 +105,10 @@ def _line(frame: _Frame, line: Line, index: int) -> Iterable[str]:
     known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y) and (y > 0 or not chart.log_y)]
     if line.band:
         yield _band(frame, line)
-    if chart.is_series:
+    if chart.dots:
+        # One path: hundreds of circles would be most of the page.
+        yield f'<path class="dots" d="{"".join(f"M{frame.x(x):.1f} {frame.y(y):.1f}h0" for x, y in known)}"/>'
+    elif chart.is_series:
         yield f'<path class="series" d="{_steps(frame, known)}"/>'
     elif known:
         corners = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in known)

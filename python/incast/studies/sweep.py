@@ -30,7 +30,7 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
         return 0
     store = Store(output.prepare(out) / "runs")
     rows = plan.rows(study)
-    everything = execution.distinct(row.task for row in rows)
+    everything = execution.distinct(plan.runs(rows))
     try:
         spent = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
     except (KeyboardInterrupt, RunError) as error:

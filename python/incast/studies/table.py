@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import re
 import tempfile
@@ -16,6 +17,7 @@ import numpy as np
 from incast import _native
 from incast._native import ScenarioError
 from incast.studies import expressions, measuring
+from incast.studies.expressions import ExpressionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from incast.studies.expressions import Scope
     from incast.studies.plan import Row
     from incast.studies.store import Store
-    from incast.studies.study import Study, Value
+    from incast.studies.study import Metric, Point, Study, Value
 
 _HOPS = "SELECT packet_hops FROM summary WHERE class = 'all'"
 _HEAD = re.compile(r"^# incast (?P<version>\S+): (?P<runs>[\d,]+) runs, (?P<hops>[\d,]+) packet-hops"
@@ -82,9 +84,21 @@ def labels(row: Row) -> tuple[str, ...]:
 
 def measured(study: Study, row: Row, store: Store) -> tuple[str, ...]:
     """Return one row of the table from the stored run."""
-    kept = {name: store.table(row.task.key, name) for name in row.task.tables}
-    queries = [(_HOPS, str(study.path)), *((metric.sql, metric.place) for metric in study.metrics)]
-    return (*labels(row), *(_text(measuring.number(sql, place, kept.__getitem__)) for sql, place in queries))
+    task = row.task
+    kept = {name: store.table(task.key, name) for name in task.tables} if task else {}
+    hops = measuring.number(_HOPS, str(study.path), kept.__getitem__) if task else 0
+    found = [_by_formula(study, metric, row.point) if metric.formulas
+             else measuring.number(metric.sql, metric.place, kept.__getitem__) for metric in study.metrics]  # fmt: skip
+    return (*labels(row), *map(_text, (hops, *found)))
+
+
+def _by_formula(study: Study, metric: Metric, point: Point) -> float | None:
+    scope = expressions.Scope(expressions.axes_of([axis.name for axis in study.axes], [point.at]), {})
+    try:
+        value = float(expressions.evaluate(metric.formulas[point.curve.name], scope)[0])
+    except ExpressionError as error:
+        raise ScenarioError(f"{metric.place}: {error}") from error
+    return value if math.isfinite(value) else None
 
 
 def of_rows(study: Study, rows: Sequence[tuple[str, ...]], cpu_minutes: float | None) -> Table:

@@ -73,7 +73,7 @@ def packet_hops_of(name: str) -> int:
         if known:
             column = known.head.index("packet_hops")
             rows = zip(plan.rows(study), known.rows, strict=True)
-            hops.update({row.task.key: int(cells[column]) for row, cells in rows})
+            hops.update({row.task.key: int(cells[column]) for row, cells in rows if row.task})
     return sum(hops.values())
 
 

@@ -26,20 +26,21 @@ pub enum LargestWindow {
     /// The last complete doubling from one packet (the paper, before equation 8): `2^(floor(log2(Ys + 1)) - 1)`.
     #[default]
     Formula,
-    /// Whatever is sent in one round trip at most: that, or what is left after it.
+    /// The most that is sent in one round trip: a doubling, or what is left after the last.
     Exact,
 }
 
 impl LargestWindow {
-    /// The largest window in packets of a response of `packets` that is sent in slow start from one packet. At least
-    /// one.
+    /// The largest window in packets of a response of `packets` that is sent in slow start, from `initial_window`
+    /// packets where it is exact and from one by the formula. At least one.
     #[must_use]
-    pub const fn of(self, packets: u64) -> u64 {
-        let doublings = packets.saturating_add(1).ilog2();
-        let complete = if doublings == 0 { 1 } else { 1 << (doublings - 1) };
+    pub const fn of(self, packets: u64, initial_window: u64) -> u64 {
         match self {
-            Self::Formula => complete,
-            Self::Exact => largest_in_slow_start(packets, 1),
+            Self::Formula => {
+                let doublings = packets.saturating_add(1).ilog2();
+                if doublings == 0 { 1 } else { 1 << (doublings - 1) }
+            }
+            Self::Exact => largest_in_slow_start(packets, initial_window),
         }
     }
 }
@@ -132,16 +133,16 @@ mod tests {
         for (packets, window) in
             [(1, 1), (2, 1), (3, 2), (7, 4), (15, 8), (31, 16), (63, 32), (64, 32), (127, 64), (128, 64)]
         {
-            assert_eq!(LargestWindow::Formula.of(packets), window, "{packets}");
+            assert_eq!(LargestWindow::Formula.of(packets, 1), window, "{packets}");
         }
-        assert_eq!(LargestWindow::Formula.of(0), 1);
+        assert_eq!(LargestWindow::Formula.of(0, 1), 1);
     }
 
     #[test]
     fn what_is_left_after_the_last_doubling_may_be_more() {
         for (packets, formula, exact) in [(60, 16, 29), (100, 32, 37), (126, 32, 63), (64, 32, 32), (44, 16, 16)] {
-            assert_eq!(LargestWindow::Formula.of(packets), formula, "{packets}");
-            assert_eq!(LargestWindow::Exact.of(packets), exact, "{packets}");
+            assert_eq!(LargestWindow::Formula.of(packets, 1), formula, "{packets}");
+            assert_eq!(LargestWindow::Exact.of(packets, 1), exact, "{packets}");
         }
         // Linux begins with ten: 10, 20, 15.
         assert_eq!(largest_in_slow_start(45, 10), 20);
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn the_papers_settings() {
         let sizes = |network: &Bottleneck, response| {
-            let sizes = network.batch_sizes(LargestWindow::Formula.of(network.packets_of(Bytes(response))));
+            let sizes = network.batch_sizes(LargestWindow::Formula.of(network.packets_of(Bytes(response)), 1));
             (sizes.optimal, sizes.congested)
         };
         assert!((SIMULATED.capacity_packets() - 76.2).abs() < 0.05);
@@ -205,7 +206,7 @@ mod tests {
         fn a_window_is_never_more_than_the_response(packets in 1_u64..1_000_000, initial_window in 1_u64..20) {
             let largest = largest_in_slow_start(packets, initial_window);
             prop_assert!(largest <= packets);
-            prop_assert!(LargestWindow::Formula.of(packets) <= LargestWindow::Exact.of(packets));
+            prop_assert!(LargestWindow::Formula.of(packets, 1) <= LargestWindow::Exact.of(packets, 1));
             // Slow start sends all of it in that many round trips of at most the largest window.
             prop_assert!(largest * 64 >= packets.min(largest * 64));
         }

@@ -24,6 +24,9 @@ pub struct Config {
     pub batch_size: Option<u32>,
     /// How the largest window of a response is told from its size.
     pub largest_window: LargestWindow,
+    /// Packets with which a response begins, where the largest window is exact. The formula is for one.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    pub initial_window: u32,
     /// Whether the batch size outlives a round; otherwise each round begins with n*.
     pub keep_batch_size: bool,
     /// Taken for congestion: no response was complete for so long. Nothing of the kind in the paper.
@@ -37,6 +40,7 @@ impl Default for Config {
         Self {
             batch_size: None,
             largest_window: LargestWindow::Formula,
+            initial_window: 1,
             keep_batch_size: true,
             stall: None,
             response: None,
@@ -83,7 +87,8 @@ impl Ars {
     /// n* and `n_c` for what is asked for now.
     fn sizes(&self) -> BatchSizes {
         let packets = self.bottleneck.packets_of(self.largest);
-        let mut sizes = self.bottleneck.batch_sizes(self.config.largest_window.of(packets));
+        let window = self.config.largest_window.of(packets, u64::from(self.config.initial_window));
+        let mut sizes = self.bottleneck.batch_sizes(window);
         if let Some(optimal) = self.config.batch_size {
             sizes.optimal = u64::from(optimal).max(1);
             sizes.congested = sizes.congested.min(sizes.optimal);
@@ -206,6 +211,15 @@ mod tests {
         assert_eq!(poll_all(&mut application), [3]);
         application.on_finished(Time(0), RequestId(3), 0);
         assert_eq!(poll_all(&mut application), [4, 5]);
+    }
+
+    /// Linux begins with ten packets: 20 are sent in two round trips.
+    #[test]
+    fn an_exact_window_counts_from_the_initial_one() {
+        let config = Config { largest_window: LargestWindow::Exact, initial_window: 10, ..Config::default() };
+        let mut application = ars(&config);
+        ask(&mut application, 0..10, 20 * 1024);
+        assert_eq!(application.sizes(), BatchSizes { optimal: 8, congested: 2 });
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub(crate) struct LongSpec {
     receiver: Option<HostRef>,
     /// Instead of senders and receiver: who sends to whom, such as `[[1, 5], [2, 6]]`.
     pairs: Option<Vec<(HostRef, HostRef)>>,
+    /// Flows from each sender to its receiver. Default: 1.
+    #[schemars(range(min = 1), extend("default" = 1))]
+    flows_per_pair: Option<u32>,
     /// When they begin. Default: "0s".
     start: Option<Duration>,
     /// Each flow begins up to this time late, drawn uniformly. Default: "0s".
@@ -59,6 +62,8 @@ impl LongSpec {
                 return None;
             }
         };
+        let count = self.flows_per_pair.unwrap_or(1) as usize;
+        let pairs = context.repeated(&pairs, count, "flows_per_pair")?;
         Some(Long { pairs, start, jitter })
     }
 }

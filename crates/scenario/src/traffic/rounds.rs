@@ -81,7 +81,8 @@ impl RoundsSpec {
         let service = Service::resolve(self.service_time.as_ref(), context);
         let request = self.request.unwrap_or(Bytes(64));
         crate::sizes::check_size(request, &context.path.key("request"), context.problems);
-        let workers = self.repeated(&workers?, context)?;
+        let count = self.connections_per_worker.unwrap_or(1) as usize;
+        let workers = context.repeated(&workers?, count, "connections_per_worker")?;
         let stragglers = match &self.stragglers {
             Some(spec) => Some(Stragglers::resolve(spec, &workers, aggregator, context)?),
             None => None,
@@ -101,23 +102,7 @@ impl RoundsSpec {
             priority: self.priority.map(Priority),
         })
     }
-
-    /// Each worker once for each of its connections; all first connections come before all second ones.
-    fn repeated(&self, workers: &[u32], context: &mut Context<'_, '_>) -> Option<Vec<u32>> {
-        let count = self.connections_per_worker.unwrap_or(1) as usize;
-        if count == 0 || count.saturating_mul(workers.len()) > MOST_CONNECTIONS {
-            let found = format!("{count} connections to each of {} workers", workers.len());
-            context
-                .problem("connections_per_worker", format!("expected 1 to {MOST_CONNECTIONS} in all, found {found}"));
-            return None;
-        }
-        let repeated = workers.iter().copied().cycle().take(count * workers.len());
-        Some(repeated.collect())
-    }
 }
-
-/// More would fill the memory before anything is said of it.
-const MOST_CONNECTIONS: usize = 1_000_000;
 
 impl Workload for Rounds {
     fn messages(&self) -> f64 {
