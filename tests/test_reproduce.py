@@ -293,7 +293,6 @@ def test_check_fails_when_a_claim_recorded_as_holding_holds_no_more(incast: Comm
 
 
 def test_a_sample_has_both_ends_of_every_curve_and_never_changes(kept: Path, tmp_path: Path) -> None:
-    from incast.studies import plan
 
     study = reading.read(kept / "figure-1.toml")
     known = table.read(study)
@@ -316,7 +315,7 @@ def test_a_sample_has_both_ends_of_every_curve_and_never_changes(kept: Path, tmp
 
 
 def test_samples_that_are_there_cost_nothing(kept: Path, tmp_path: Path) -> None:
-    from incast.studies import execution, plan
+    from incast.studies import execution
 
     study = reading.read(kept / "figure-1.toml")
     known = table.read(study)

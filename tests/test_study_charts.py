@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from incast.studies import pictures, svg
+from incast.studies import cells, pictures, svg
+from incast.studies.cells import Cells
 from incast.studies.charts import Chart, Line, Span
 
 NAN = float("nan")
@@ -61,6 +62,7 @@ def test_a_number_of_few_digits_has_no_exponent() -> None:
         replace(CHART, log_x=True, log_y=True),
         replace(CHART, ticks=("1KB", "2KB", "4KB"), lines=(Line("one", (0, 1, 2), (1, 2, 3)),)),
         replace(CHART, is_series=True, limits=(0, 50)),
+        replace(CHART, is_series=True, dots=True),
         replace(CHART, lines=()),
         replace(CHART, lines=(Line("flat", (3,), (0,)),)),
     ],
@@ -79,3 +81,19 @@ def test_a_point_says_its_interval_and_where_whiskers_end() -> None:
     drawn = svg.draw(CHART, width=704, height=330)
     assert 'data-at="senders: 10" data-said="50 ± 5 [2, 90]"' in drawn
     assert drawn.count("<circle") == 5  # two lines of three points, one of them missing
+
+
+def test_cells_are_framed_where_they_are_small_enough_and_say_their_values() -> None:
+    chart = Cells(
+        "off", "x < 1", "y", "difference", ("1", "2", "3"), ("a", "b"), ((0.0, 0.5, 2.0), (NAN, 0.1, 0.2)), 0.1, ""
+    )
+    assert chart.greatest == 2.0
+    drawn = cells.svg(chart, width=358)
+    root = ET.fromstring(drawn)  # noqa: S314 - our own
+    rects = [rect for rect in root.iter() if rect.tag == "rect"]
+    assert len(rects) == 6
+    assert [rect.get("class") for rect in rects] == ["within", None, None, None, "within", None]
+    titles = [title.text or "" for title in root.iter() if title.tag == "title"]
+    assert titles[2] == "x < 1 3, y a: 2"
+    assert "unknown" in titles[3]
+    assert pictures.draw([chart, CHART]).axes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,9 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import charts, claims, expressions, reading
+from incast.studies import cells, charts, claims, expressions, reading, table
 from incast.studies.expressions import ExpressionError, Scope
-from incast.studies.study import Claim, Direction, Lines
+from incast.studies.study import Claim, Direction, Lines, Map
 from incast.studies.table import Table
 
 
@@ -229,3 +230,72 @@ def test_of_several_demands_each_is_told() -> None:
     assert [list(expressions.evaluate(part, scope())) for part in expressions.parts(both)] == [[1, 1], [0, 1]]
     assert expressions.is_truth(both)
     assert not expressions.is_truth(expressions.parse("share(m.a > 2)"))
+
+
+FORMULAS = """title = "By formula"
+
+[axes.flows]
+label = "flows"
+values = [20, 40]
+
+[axes.window]
+values = [2, 4]
+
+[curves.one]
+[curves.two]
+
+[metrics.risk]
+formula = { one = "incast_probability(flows, window, 60)", two = "incast_probability(flows / 2, window, 60)" }
+
+[[panels]]
+kind = "map"
+x = "flows"
+y = "window"
+value = "risk.one - risk.two"
+within = 0.5
+"""
+
+
+def test_a_study_of_formulas_runs_nothing_and_has_a_table_and_a_map(incast: Command, tmp_path: Path) -> None:
+    path = tmp_path / "risk.toml"
+    path.write_text(FORMULAS, encoding="utf-8")
+    done = incast("sweep", path)
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "out" / "risk.csv").read_text(encoding="utf-8").splitlines()[2:]
+    risk = {tuple(row.split(",")[:3]): float(row.split(",")[-1]) for row in rows}
+    assert risk["one", "40", "4"] == pytest.approx(0.9987, abs=5e-5)
+    assert risk["two", "40", "4"] == pytest.approx(0.0753, abs=5e-5)
+    study = reading.read(path)
+    assert study.scenario is None
+    (panel,) = study.panels
+    assert isinstance(panel, Map)
+    known = table.Table(("curve", "flows", "window", "seed", "packet_hops", "risk"),
+                        tuple(tuple(row.split(",")) for row in rows), None, "0")  # fmt: skip
+    drawn = cells.of_map(study, panel, known)
+    # By row from the bottom: windows of 2, then of 4; by column 20, then 40 flows.
+    assert drawn.values[1][1] == pytest.approx(0.9987 - 0.0753, abs=1e-4)
+    assert drawn.values[0][0] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('label = "flows"', 'label = "flows"\nkey = "seed"', "axes.flows.key: a study without a scenario runs nothing"),
+        ("[curves.one]", '[curves.one]\nset = { "a.b" = 1 }', "curves.one.set: a study without a scenario"),
+        ('title = "By formula"', 'title = "By formula"\nset = { a = 1 }', "set: a study without a scenario"),
+        ('one = "incast_probability(flows, window, 60)", ', "", 'the curve "one" has none'),
+        ("two =", "tow =", 'unknown curve "tow"'),
+        ("flows / 2", "flow / 2", 'unknown axis or metric "flow"'),
+        ("flows / 2, window, 60", "flows / 2, window", "incast_probability()"),
+        ('y = "window"', 'y = "flows"', "a map is drawn over two axes"),
+        ("risk.one - risk.two", "risk.three", 'unknown curve "three"'),
+        ('kind = "map"', 'kind = "dots"', "a study without a scenario"),
+        ("values = [2, 4]", "values = [2, 4]\nshown = [1]", "expected 2 names"),
+    ],
+)
+def test_formulas_that_cannot_be_meant_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in FORMULAS
+    path = tmp_path / "risk.toml"
+    path.write_text(FORMULAS.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(ScenarioError, match=re.escape(said)):
+        reading.read(path)

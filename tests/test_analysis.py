@@ -1,0 +1,121 @@
+"""Closed forms: the ARS paper's numbers, arrays of any shape, and messages for what makes no sense."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import incast as package
+from conftest import Command
+from incast import analysis
+
+
+def test_the_papers_worked_example() -> None:
+    assert analysis.timeout_probability(40, 4, 60) == pytest.approx(0.1526, abs=5e-5)
+    assert analysis.incast_probability(40, 4, 60) == pytest.approx(0.9987, abs=5e-5)
+    assert analysis.incast_probability(40, 2, 60) == pytest.approx(0.9243, abs=5e-5)
+    assert analysis.incast_probability(20, 4, 60) == pytest.approx(0.0753, abs=5e-5)
+    assert isinstance(analysis.incast_probability(20, 4, 60), float)
+
+
+def test_arrays_go_together_as_in_numpy() -> None:
+    flows = np.array([[40], [20]])
+    found = analysis.incast_probability(flows, [4, 2], 60)
+    assert isinstance(found, np.ndarray)
+    assert found.shape == (2, 2)
+    assert found[0] == pytest.approx([0.9987, 0.9243], abs=5e-5)
+    assert analysis.slow_start_incast_probability([20, 32, 52], [32, 64, 128]) == pytest.approx(
+        [0.9002, 0.8732, 0.8250], abs=5e-5
+    )
+
+
+def test_batch_sizes_are_those_of_the_papers_settings() -> None:
+    assert analysis.ars_batch_size(1e9, 100e-6, 65536, 1024, 65536) == (3, 1)
+    n_star, n_congested = analysis.ars_batch_size(1e8, 100e-6, 65536, 1024, np.array([131072, 51200, 12800, 5734]))
+    assert np.array_equal(n_star, [2, 5, 17, 33])
+    assert np.array_equal(n_congested, [1, 1, 1, 1])
+
+
+def test_windows_are_counted_from_the_initial_one_where_that_is_asked_for() -> None:
+    assert np.array_equal(analysis.largest_window([1, 2, 3, 7, 15, 31, 63, 64, 127, 128]),
+                          [1, 1, 2, 4, 8, 16, 32, 32, 64, 64])  # fmt: skip
+    assert np.array_equal(analysis.largest_window([60, 100, 126], initial_window=1), [29, 37, 63])
+    assert analysis.largest_window(45, initial_window=10) == 20
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: analysis.incast_probability(-1, 4, 60), "flows"),
+        (lambda: analysis.incast_probability(4, float("nan"), 60), "window_pkts"),
+        (lambda: analysis.incast_probability(4, 4, "many"), "capacity_pkts"),
+        (lambda: analysis.incast_probability([1, 2], [1, 2, 3], 60), "shapes"),
+        (lambda: analysis.ars_batch_size(1e9, 1e-4, 65536, 0, 65536), "mss_bytes"),
+        (lambda: analysis.ars_batch_size(1e9, -1e-4, 65536, 1024, 65536), "rtt_s"),
+        (lambda: analysis.largest_window(10, initial_window=0), "initial_window"),
+    ],
+)
+def test_what_makes_no_sense_is_named(call: object, said: str) -> None:
+    assert callable(call)
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_the_package_hands_it_out() -> None:
+    assert package.analysis is analysis
+
+
+PLAN = ("plan", "--rate", "10Gbps", "--buffer", "64KB", "--rtt", "100us", "--response", "64KB")
+
+
+def test_a_plan_says_how_many_and_draws_the_risk(incast: Command, tmp_path: Path) -> None:
+    done = incast(*PLAN)
+    assert done.returncode == 0, done.stderr
+    n_star, n_congested = analysis.ars_batch_size(10e9, 100e-6, 64e3, 1460, 64e3)
+    assert f"Ask {n_star} workers at a time" in done.stdout
+    assert f"{n_congested} workers (n_c)" in done.stdout
+    picture = tmp_path / "out" / "plan" / "risk.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    rows = (tmp_path / "out" / "plan" / "risk.csv").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "workers,risk_at_once,risk_in_batches"
+    assert len(rows) == 101
+    # The table in the terminal is the same as the file.
+    shown = re.search(r"^50 +(\S+)", done.stdout, re.MULTILINE)
+    assert shown
+    assert float(shown[1]) == pytest.approx(float(rows[50].split(",")[1]), rel=0.01)
+
+
+def test_a_plan_for_programs_has_the_numbers_and_their_units(incast: Command) -> None:
+    done = incast(*PLAN, "--workers", "20", "--initial-window", "10", "--json")
+    assert done.returncode == 0, done.stderr
+    planned = json.loads(done.stdout)
+    assert planned["window_pkts"] == 20
+    assert (planned["n_star"], planned["n_congested"]) == (7, 5)
+    assert planned["capacity_pkts"] == pytest.approx((125_000 + 64_000) / 1460)
+    assert [one["workers"] for one in planned["risk"]] == list(range(1, 21))
+    # Six windows of 20 fit, seven do not.
+    assert [one["at_once"] > 0 for one in planned["risk"][5:7]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("--rate", "10Gbs"), "Gbps"),
+        (("--rtt", "100"), "--rtt"),
+        (("--response", "0B"), "--response"),
+        (("--workers", "0"), "--workers"),
+        (("--workers", "1000000"), "--workers"),
+        (("--initial-window", "0"), "--initial-window"),
+    ],
+)
+def test_a_plan_that_cannot_be_meant_is_refused(incast: Command, change: tuple[str, str], said: str) -> None:
+    given = dict(zip(PLAN[1::2], PLAN[2::2], strict=True)) | {change[0]: change[1]}
+    done = incast("plan", *(word for option in given.items() for word in option))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
