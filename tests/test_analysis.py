@@ -95,6 +95,8 @@ def test_a_plan_for_programs_has_the_numbers_and_their_units(incast: Command) ->
     planned = json.loads(done.stdout)
     assert planned["window_pkts"] == 20
     assert (planned["n_star"], planned["n_congested"]) == (7, 5)
+    # 64,000 bytes are two windows of 20 packets and a bit.
+    assert planned["in_buffer"] == 2
     assert planned["capacity_pkts"] == pytest.approx((125_000 + 64_000) / 1460)
     assert [one["workers"] for one in planned["risk"]] == list(range(1, 21))
     # Six windows of 20 fit, seven do not.

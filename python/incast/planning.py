@@ -75,6 +75,11 @@ class Plan:
     """The same in the largest batch of ARS."""
 
     @property
+    def in_buffer(self) -> int:
+        """How many of the largest windows the buffer takes if they arrive all at once; at least one."""
+        return max(1, self.network.buffer_bytes // (self.window_pkts * self.network.mss_bytes))
+
+    @property
     def safe_at_once(self) -> int:
         """The greatest number of workers that may be asked at once at a negligible risk."""
         risky = np.flatnonzero(self.at_once > NEGLIGIBLE)
@@ -94,6 +99,7 @@ class Plan:
             "window_pkts": self.window_pkts,
             "n_star": self.n_star,
             "n_congested": self.n_congested,
+            "in_buffer": self.in_buffer,
             "safe_at_once": self.safe_at_once,
             "risk": [
                 {"workers": n, "at_once": once, "in_batches": batch}
@@ -121,6 +127,7 @@ class Plan:
             "",
             f"Ask {_workers(self.n_star)} at a time (n*): their largest windows just fill what there is.",
             f"After data out of order, {_workers(self.n_congested)} (n_c): the buffer is left to others.",
+            f"Windows that arrive in one burst, as connections that keep them send: {_workers(self.in_buffer)}.",
         ]
         if self.safe_at_once >= self.workers[-1]:
             lines.append(f"Up to {_workers(int(self.workers[-1]))}, asking all at once is no risk either.")
