@@ -175,6 +175,7 @@ impl Workload for Rounds {
                     deadline: self.deadline.map(|deadline| Time(deadline.0)),
                     coflow,
                     priority: self.priority,
+                    ..Message::default()
                 },
                 service_time: self.service.draw(&mut service),
                 jitter: Duration(jitter.below(self.jitter.0 + 1)),
