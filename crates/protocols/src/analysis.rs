@@ -1,0 +1,3 @@
+//! What can be computed without a run.
+
+pub mod water_level;
