@@ -7,11 +7,12 @@ use core::fmt;
 
 use crate::application::ApplicationChoice;
 use crate::echo::EchoChoice;
-use crate::receiver::ReceiverChoice;
-use crate::registry::PartInfo;
+use crate::receiver::{REFERENCE_RTT, ReceiverChoice};
+use crate::registry::{Capability, PartInfo};
 use crate::sender::SenderChoice;
 use crate::switch::buffer::BufferChoice;
 use crate::switch::marker::MarkerChoice;
+use crate::units::Duration;
 
 /// What a class of traffic runs at its ends.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,12 @@ impl EndStack {
     #[must_use]
     pub const fn parts(&self) -> [PartInfo; 4] {
         [self.sender.info(), self.echo.info(), self.receiver.info(), self.application.info()]
+    }
+
+    /// The round-trip time for which this stack's receiver announces windows, if it is not the real one.
+    #[must_use]
+    pub fn reference_rtt(&self) -> Option<Duration> {
+        self.receiver.info().provides.contains(&Capability::ReferenceRttWindows).then_some(REFERENCE_RTT)
     }
 
     /// Refuses a combination of which a part says that it cannot work.

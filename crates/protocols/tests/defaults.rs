@@ -100,7 +100,8 @@ impl Variant for KnowsDeadline {
 #[test]
 fn a_member_of_the_family_is_told_of_messages() {
     let mss = Bytes(1460);
-    let context = SenderContext { mss, initial_window: mss.times(10), rules: WindowRules::default() };
+    let rules = WindowRules::default();
+    let context = SenderContext { mss, initial_window: mss.times(10), rules, reference_rtt: None };
     let mut sender = Reno::with(KnowsDeadline::default(), &context);
     let view = SenderView {
         now: Time(0),
