@@ -17,6 +17,7 @@ registry! {
     choice ReceiverChoice;
     "none" = none::None,
     "ictcp" = ictcp::Ictcp,
+    "dcmrg" = dcmrg::Dcmrg,
     "rdtcp" = rdtcp::Rdtcp,
 }
 

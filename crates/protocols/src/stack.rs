@@ -113,6 +113,39 @@ mod tests {
         ends.check(&BufferChoice::Static(buffer::static_limit::Config::default()), marker)
     }
 
+    /// DCMRG, section II.D: only a sender that knows of RTT0 can be told of windows for it.
+    #[test]
+    fn windows_for_a_reference_round_trip_need_a_sender_that_scales_them() {
+        let ends = |sender, receiver| EndStack {
+            sender,
+            echo: EchoChoice::DctcpEcho(echo::dctcp::Config::default()),
+            receiver,
+            application: ApplicationChoice::AllAtOnce(application::all_at_once::Config::default()),
+        };
+        let controller = || ReceiverChoice::Dcmrg(receiver::dcmrg::Config::default());
+        let none = || ReceiverChoice::None(receiver::none::Config::default());
+        let marking = MarkerChoice::EcnThreshold(marker::ecn_threshold::Config::default());
+        let buffer = BufferChoice::Static(buffer::static_limit::Config::default());
+        for sender in SenderChoice::defaults() {
+            let name = sender.info().name;
+            let with = ends(sender.clone(), controller());
+            assert_eq!(with.reference_rtt(), Some(REFERENCE_RTT));
+            assert_eq!(ends(sender, none()).reference_rtt(), None);
+            let checked = with.check(&buffer, &marking).map_err(|unmet| unmet.to_string());
+            match name {
+                "dcmrg" | "mrg" => assert_eq!(checked, Ok(())),
+                "newreno" | "dctcp" | "d2tcp" => {
+                    let refused = checked.unwrap_err();
+                    assert!(
+                        refused.contains("\"dcmrg\" does not work with sender") && refused.contains("scale"),
+                        "{refused}"
+                    );
+                }
+                _ => assert!(checked.is_err(), "{name}"),
+            }
+        }
+    }
+
     #[test]
     fn dctcp_without_a_marking_switch_is_refused_with_its_own_sentence() {
         let exact = || EchoChoice::DctcpEcho(echo::dctcp::Config::default());
