@@ -2,3 +2,4 @@
 
 pub mod batch;
 pub mod incast_probability;
+pub mod water_level;

@@ -8,6 +8,8 @@
 //! | receiver | [`receiver`] (and [`echo`], per connection) | advertised windows, when an ACK leaves, what it echoes |
 //! | application | [`application`] | how many requests are outstanding |
 //!
+//! What can be computed without a run is in [`analysis`].
+//!
 //! Events come in as method calls that carry time and numbers; decisions go out as return values.
 //! Nothing here knows what drives it: the simulator, a unit test or the reference side of a kernel
 //! test call the same struct. Adding an algorithm is one file beside its siblings and one line in

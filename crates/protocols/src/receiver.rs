@@ -7,7 +7,7 @@
 use crate::message::Message;
 use crate::registry::registry;
 use crate::switch::Marks;
-use crate::units::{Bytes, Offset, Rate, Time};
+use crate::units::{Bytes, Duration, Offset, Rate, Time};
 
 registry! {
     Receiver: Receiver, built from NicContext;
@@ -17,8 +17,13 @@ registry! {
     choice ReceiverChoice;
     "none" = none::None,
     "ictcp" = ictcp::Ictcp,
+    "dcmrg" = dcmrg::Dcmrg,
     "rdtcp" = rdtcp::Rdtcp,
 }
+
+/// RTT0: the round trip for which a controller that knows of rates only announces its windows (DCMRG, section II.D). Both
+/// ends have to know it; it cancels out.
+pub const REFERENCE_RTT: Duration = Duration::from_us(100);
 
 /// What a controller is told when its NIC comes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,6 +52,10 @@ pub enum Capability {
     WindowsOf(&'static str),
     /// A sender that obeys this very receiver.
     ObedienceTo(&'static str),
+    /// Windows meant for a round trip of [`REFERENCE_RTT`](crate::receiver::REFERENCE_RTT).
+    ReferenceRttWindows,
+    /// A sender that scales such windows to its own round-trip time.
+    ReferenceRttScaling,
 }
 
 /// One thing a part cannot do without.

@@ -8,6 +8,7 @@ use crate::message::Message;
 use crate::registry::registry;
 use crate::units::{Bytes, Duration, Offset, Time};
 
+pub mod minimum_rate;
 pub mod reno;
 
 registry! {
@@ -18,6 +19,9 @@ registry! {
     choice SenderChoice;
     "newreno" = new_reno::NewReno,
     "dctcp" = dctcp::Dctcp,
+    "d2tcp" = d2tcp::D2tcp,
+    "mrg" = mrg::Mrg,
+    "dcmrg" = dcmrg::Dcmrg,
     "pulser" = pulser::Pulser,
     "rdtcp" = rdtcp::Rdtcp,
 }
@@ -31,6 +35,9 @@ pub struct SenderContext {
     pub initial_window: Bytes,
     /// On what RFCs and Linux differ.
     pub rules: WindowRules,
+    /// The round-trip time for which announced windows are meant, where the receiver's controller does not know the real
+    /// one ([`Capability::ReferenceRttWindows`](crate::Capability::ReferenceRttWindows)).
+    pub reference_rtt: Option<Duration>,
 }
 
 /// The points of window arithmetic on which the RFCs, Linux and the papers' simulators differ. A
@@ -270,6 +277,7 @@ pub(crate) mod tests {
                 mss: Bytes(mss),
                 initial_window: Bytes(mss * initial_segments),
                 rules: WindowRules::default(),
+                reference_rtt: None,
             };
             Self { sender: build(&context), mss, una: 0, nxt: 0 }
         }

@@ -7,11 +7,12 @@ use core::fmt;
 
 use crate::application::ApplicationChoice;
 use crate::echo::EchoChoice;
-use crate::receiver::ReceiverChoice;
-use crate::registry::PartInfo;
+use crate::receiver::{REFERENCE_RTT, ReceiverChoice};
+use crate::registry::{Capability, PartInfo};
 use crate::sender::SenderChoice;
 use crate::switch::buffer::BufferChoice;
 use crate::switch::marker::MarkerChoice;
+use crate::units::Duration;
 
 /// What a class of traffic runs at its ends.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,12 @@ impl EndStack {
     #[must_use]
     pub const fn parts(&self) -> [PartInfo; 4] {
         [self.sender.info(), self.echo.info(), self.receiver.info(), self.application.info()]
+    }
+
+    /// The round-trip time for which this stack's receiver announces windows, if it is not the real one.
+    #[must_use]
+    pub fn reference_rtt(&self) -> Option<Duration> {
+        self.receiver.info().provides.contains(&Capability::ReferenceRttWindows).then_some(REFERENCE_RTT)
     }
 
     /// Refuses a combination of which a part says that it cannot work.
@@ -104,6 +111,39 @@ mod tests {
             application: ApplicationChoice::AllAtOnce(application::all_at_once::Config::default()),
         };
         ends.check(&BufferChoice::Static(buffer::static_limit::Config::default()), marker)
+    }
+
+    /// DCMRG, section II.D: only a sender that knows of RTT0 can be told of windows for it.
+    #[test]
+    fn windows_for_a_reference_round_trip_need_a_sender_that_scales_them() {
+        let ends = |sender, receiver| EndStack {
+            sender,
+            echo: EchoChoice::DctcpEcho(echo::dctcp::Config::default()),
+            receiver,
+            application: ApplicationChoice::AllAtOnce(application::all_at_once::Config::default()),
+        };
+        let controller = || ReceiverChoice::Dcmrg(receiver::dcmrg::Config::default());
+        let none = || ReceiverChoice::None(receiver::none::Config::default());
+        let marking = MarkerChoice::EcnThreshold(marker::ecn_threshold::Config::default());
+        let buffer = BufferChoice::Static(buffer::static_limit::Config::default());
+        for sender in SenderChoice::defaults() {
+            let name = sender.info().name;
+            let with = ends(sender.clone(), controller());
+            assert_eq!(with.reference_rtt(), Some(REFERENCE_RTT));
+            assert_eq!(ends(sender, none()).reference_rtt(), None);
+            let checked = with.check(&buffer, &marking).map_err(|unmet| unmet.to_string());
+            match name {
+                "dcmrg" | "mrg" => assert_eq!(checked, Ok(())),
+                "newreno" | "dctcp" | "d2tcp" => {
+                    let refused = checked.unwrap_err();
+                    assert!(
+                        refused.contains("\"dcmrg\" does not work with sender") && refused.contains("scale"),
+                        "{refused}"
+                    );
+                }
+                _ => assert!(checked.is_err(), "{name}"),
+            }
+        }
     }
 
     #[test]

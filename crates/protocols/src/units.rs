@@ -132,6 +132,24 @@ impl Rate {
         let bps = amount.0 as u128 * 8 * 1_000_000_000_000 / span.0 as u128;
         Self(if bps > u64::MAX as u128 { u64::MAX } else { bps as u64 })
     }
+
+    /// The least rate at which `amount` takes no longer than `span`; as much as can be said where that is too much or no
+    /// time passes.
+    #[must_use]
+    pub const fn needed(amount: Bytes, span: Duration) -> Self {
+        if span.0 == 0 {
+            return Self(u64::MAX);
+        }
+        let bps = (amount.0 as u128 * 8 * 1_000_000_000_000).div_ceil(span.0 as u128);
+        Self(if bps > u64::MAX as u128 { u64::MAX } else { bps as u64 })
+    }
+
+    /// The least window that gives this rate over a round trip of `span`, in whole bytes.
+    #[must_use]
+    pub const fn window_over(self, span: Duration) -> Bytes {
+        let bytes = (self.0 as u128 * span.0 as u128).div_ceil(8 * 1_000_000_000_000);
+        Bytes(if bytes > u64::MAX as u128 { u64::MAX } else { bytes as u64 })
+    }
 }
 
 macro_rules! sums {
@@ -239,6 +257,24 @@ mod tests {
         assert_eq!(Rate::of(Bytes(1), Duration::from_ms(3000)), Rate(2), "rounded down");
         assert_eq!(Rate::of(Bytes(u64::MAX), Duration(1)), Rate(u64::MAX));
         assert_eq!(Rate::of(Bytes(1), Duration::ZERO), Rate(u64::MAX));
+    }
+
+    #[test]
+    fn the_rate_needed_is_rounded_up() {
+        assert_eq!(Rate::needed(Bytes(1460), Duration::from_us(100)), Rate(116_800_000));
+        assert_eq!(Rate::needed(Bytes(1), Duration::from_ms(3000)), Rate(3));
+        assert_eq!(Rate::needed(Bytes::ZERO, Duration(1)), Rate(0));
+        assert_eq!(Rate::needed(Bytes(u64::MAX), Duration(1)), Rate(u64::MAX));
+        assert_eq!(Rate::needed(Bytes(1), Duration::ZERO), Rate(u64::MAX));
+    }
+
+    /// 571.43 Mbit/s over 120 us: 8571.4 bytes, 5.87 segments of 1460 (DCMRG paper, equation 12).
+    #[test]
+    fn the_window_of_a_rate_is_rounded_up() {
+        assert_eq!(Rate(571_428_571).window_over(Duration::from_us(120)), Bytes(8_572));
+        assert_eq!(Rate(8_000_000).window_over(Duration::from_us(1)), Bytes(1));
+        assert_eq!(Rate(0).window_over(Duration::from_us(1)), Bytes::ZERO);
+        assert_eq!(Rate(u64::MAX).window_over(Duration(u64::MAX)), Bytes(u64::MAX));
     }
 
     #[test]

@@ -1,10 +1,14 @@
-//! What a part is that says nothing about it, and what the Reno family hands to a member: what somebody who
-//! adds a protocol relies on without having written it.
+//! What a part is that says nothing about it, what a scenario gets that names a part and nothing else, and what the Reno
+//! family hands to a member: what somebody who adds a protocol relies on without having written it.
 
-use incast_protocols::receiver::{AckCause, Action, Arrival, FlowIndex, Gate, Receiver, SentAck};
+use incast_protocols::receiver::ictcp::Share;
+use incast_protocols::receiver::{self, AckCause, Action, Arrival, FlowIndex, Gate, REFERENCE_RTT, Receiver, SentAck};
+use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Theta};
 use incast_protocols::sender::reno::{Reno, Variant};
-use incast_protocols::sender::{Ack, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows};
-use incast_protocols::{Bytes, Message, Offset, Time};
+use incast_protocols::sender::{
+    self, Ack, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows, d2tcp, dctcp, mrg,
+};
+use incast_protocols::{Bytes, Duration, Message, Offset, Time};
 
 /// A sender with what no sender can do without.
 struct FixedWindow;
@@ -100,7 +104,8 @@ impl Variant for KnowsDeadline {
 #[test]
 fn a_member_of_the_family_is_told_of_messages() {
     let mss = Bytes(1460);
-    let context = SenderContext { mss, initial_window: mss.times(10), rules: WindowRules::default() };
+    let rules = WindowRules::default();
+    let context = SenderContext { mss, initial_window: mss.times(10), rules, reference_rtt: None };
     let mut sender = Reno::with(KnowsDeadline::default(), &context);
     let view = SenderView {
         now: Time(0),
@@ -116,4 +121,19 @@ fn a_member_of_the_family_is_told_of_messages() {
     sender.on_message(&view, &Message { deadline, ..Message::default() });
     assert_eq!(sender.variant.0, deadline);
     assert_eq!(sender.alpha(), None, "it estimates nothing");
+}
+
+/// What the papers print, and where they print two things or nothing, what their parts say under deviations.
+#[test]
+fn a_part_that_is_only_named_is_the_papers() {
+    let law = mrg::Config { ca_law: CaLaw::Printed14, theta: Theta::Fixed, deadline_passed: DeadlinePassed::Reset };
+    assert_eq!(mrg::Config::default(), law);
+    // g = 1/16 and an alpha of one at first, as in DCTCP.
+    let mrg::Config { ca_law, theta, deadline_passed } = law;
+    let dcmrg = sender::dcmrg::Config { ca_law, theta, deadline_passed, initial_alpha: 1024, shift: 4 };
+    assert_eq!(sender::dcmrg::Config::default(), dcmrg);
+    assert_eq!(d2tcp::Config::default(), dctcp::Config { initial_alpha: 1024, shift: 4 });
+    let controller = receiver::dcmrg::Config { headroom_factor: Share::percent(100) };
+    assert_eq!(receiver::dcmrg::Config::default(), controller);
+    assert_eq!(REFERENCE_RTT, Duration::from_us(100));
 }

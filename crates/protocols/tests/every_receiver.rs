@@ -3,9 +3,9 @@
 
 mod nic;
 
-use incast_protocols::receiver::{AckCause, FlowIndex, NicContext, Receiver, ReceiverChoice, ictcp};
+use incast_protocols::receiver::{AckCause, FlowIndex, NicContext, REFERENCE_RTT, Receiver, ReceiverChoice, ictcp};
 use incast_protocols::switch::Marks;
-use incast_protocols::{Bytes, Duration, Message, Rate, Time};
+use incast_protocols::{Bytes, CoflowId, Duration, Message, Rate, Time};
 use nic::Nic;
 use proptest::prelude::*;
 
@@ -15,8 +15,8 @@ const CONTEXT: NicContext = NicContext { rate: Rate(1_000_000_000), mss: Bytes(M
 /// What happens at a NIC.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A flow of so many segments opens.
-    Open(u64),
+    /// A flow of so many segments opens; of a coflow, with so many Mbit/s that it must have.
+    Open(u64, Option<u32>, u64),
     /// The next segment of the i-th open flow arrives, if it may be sent.
     Data(prop::sample::Index, Marks),
     /// The one that would be next is lost, for now.
@@ -33,7 +33,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let index = any::<prop::sample::Index>;
     let marks = (prop::bool::weighted(0.2), prop::bool::weighted(0.1)).prop_map(|(ce, ein)| Marks { ce, ein });
     let step = prop_oneof![
-        2 => (1..60_u64).prop_map(Step::Open),
+        2 => (1..60_u64, prop::option::of(0..3_u32), prop_oneof![Just(0), 1..600_u64])
+            .prop_map(|(segments, coflow, rate)| Step::Open(segments, coflow, rate)),
         20 => (index(), marks).prop_map(|(flow, marks)| Step::Data(flow, marks)),
         2 => index().prop_map(Step::Lose),
         2 => index().prop_map(Step::Again),
@@ -67,11 +68,16 @@ impl<R: Receiver> World<R> {
         Self { nic, now: Time(0), flows: Vec::new(), free: Vec::new() }
     }
 
-    fn open(&mut self, segments: u64) {
+    fn open(&mut self, segments: u64, coflow: Option<u32>, megabits: u64) {
         let index = self.free.pop().unwrap_or(FlowIndex(self.nic.ends.len() as u32));
         *self.nic.end(index) = nic::End::default();
         self.nic.controller.on_open(self.now, index);
-        let message = Message { size: Some(Bytes(segments * MSS)), ..Message::default() };
+        let message = Message {
+            size: Some(Bytes(segments * MSS)),
+            coflow: coflow.map(CoflowId),
+            minimum_rate: Some(Rate(megabits * 1_000_000)),
+            ..Message::default()
+        };
         self.nic.controller.on_message(self.now, index, &message);
         self.nic.request_ack(self.now, index, AckCause::SynAck);
         self.flows.push(Flow { index, segments, sent: 0, complete: false });
@@ -120,7 +126,7 @@ impl<R: Receiver> World<R> {
     fn step(&mut self, step: Step) {
         let count = self.flows.len();
         match step {
-            Step::Open(segments) => self.open(segments),
+            Step::Open(segments, coflow, megabits) => self.open(segments, coflow, megabits),
             Step::Wait(us) => self.pass(Duration::from_us(us)),
             _ if count == 0 => {}
             Step::Data(which, marks) => {
@@ -221,6 +227,30 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(config())]
+
+    /// DCMRG's windows lie between a segment and what the line can carry in the reference round trip, and together they
+    /// are no more than that but for the segment that each has at least.
+    #[test]
+    fn dcmrg_hands_out_the_line_and_no_more(steps in steps()) {
+        let most = CONTEXT.rate.bytes_in(REFERENCE_RTT).0 * MSS / (MSS + CONTEXT.header.0);
+        let mut world = World::new(ReceiverChoice::Dcmrg(Default::default()).build(&CONTEXT));
+        for &step in &steps {
+            world.step(step);
+            let windows: Vec<u64> = world
+                .flows
+                .clone()
+                .iter()
+                .map(|flow| world.nic.controller.window(world.now, flow.index).unwrap().0)
+                .collect();
+            prop_assert!(windows.iter().all(|window| (MSS..=most.max(MSS)).contains(window)), "{:?}", windows);
+            let above: u64 = windows.iter().filter(|window| **window > MSS).sum();
+            prop_assert!(above <= most, "{:?}", windows);
+        }
+    }
+}
+
 /// The harness itself: a controller that grants nothing leaves its flow where it is.
 #[test]
 fn a_flow_without_a_window_is_found() {
@@ -244,6 +274,6 @@ fn a_flow_without_a_window_is_found() {
         }
     }
     let mut world = World::new(Nothing);
-    world.open(3);
+    world.open(3, None, 0);
     assert!(world.finish().is_err());
 }

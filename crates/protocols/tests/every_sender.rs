@@ -3,117 +3,15 @@
 
 mod model;
 
-use incast_protocols::sender::dctcp::{self, Dctcp};
-use incast_protocols::sender::new_reno::{self, NewReno};
-use incast_protocols::sender::pulser::{self, Pulser};
+use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Theta};
 use incast_protocols::sender::{
-    Ack, Growth, LossBasis, MarkResponse, ObservationEnd, RecoveryExit, Restart, Sender, SenderChoice, SenderContext,
-    SenderView, WindowRules, Windows,
+    Ack, Growth, LossBasis, MarkResponse, Restart, Sender, SenderChoice, SenderContext, SenderView, WindowRules,
+    Windows, dcmrg, dctcp, mrg,
 };
 use incast_protocols::{Bytes, Capability, Message};
+use model::events::{Event, carry_out, contexts, event, rules};
 use model::{Connection, context};
 use proptest::prelude::*;
-
-/// What happens to a connection. What cannot happen in its state is passed over.
-#[derive(Clone, Debug)]
-enum Event {
-    /// So many segments are sent, as far as the window allows.
-    Send(u64),
-    /// A cumulative ACK for so many bytes in 1/64 of what is in flight, rounded up to segments unless `odd`.
-    Ack { share: u64, odd: bool, ece: bool },
-    /// So many duplicate ACKs; the third finds a loss.
-    Duplicates { count: u64, ece: bool },
-    /// The retransmission timer expires.
-    Timeout,
-    /// The window starts over, if nothing is in flight.
-    Restart(Restart),
-    /// A message begins.
-    Message(Option<u64>),
-    /// A wrapper takes the window over, or gives it back.
-    MayMoveWindow(bool),
-    /// The application begins or ceases to use the window up.
-    WindowUsed(bool),
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    let ece = || prop::bool::weighted(0.3);
-    prop_oneof![
-        6 => (1..40_u64).prop_map(Event::Send),
-        8 => (1..=64_u64, prop::bool::weighted(0.1), ece()).prop_map(|(share, odd, ece)| Event::Ack { share, odd, ece }),
-        4 => (1..6_u64, ece()).prop_map(|(count, ece)| Event::Duplicates { count, ece }),
-        1 => Just(Event::Timeout),
-        1 => prop_oneof![Just(Restart::Idle), Just(Restart::Fresh), (1..40_u32).prop_map(|rtos| Restart::Decay { rtos })]
-            .prop_map(Event::Restart),
-        1 => prop::option::of(1..1_000_000_u64).prop_map(Event::Message),
-        1 => prop::bool::weighted(0.8).prop_map(Event::MayMoveWindow),
-        1 => prop::bool::weighted(0.7).prop_map(Event::WindowUsed),
-    ]
-}
-
-fn rules() -> impl Strategy<Value = WindowRules> {
-    (
-        prop_oneof![Just(LossBasis::Flight), Just(LossBasis::Cwnd)],
-        1..=2_u64,
-        prop_oneof![Just(Growth::Bytes), Just(Growth::Segments)],
-        any::<bool>(),
-        prop_oneof![Just(RecoveryExit::Flight), Just(RecoveryExit::Ssthresh)],
-        (
-            any::<bool>(),
-            any::<bool>(),
-            any::<bool>(),
-            prop_oneof![Just(ObservationEnd::Beyond), Just(ObservationEnd::At)],
-        ),
-    )
-        .prop_map(|(loss_basis, floor_segments, growth, inflate_in_recovery, recovery_exit, others)| WindowRules {
-            loss_basis,
-            floor_segments,
-            growth,
-            inflate_in_recovery,
-            recovery_exit,
-            validate_window: others.0,
-            mark_lifts_to_floor: others.1,
-            hold_after_mark: others.2,
-            observation_end: others.3,
-        })
-}
-
-fn contexts() -> impl Strategy<Value = SenderContext> {
-    (prop_oneof![Just(1_u64), Just(536), Just(1446), Just(8960)], 1..=10_u64, rules())
-        .prop_map(|(mss, initial_segments, rules)| context(mss, initial_segments, rules))
-}
-
-fn carry_out<S: Sender>(connection: &mut Connection<S>, mss: u64, event: &Event) {
-    match *event {
-        Event::Send(segments) => connection.send(segments),
-        Event::Ack { share, odd, ece } => {
-            let acked = (connection.flight() * share).div_ceil(64);
-            let acked = if odd { acked } else { acked.next_multiple_of(mss).min(connection.flight()) };
-            if acked > 0 {
-                let _ = connection.ack_bytes(acked, ece);
-            }
-        }
-        Event::Duplicates { count, ece } => {
-            for _ in 0..count {
-                if connection.can_duplicate() {
-                    let _ = connection.duplicate(ece);
-                }
-            }
-        }
-        Event::Timeout => {
-            if connection.flight() > 0 {
-                connection.timeout();
-            }
-        }
-        Event::Restart(why) => {
-            if connection.flight() == 0 {
-                connection.restart(why);
-            }
-        }
-        Event::Message(size) => connection.message(&Message { size: size.map(Bytes), ..Message::default() }),
-        Event::MayMoveWindow(may) => connection.may_move_window = may,
-        Event::WindowUsed(used) => connection.window_used = used,
-    }
-}
 
 /// Passes every call on and looks at the windows before and after.
 struct Checked<S> {
@@ -124,13 +22,15 @@ struct Checked<S> {
     /// The last answer to congestion: the end of what had been sent, and what a loss would have halved.
     answered: Option<(u64, u64)>,
     in_recovery: bool,
+    /// Segments that it may grow by for each acknowledged.
+    pace: u64,
 }
 
 impl<S: Sender> Checked<S> {
-    fn new(inner: S, context: &SenderContext) -> Self {
+    fn new(inner: S, context: &SenderContext, pace: u64) -> Self {
         let start = Windows { cwnd: context.initial_window, ssthresh: Windows::UNLIMITED };
         assert_eq!(inner.windows(), start, "slow start from the initial window");
-        Self { first_alpha: inner.alpha(), inner, context: *context, answered: None, in_recovery: false }
+        Self { first_alpha: inner.alpha(), inner, context: *context, answered: None, in_recovery: false, pace }
     }
 
     fn mss(&self) -> u64 {
@@ -188,7 +88,7 @@ impl<S: Sender> Checked<S> {
             let most = if ack.ece || ack.acked == Bytes::ZERO || unused {
                 0
             } else {
-                ack.acked.0.next_multiple_of(self.mss()) + self.mss()
+                ack.acked.0.next_multiple_of(self.mss()) * self.pace + self.mss()
             };
             assert!(after.cwnd >= before.cwnd, "a cut without an answer to a mark: {before:?} to {after:?}");
             assert!(after.cwnd.0 <= before.cwnd.0 + most, "grew from {before:?} to {after:?} on {ack:?}");
@@ -326,7 +226,16 @@ fn senders() -> Vec<SenderChoice> {
     let mut senders = SenderChoice::defaults();
     senders.retain(|sender| !obeys(sender));
     senders.push(SenderChoice::Dctcp(dctcp::Config { initial_alpha: 0, shift: 1 }));
+    let (theta, deadline_passed) = (Theta::Remaining, DeadlinePassed::Keep);
+    senders.push(SenderChoice::Mrg(mrg::Config { ca_law: CaLaw::Printed11, theta, deadline_passed }));
+    senders.push(SenderChoice::Dcmrg(dcmrg::Config { ca_law: CaLaw::Derived, theta, ..Default::default() }));
     senders
+}
+
+/// Segments that a window may grow by for each acknowledged: four, or two and a part of three windows, below a minimum rate
+/// (DCMRG, equations 10, 11, 13 and 14), else one.
+fn pace(sender: &SenderChoice) -> u64 {
+    if matches!(sender, SenderChoice::Mrg(_) | SenderChoice::Dcmrg(_)) { 5 } else { 1 }
 }
 
 #[test]
@@ -348,7 +257,7 @@ proptest! {
         events in prop::collection::vec(event(), 1..200),
     ) {
         for choice in senders() {
-            let sender = Checked::new(choice.build(&context), &context);
+            let sender = Checked::new(choice.build(&context), &context, pace(&choice));
             let mut connection = Connection::new(&context, sender);
             for event in &events {
                 carry_out(&mut connection, context.mss.0, event);
@@ -385,46 +294,6 @@ proptest! {
             prop_assert_eq!((connection.cwnd(), connection.ssthresh()), (4, 7));
             connection.sender.set_windows(saved);
             prop_assert_eq!(connection.windows(), saved);
-        }
-    }
-
-    /// Loss is DCTCP's conventional side (RFC 8257 sections 3.4 and 3.5): where no mark comes back it is
-    /// NewReno to the byte.
-    #[test]
-    fn dctcp_on_a_path_that_never_marks_is_newreno(
-        context in contexts(),
-        events in prop::collection::vec(event(), 1..200),
-    ) {
-        let mut dctcp = Connection::new(&context, Dctcp::new(&dctcp::Config::default(), &context));
-        let mut newreno = Connection::new(&context, NewReno::new(&new_reno::Config::default(), &context));
-        for event in &events {
-            let event = match *event {
-                Event::Ack { share, odd, .. } => Event::Ack { share, odd, ece: false },
-                Event::Duplicates { count, .. } => Event::Duplicates { count, ece: false },
-                ref other => other.clone(),
-            };
-            carry_out(&mut dctcp, context.mss.0, &event);
-            carry_out(&mut newreno, context.mss.0, &event);
-            prop_assert_eq!(dctcp.windows(), newreno.windows(), "after {:?}", event);
-        }
-    }
-
-    /// Pulser over a sender is that sender, as long as nothing is marked EIN.
-    #[test]
-    fn pulser_without_incast_marks_is_the_sender_inside(
-        context in contexts(),
-        events in prop::collection::vec(event(), 1..200),
-    ) {
-        for inner in SenderChoice::defaults() {
-            let config = pulser::Config { inner: Box::new(inner.clone()), ..Default::default() };
-            let mut outer = Connection::new(&context, Pulser::new(&config, &context));
-            let mut alone = Connection::new(&context, inner.build(&context));
-            for event in &events {
-                carry_out(&mut outer, context.mss.0, event);
-                carry_out(&mut alone, context.mss.0, event);
-                prop_assert_eq!(outer.windows(), alone.windows(), "\"{}\" after {:?}", inner.info().name, event);
-                prop_assert_eq!(outer.sender.alpha(), alone.sender.alpha());
-            }
         }
     }
 

@@ -135,6 +135,17 @@ fn rdtcp_with_what_seldom_happens() {
     insta::assert_snapshot!(replay("rdtcp", EVENTS));
 }
 
+/// Elastic flows share the line; one segment between messages.
+#[test]
+fn dcmrg_with_three_senders() {
+    insta::assert_snapshot!(replay("dcmrg", THREE_SENDERS));
+}
+
+#[test]
+fn dcmrg_with_what_seldom_happens() {
+    insta::assert_snapshot!(replay("dcmrg", EVENTS));
+}
+
 /// The harness itself: without control every segment is acknowledged at once, with the socket's window.
 #[test]
 fn without_control_every_segment_is_acknowledged() {

@@ -81,7 +81,7 @@ impl From<Problem> for Report {
     }
 }
 
-/// The candidate that looks most like `found`, if one looks like it at all.
+/// The candidate that looks most like `found`, if one looks like it at all; of several that do, the first.
 pub(crate) fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let letters = found.chars().count();
     let most = (letters / 3).max(1);
@@ -89,7 +89,7 @@ pub(crate) fn nearest<'a>(found: &str, candidates: impl IntoIterator<Item = &'a 
         .into_iter()
         .map(|candidate| (distance(found, candidate), candidate))
         .filter(|&(distance, candidate)| distance <= most || (letters >= 4 && candidate.starts_with(found)))
-        .min()
+        .min_by_key(|&(distance, _)| distance)
         .map(|(_, candidate)| candidate.to_owned())
 }
 

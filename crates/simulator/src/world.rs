@@ -322,7 +322,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         }
         let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
         let endpoint = &mut self.endpoints[index as usize];
-        let span = endpoint.send.write(id, message);
+        let span = endpoint.send.write(id, message.handed_over(Time(now)));
         endpoint.to_write -= 1;
         if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
             endpoint.send.fin = Fin::Wanted;

@@ -25,6 +25,11 @@ pub trait Variant {
         window.grow_as_reno(acked);
     }
 
+    /// What the receiver lets be in flight.
+    fn receive_window(&self, view: &SenderView) -> Bytes {
+        view.advertised
+    }
+
     /// The window after a cut by marks, before the floor is applied.
     fn cut_by_mark(&mut self, cwnd: Bytes, view: &SenderView) -> Bytes;
 
@@ -40,6 +45,22 @@ pub trait Variant {
     fn alpha(&self) -> Option<u32> {
         None
     }
+}
+
+/// How fast a window grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// Segments for each acknowledged in slow start.
+    pub slow_start: u64,
+    /// Segments for each acknowledged in congestion avoidance.
+    pub avoidance: u64,
+    /// Segments for each window acknowledged in congestion avoidance, besides.
+    pub per_window: u64,
+}
+
+impl Pace {
+    /// RFC 5681 equations 2 and 3.
+    pub const RENO: Self = Self { slow_start: 1, avoidance: 0, per_window: 1 };
 }
 
 /// The congestion window with its arithmetic.
@@ -60,37 +81,46 @@ impl Window {
     /// Slow start below ssthresh, else about one MSS per round trip.
     #[inline]
     pub fn grow_as_reno(&mut self, acked: Bytes) {
+        self.grow(acked, Pace::RENO);
+    }
+
+    /// As Reno, at another pace.
+    #[inline]
+    pub fn grow(&mut self, acked: Bytes, pace: Pace) {
         match self.growth {
-            Growth::Bytes => self.grow_in_bytes(acked),
-            Growth::Segments => self.grow_in_segments(acked),
+            Growth::Bytes => self.grow_in_bytes(acked, pace),
+            Growth::Segments => self.grow_in_segments(acked, pace),
         }
     }
 
-    /// RFC 5681 equations 2 and 3.
+    /// RFC 5681 equations 2 and 3: at most a segment counts.
     #[inline]
-    fn grow_in_bytes(&mut self, acked: Bytes) {
+    fn grow_in_bytes(&mut self, acked: Bytes, pace: Pace) {
+        let acked = acked.min(self.mss);
         if self.cwnd < self.ssthresh {
-            self.cwnd += acked.min(self.mss);
+            self.cwnd += acked.times(pace.slow_start);
             return;
         }
-        let earned = self.earned + self.mss.0 * self.mss.0;
+        let earned = self.earned + self.mss.0 * self.mss.0 * pace.per_window;
         self.earned = earned % self.cwnd.0;
-        self.cwnd += Bytes(earned / self.cwnd.0);
+        self.cwnd += Bytes(earned / self.cwnd.0) + acked.times(pace.avoidance);
     }
 
     /// As Linux counts: one segment for each acknowledged up to ssthresh, what is left of the ACK goes to
     /// congestion avoidance.
     #[inline]
-    fn grow_in_segments(&mut self, acked: Bytes) {
+    fn grow_in_segments(&mut self, acked: Bytes, pace: Pace) {
         let acked = Bytes(acked.0.next_multiple_of(self.mss.0));
-        let slow_start = acked.min(self.ssthresh.saturating_sub(self.cwnd));
+        let slow_start = acked.times(pace.slow_start).min(self.ssthresh.saturating_sub(self.cwnd));
+        let left = acked - Bytes(slow_start.0.div_ceil(pace.slow_start));
         self.cwnd += slow_start;
-        self.earned += (acked - slow_start).0;
+        self.earned += left.times(pace.per_window).0;
         if self.earned >= self.cwnd.0 {
             let segments = self.earned / self.cwnd.0;
             self.earned %= self.cwnd.0;
             self.cwnd += self.mss.times(segments);
         }
+        self.cwnd += self.whole(left.times(pace.avoidance));
     }
 
     /// `amount`, without what is no whole segment where the window is kept in whole segments.
@@ -134,7 +164,7 @@ impl<V: Variant> Reno<V> {
     /// A sender at the start of its connection.
     #[must_use]
     pub const fn with(variant: V, context: &SenderContext) -> Self {
-        let SenderContext { mss, initial_window, rules } = *context;
+        let SenderContext { mss, initial_window, rules, .. } = *context;
         let window =
             Window { cwnd: initial_window, ssthresh: Windows::UNLIMITED, mss, growth: rules.growth, earned: 0 };
         Self {
@@ -329,7 +359,7 @@ impl<V: Variant> Sender for Reno<V> {
 
     #[inline]
     fn send_window(&self, view: &SenderView) -> Bytes {
-        self.window.cwnd.min(view.advertised)
+        self.window.cwnd.min(self.variant.receive_window(view))
     }
 
     #[inline]

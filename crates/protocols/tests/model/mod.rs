@@ -3,11 +3,13 @@
 
 #![expect(dead_code, reason = "each test file uses a part of it")]
 
+pub(crate) mod events;
+
 use incast_protocols::sender::{
     Ack, Growth, LossBasis, MarkResponse, ObservationEnd, RecoveryExit, Restart, Sender, SenderContext, SenderView,
     WindowRules, Windows,
 };
-use incast_protocols::{Bytes, Message, Offset, Time};
+use incast_protocols::{Bytes, Duration, Message, Offset, Time};
 
 /// The points on which Linux differs from the RFCs.
 pub(crate) const LINUX: WindowRules = WindowRules {
@@ -24,7 +26,7 @@ pub(crate) const LINUX: WindowRules = WindowRules {
 
 /// What a sender of segments of `mss` bytes is told at first.
 pub(crate) fn context(mss: u64, initial_segments: u64, rules: WindowRules) -> SenderContext {
-    SenderContext { mss: Bytes(mss), initial_window: Bytes(mss * initial_segments), rules }
+    SenderContext { mss: Bytes(mss), initial_window: Bytes(mss * initial_segments), rules, reference_rtt: None }
 }
 
 /// One end of a connection, with a sender and endless data.
@@ -45,6 +47,13 @@ pub(crate) struct Connection<S> {
     pub(crate) may_move_window: bool,
     /// Whether the connection says that it uses its window up.
     pub(crate) window_used: bool,
+    pub(crate) now: Time,
+    /// The smoothed round-trip time.
+    pub(crate) srtt: Option<Duration>,
+    /// The window announced.
+    pub(crate) advertised: Bytes,
+    /// Where the message ends that began last.
+    end: Option<u64>,
 }
 
 impl<S: Sender> Connection<S> {
@@ -60,17 +69,21 @@ impl<S: Sender> Connection<S> {
             timed_out: None,
             may_move_window: true,
             window_used: true,
+            now: Time(0),
+            srtt: None,
+            advertised: Bytes(u64::MAX),
+            end: None,
         }
     }
 
     pub(crate) fn view(&self) -> SenderView {
         SenderView {
-            now: Time(0),
+            now: self.now,
             una: Offset(self.una),
             nxt: Offset(self.nxt),
-            remaining: None,
-            srtt: None,
-            advertised: Bytes(u64::MAX),
+            remaining: self.end.map(|end| Bytes(end.saturating_sub(self.una))),
+            srtt: self.srtt,
+            advertised: self.advertised,
             limited_transmit: Bytes::ZERO,
             window_used: self.window_used,
         }
@@ -195,6 +208,7 @@ impl<S: Sender> Connection<S> {
     }
 
     pub(crate) fn message(&mut self, message: &Message) {
+        self.end = message.size.map(|size| self.nxt + size.0);
         let view = self.view();
         self.sender.on_message(&view, message);
     }

@@ -150,6 +150,7 @@ impl Workload for Incast {
                     deadline: self.deadline.map(|deadline| start + deadline),
                     coflow: Some(CoflowId(coflow)),
                     priority: self.priority,
+                    ..Message::default()
                 };
                 expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round });
             }

@@ -305,6 +305,7 @@ impl Workload for Poisson {
                     deadline: self.deadline.map(|deadline| start + deadline),
                     coflow,
                     priority: self.priority,
+                    ..Message::default()
                 };
                 expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round: 0 });
             }

@@ -131,6 +131,7 @@ impl Workload for Rounds {
                     deadline: self.deadline.map(|deadline| Time(deadline.0)),
                     coflow,
                     priority: self.priority,
+                    ..Message::default()
                 },
                 service_time: {
                     let time = self.service.draw(&mut service);

@@ -251,6 +251,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
             mss: class.tcp.mss,
             initial_window: class.tcp.mss.times(class.tcp.initial_window_segments),
             rules: class.tcp.rules,
+            reference_rtt: class.stack.reference_rtt(),
         };
         let sender = self.parts.sender(&class.stack.sender, &context);
         let echo = self.parts.echo(&class.stack.echo, &EchoContext::default());
