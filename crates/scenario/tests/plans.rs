@@ -76,14 +76,14 @@ fn rounds(plan: &Plan) -> String {
         let (host, start, request, buffer) = (one.host, one.start, one.request, one.last_port_buffer);
         writeln!(text, "host {host} asks {:?} from {start} with {request}, buffer {buffer}", one.workers).unwrap();
         for round in &one.rounds {
-            for response in &round.responses {
+            let responses = round.responses.iter().map(|response| {
                 let message = &response.message;
                 let (size, deadline, coflow) =
                     (message.size.unwrap(), message.deadline.unwrap_or_default(), message.coflow.unwrap().0);
                 let (jitter, service) = (response.jitter, response.service_time);
-                write!(text, "[{size} until {deadline} coflow {coflow}, asked +{jitter}, takes {service}] ").unwrap();
-            }
-            text.push('\n');
+                format!("[{size} until {deadline} coflow {coflow}, asked +{jitter}, takes {service}]")
+            });
+            writeln!(text, "{}", responses.collect::<Vec<_>>().join(" ")).unwrap();
         }
     }
     text
@@ -283,7 +283,7 @@ window = "fresh"
     "#);
     insta::assert_snapshot!(rounds(&plan), @r#"
     host 3 asks [0, 1] from 1us with 64B, buffer 65536B
-    [2B until 1ms coflow 0, asked +0s, takes 7us] [1B until 1ms coflow 0, asked +0s, takes 7us] 
+    [2B until 1ms coflow 0, asked +0s, takes 7us] [1B until 1ms coflow 0, asked +0s, takes 7us]
     [2B until 1ms coflow 1, asked +0s, takes 7us] [1B until 1ms coflow 1, asked +0s, takes 7us]
     "#);
 }
