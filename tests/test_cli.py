@@ -16,7 +16,7 @@ import pytest
 import incast as package
 from conftest import SMALL, Command, Completed
 
-TABLES = ["flows", "ports", "queues", "windows", "events", "summary"]
+TABLES = ["flows", "coflows", "ports", "queues", "windows", "events", "summary"]
 DETECTORS = ["incasts", "alarms"]
 
 

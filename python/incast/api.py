@@ -52,6 +52,11 @@ class Result:
         return self.table("flows")
 
     @property
+    def coflows(self) -> Any:  # noqa: ANN401
+        """One row per coflow (job, round or burst), with its completion time and whether it was late."""
+        return self.table("coflows")
+
+    @property
     def ports(self) -> Any:  # noqa: ANN401
         """One row per switch port, with its packets, drops, marks and statistics of its queue."""
         return self.table("ports")

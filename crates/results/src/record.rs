@@ -76,6 +76,8 @@ pub struct Flow {
     pub size: Option<Bytes>,
     /// When the application handed it over (a response: when its request was issued).
     pub start: Time,
+    /// When its round or job began, which is before requests wait for a scheduler; of any other message its start.
+    pub begin: Time,
     /// When its last byte arrived in order, if it did.
     pub end: Option<Time>,
     /// In a run of the ideal model: when the fluid had served all of it, if it is complete.

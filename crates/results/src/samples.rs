@@ -25,6 +25,7 @@ pub(crate) fn flow(class: u32, size: u64, start: Time, end: Option<Time>) -> Flo
         round: 0,
         size: Some(Bytes(size)),
         start,
+        begin: start,
         end,
         fluid_end: None,
         delivered: Bytes(if end.is_some() { size } else { 0 }),

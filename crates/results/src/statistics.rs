@@ -14,6 +14,8 @@ impl Permille {
     pub const P5: Self = Self(50);
     /// The median.
     pub const P50: Self = Self(500);
+    /// The 90th percentile.
+    pub const P90: Self = Self(900);
     /// The 95th percentile.
     pub const P95: Self = Self(950);
     /// The 99th percentile.

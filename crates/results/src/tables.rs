@@ -1,6 +1,7 @@
 //! The tables, one file each: a column's description stands beside the code that fills it.
 
 mod alarms;
+pub(crate) mod coflows;
 mod events;
 mod flows;
 mod incasts;
@@ -28,6 +29,8 @@ pub enum Table {
     Summary,
     /// One row per message.
     Flows,
+    /// One row per coflow.
+    Coflows,
     /// One row per switch port.
     Ports,
     /// Queue lengths over time.
@@ -52,6 +55,10 @@ macro_rules! in_module {
             }
             Table::Flows => {
                 use flows as $module;
+                $body
+            }
+            Table::Coflows => {
+                use coflows as $module;
                 $body
             }
             Table::Ports => {
@@ -84,9 +91,10 @@ macro_rules! in_module {
 
 impl Table {
     /// All tables, the most asked for first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Summary,
         Self::Flows,
+        Self::Coflows,
         Self::Ports,
         Self::Queues,
         Self::Windows,
@@ -163,7 +171,7 @@ mod tests {
         for table in Table::ALL {
             assert_eq!(Table::from_name(table.name()), Some(table));
         }
-        assert_eq!(Table::from_name("coflows"), None);
+        assert_eq!(Table::from_name("jobs"), None);
     }
 
     #[test]

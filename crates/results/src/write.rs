@@ -191,7 +191,7 @@ mod tests {
         let error = write(&small_run(), directory.path()).unwrap_err().to_string();
         assert!(error.contains("ports.parquet"), "{error}");
         // The tables before it are there, whole; the summary, which vouches for all, is not.
-        assert_eq!(names(directory.path()), ["flows.parquet", "ports.parquet", "summary.parquet"]);
+        assert_eq!(names(directory.path()), ["coflows.parquet", "flows.parquet", "ports.parquet", "summary.parquet"]);
     }
 
     #[test]

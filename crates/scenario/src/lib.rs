@@ -44,6 +44,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("dumbbell", include_str!("../../../scenarios/dumbbell.toml")),
     ("leaf-spine", include_str!("../../../scenarios/leaf-spine.toml")),
     ("poisson", include_str!("../../../scenarios/poisson.toml")),
+    ("fork-join", include_str!("../../../scenarios/fork-join.toml")),
     ("custom", include_str!("../../../scenarios/custom.toml")),
 ];
 

@@ -27,9 +27,13 @@ impl Offered {
         }
     }
 
-    /// Adds a class that offers so many bits per second in total.
-    pub(crate) fn add(&mut self, class: &str, pairs: &Pairs, bits: f64, layout: &Layout) {
+    /// A further class of random traffic.
+    pub(crate) fn begin(&mut self, class: &str) {
         self.classes.push(class.to_owned());
+    }
+
+    /// Adds so many bits per second in total between pairs of hosts.
+    pub(crate) fn add(&mut self, pairs: &Pairs, bits: f64, layout: &Layout) {
         let share = bits / pairs.hosts().len() as f64;
         for (&host, received) in pairs.hosts().iter().zip(pairs.received()) {
             self.out_of_host[host as usize] += share;
@@ -40,6 +44,28 @@ impl Offered {
                 self.out_of_rack[rack as usize] += bits * out;
                 self.into_rack[rack as usize] += bits * back;
             }
+        }
+    }
+
+    /// Adds so many bits per second in total from the one hosts to the others, evenly.
+    pub(crate) fn add_between(&mut self, from: &[u32], to: &[u32], bits: f64, layout: &Layout) {
+        for &host in from {
+            self.out_of_host[host as usize] += bits / from.len() as f64;
+        }
+        for &host in to {
+            self.into_host[host as usize] += bits / to.len() as f64;
+        }
+        let (Some(_), Some(racks)) = (layout.uplinks, layout.racks.as_deref()) else { return };
+        let per_rack = |hosts: &[u32]| {
+            let mut shares = vec![0.0; self.out_of_rack.len()];
+            for &host in hosts {
+                shares[racks[host as usize] as usize] += 1.0 / hosts.len() as f64;
+            }
+            shares
+        };
+        for (rack, (out, back)) in per_rack(from).into_iter().zip(per_rack(to)).enumerate() {
+            self.out_of_rack[rack] += bits * out * (1.0 - back);
+            self.into_rack[rack] += bits * back * (1.0 - out);
         }
     }
 

@@ -363,7 +363,8 @@ pub struct Send {
 }
 
 /// A program that asks its workers for one response each, round by round: the next round starts when
-/// the last response of the round before is complete. It is the client of all its connections.
+/// the last response of the round before is complete. It is the client of all its connections. A job that forks and
+/// joins is one of a single round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Aggregator {
     /// Host it runs on.

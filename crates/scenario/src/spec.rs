@@ -13,7 +13,7 @@ mod stack;
 mod tcp;
 mod topology;
 
-pub(crate) use hosts::{HostRef, Senders};
+pub(crate) use hosts::{HostRef, HostSet, PerRackSpec, Senders};
 pub(crate) use part::Named;
 pub(crate) use record::RecordSpec;
 pub(crate) use stack::StackSpec;

@@ -15,8 +15,10 @@ use crate::network::{Layout, check_time};
 use crate::offered::Offered;
 use crate::plan::{Tcp, WindowPerMessage};
 use crate::report::{Problem, Report};
-use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+use crate::spec::{HostRef, HostSet, PerRackSpec, Senders, StackSpec, TcpSpec};
 
+mod arrivals;
+mod fork_join;
 mod incast;
 mod long;
 mod poisson;
@@ -35,6 +37,8 @@ pub(crate) enum TrafficSpec {
     Incast(incast::IncastSpec),
     /// An aggregator asks its workers round by round: the next begins when all have answered.
     Rounds(rounds::RoundsSpec),
+    /// Jobs at random times: a scheduler asks some workers, and the last answer completes the job.
+    ForkJoin(fork_join::ForkJoinSpec),
     /// Messages between random hosts at random times.
     Poisson(poisson::PoissonSpec),
     /// Flows that never end.
@@ -49,6 +53,7 @@ impl TrafficSpec {
         match self {
             Self::Incast(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
             Self::Rounds(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
+            Self::ForkJoin(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
             Self::Poisson(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
             Self::Long(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
             Self::Trace(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
@@ -60,6 +65,7 @@ impl TrafficSpec {
         match self {
             Self::Incast(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
             Self::Rounds(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
+            Self::ForkJoin(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
             Self::Poisson(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
             Self::Long(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
             Self::Trace(spec) => spec.resolve(context).map(|found| Arc::new(found) as Arc<dyn Workload>),
@@ -129,6 +135,46 @@ impl Context<'_, '_> {
             }
             Senders::List(list) => self.pick_from(list, Some(other), key),
         }
+    }
+
+    /// The hosts that `set` means, in their order.
+    fn host_set(&mut self, set: &HostSet, key: &str) -> Option<Vec<u32>> {
+        match set {
+            HostSet::List(list) => self.pick_from(list, None, key),
+            HostSet::Count(0) => {
+                self.problem(key, "nobody: at least one host is needed");
+                None
+            }
+            HostSet::Count(count) => {
+                let hosts = self.layout.hosts();
+                if *count > hosts {
+                    self.problem(key, format!("{count} {key}, but there are {hosts} hosts"));
+                    return None;
+                }
+                Some((0..*count).collect())
+            }
+            HostSet::PerRack(PerRackSpec { per_rack }) => self.first_of_racks(*per_rack, key),
+        }
+    }
+
+    fn first_of_racks(&mut self, per_rack: u32, key: &str) -> Option<Vec<u32>> {
+        let Some(racks) = self.layout.racks.as_deref() else {
+            self.problem(key, "this topology has no racks").allowed =
+                Some("a number or a list of hosts; or a leaf-spine or dumbbell topology".into());
+            return None;
+        };
+        let (mut hosts, mut first) = (Vec::new(), 0);
+        for rack in racks.chunk_by(|a, b| a == b) {
+            let size = rack.len() as u32;
+            if per_rack > size {
+                let message = format!("{per_rack} hosts of each rack, but rack {} has {size}", rack[0]);
+                self.problem(key, message);
+                return None;
+            }
+            hosts.extend(first..first + per_rack);
+            first += size;
+        }
+        Some(hosts)
     }
 
     /// The hosts of a list: known, each once, none of them `other`.

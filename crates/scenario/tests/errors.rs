@@ -96,7 +96,7 @@ fn missing_keys_are_named_with_what_they_hold() {
         s.toml:1:1: missing key "traffic"; allowed: a table
         s.toml:5:8: topology.link: missing key "rate"; allowed: a rate ("10Gbps")
         s.toml:5:8: topology.link: missing key "delay"; allowed: a time ("40us")
-        s.toml:8:10: traffic.burst: missing key "kind"; allowed: kind = "incast", "rounds", "poisson", "long" or "trace"
+        s.toml:8:10: traffic.burst: missing key "kind"; allowed: kind = "incast", "rounds", "fork-join", "poisson", "long" or "trace"
         s.toml:2:2: topology: missing key "kind"; allowed: kind = "star", "dumbbell", "leaf-spine" or "custom"
         s.toml:7:10: switch.buffer: missing key "count_in_service"; allowed: true or false
         s.toml:8:10: traffic.burst.size: missing: give size (of each) or total (split among all)
@@ -121,7 +121,7 @@ fn unknown_names_are_listed_with_those_that_are_known() {
         ]),
         @r#"
         s.toml:3:8: topology.kind: unknown kind "star2"; did you mean "star"? allowed: "star", "dumbbell", "leaf-spine", "custom"
-        s.toml:9:8: traffic.burst.kind: unknown kind "incats"; did you mean "incast"? allowed: "incast", "rounds", "poisson", "long", "trace"
+        s.toml:9:8: traffic.burst.kind: unknown kind "incats"; did you mean "incast"? allowed: "incast", "rounds", "fork-join", "poisson", "long", "trace"
         s.toml:7:19: switch.buffer.name: unknown name "shared"; allowed: "static", "dynamic-threshold"
         s.toml:13:10: stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", or a table with a name and parameters
         s.toml:13:19: stack.sender.name: unknown name "cubic"; allowed: "newreno", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp"
@@ -737,13 +737,173 @@ fn workers_that_cannot_be_meant() {
         s.toml:17:45: traffic.r.service_time.times: no times: at least one is needed
         s.toml:17:61: traffic.r.service_time.file: both times and file are given: choose one
         s.toml:17:44: traffic.r.service_time.file: cannot read "nowhere.txt": No such file or directory (os error 2)
-        s.toml:17:25: traffic.r.service_time.kind: unknown kind "mesured"; did you mean "measured"? allowed: "exponential", "measured"
+        s.toml:17:25: traffic.r.service_time.kind: unknown kind "mesured"; did you mean "measured"? allowed: "exponential", "truncated-exponential", "measured"
         s.toml:17:14: traffic.r.stragglers: missing: give factor (times as long) or delay (so much longer)
         s.toml:17:26: traffic.r.stragglers.workers: 3 stragglers, but there are 2 workers
         s.toml:17:27: traffic.r.stragglers.workers[0]: host 4 is none of the workers
         s.toml:17:27: traffic.r.stragglers.workers[0]: host 0 is the aggregator
         s.toml:17:25: traffic.r.stragglers.chance: the number 1.5 is out of range; allowed: 0 to 1
         s.toml:17:25: traffic.r.stragglers.factor: the number 0.5 is out of range; allowed: 1 to 1000000
+        "#
+    );
+}
+
+/// Good jobs with some keys in place of theirs, or without them.
+fn jobs(keys: &[&str]) -> String {
+    let mut all = vec!["schedulers = { per_rack = 1 }", "fan_in = 2", "jobs = 1", "jobs_per_s = 3"];
+    for key in keys {
+        let name = key.split(" =").next().unwrap();
+        all.retain(|known| !known.starts_with(&format!("{name} =")));
+        all.push(key);
+    }
+    all.retain(|key| !key.ends_with("= none"));
+    let class = "[traffic.j]\nkind = \"fork-join\"\nsizes = { kind = \"constant\", size = \"1KB\" }\n";
+    messages(&format!("{LEAF_SPINE}{class}{}", all.join("\n")), &[])
+}
+
+#[test]
+fn jobs_that_cannot_be_meant() {
+    let star = |keys: &str| {
+        plus(&format!(
+            "[traffic.j]\nkind = \"fork-join\"\nsizes = {{ kind = \"constant\", size = \"1KB\" }}\njobs = 1\njobs_per_s = 3\n{keys}"
+        ))
+    };
+    insta::assert_snapshot!(
+        lines(&[
+            jobs(&[]),
+            jobs(&["schedulers = none"]),
+            jobs(&["schedulers = 0"]),
+            jobs(&["schedulers = 5"]),
+            jobs(&["schedulers = 4"]),
+            jobs(&["schedulers = []"]),
+            jobs(&["schedulers = [1, 1]"]),
+            jobs(&["schedulers = { per_rack = 0 }"]),
+            jobs(&["schedulers = { per_rack = 3 }"]),
+            jobs(&["schedulers = { racks = 3 }"]),
+            star("schedulers = { per_rack = 1 }\nfan_in = 1"),
+            jobs(&["workers = [1, 2]"]),
+            jobs(&["workers = [3]"]),
+            jobs(&["fan_in = 0"]),
+            jobs(&["fan_in = 3"]),
+            jobs(&["fan_in = { min = 1, max = 3 }"]),
+            jobs(&["fan_in = { min = 2, max = 1 }"]),
+            jobs(&["fan_in = { min = 0, max = 1 }"]),
+            jobs(&["jobs = none"]),
+            jobs(&["until = \"1s\""]),
+            jobs(&["jobs_per_s = none"]),
+            jobs(&["load = 0.5"]),
+            jobs(&["load = 0", "jobs_per_s = none"]),
+            jobs(&["jobs_per_s = 0"]),
+            jobs(&["jobs_per_s = 1e-9"]),
+            jobs(&["jobs = 40000000"]),
+            jobs(&["request = \"0B\""]),
+        ]),
+        @r#"
+        no problem
+        s.toml:10:10: traffic.j: missing key "schedulers"; allowed: a whole number, a list or a table
+        s.toml:16:14: traffic.j.schedulers: nobody: at least one host is needed
+        s.toml:16:14: traffic.j.schedulers: 5 schedulers, but there are 4 hosts
+        s.toml:16:14: traffic.j.schedulers: every host has a scheduler: no worker is left
+        s.toml:16:14: traffic.j.schedulers: nobody: at least one host is needed
+        s.toml:16:18: traffic.j.schedulers[1]: host 1 is listed twice
+        s.toml:16:27: traffic.j.schedulers.per_rack: the number 0 is out of range; allowed: 1 to 4294967295
+        s.toml:16:14: traffic.j.schedulers: 3 hosts of each rack, but rack 0 has 2
+        s.toml:16:14: traffic.j.schedulers: missing key "per_rack"; allowed: a whole number
+        s.toml:16:16: traffic.j.schedulers.racks: unknown key "racks"; allowed: per_rack
+        s.toml:17:14: traffic.j.schedulers: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine or dumbbell topology
+        s.toml:17:15: traffic.j.workers[1]: host 2 has a scheduler, and would answer itself
+        s.toml:14:10: traffic.j.fan_in: a job cannot ask 2 different workers; allowed: 1 to 1: as many as there are
+        s.toml:16:10: traffic.j.fan_in: the number 0 is out of range; allowed: 1 to 4294967295
+        s.toml:16:10: traffic.j.fan_in: a job cannot ask 3 different workers; allowed: 1 to 2: as many as there are
+        s.toml:16:27: traffic.j.fan_in.max: a job cannot ask 3 different workers; allowed: 1 to 2: as many as there are
+        s.toml:16:18: traffic.j.fan_in.min: min (2) is larger than max (1)
+        s.toml:16:18: traffic.j.fan_in.min: the number 0 is out of range; allowed: 1 to 4294967295
+        s.toml:10:10: traffic.j.jobs: missing: give the number of jobs, or a time until which they start
+        s.toml:17:9: traffic.j.until: both jobs and until are given: choose one
+        s.toml:10:10: traffic.j.load: missing: give load (a share of the links to the schedulers), or jobs_per_s (of each)
+        s.toml:16:14: traffic.j.jobs_per_s: both load and jobs_per_s are given: choose one
+        s.toml:16:8: traffic.j.load: a load of zero is no traffic; allowed: above 0
+        s.toml:16:14: traffic.j.jobs_per_s: 0.0 jobs per second are impossible; allowed: above 0, at most 1e12
+        s.toml:10:10: traffic.j: the jobs take longer than 1000000s to arrive at this rate
+        s.toml:10:10: traffic.j: the run would have 80000000 messages; allowed: at most 50000000
+        s.toml:17:11: traffic.j.request: a message of no bytes is never sent; allowed: 1B to 1024GiB
+        "#
+    );
+}
+
+#[test]
+fn task_times_and_cases_that_cannot_be_meant() {
+    insta::assert_snapshot!(
+        lines(&[
+            jobs(&["task_time = { kind = \"truncated-exponential\", mean = \"5ms\" }"]),
+            jobs(&["task_time = { kind = \"truncated-exponential\", mean = \"5ms\", cut = \"0s\" }"]),
+            jobs(&["task_time = { kind = \"truncated-exponential\", mean = \"5ms\", cut = \"9999999s\" }"]),
+            jobs(&["task_time = { kind = \"truncated-exponential\", mean = \"5ms\", cut = \"5ms\", beyond = \"clamp\" }"]),
+            jobs(&["cases = []"]),
+            jobs(&["cases = [{ deadline = \"1ms\" }, { deadline = \"9999999s\" }]"]),
+            jobs(&["cases = [{ mean = \"1ms\" }]"]),
+            jobs(&["cases = [{ task_time = { kind = \"exponential\" } }]"]),
+            jobs(&["cases = [{ deadline = \"1ms\" }, { deadline = \"2ms\" }]", "deadline = \"3ms\""]),
+            jobs(&["cases = [{ deadline = \"1ms\" }, { task_time = \"2ms\" }]", "deadline = \"3ms\"", "task_time = \"1ms\""]),
+        ]),
+        @r#"
+        s.toml:17:13: traffic.j.task_time: missing key "cut"; allowed: a time ("40us")
+        s.toml:17:67: traffic.j.task_time.cut: no time is left; allowed: a time above 0s
+        s.toml:17:67: traffic.j.task_time.cut: 9999999s is too long; allowed: at most 1000000s
+        s.toml:17:83: traffic.j.task_time.beyond: unknown name "clamp"; allowed: "drawn-again", "cut"
+        s.toml:17:9: traffic.j.cases: a list of 0 items; allowed: at least 1
+        s.toml:17:45: traffic.j.cases[1].deadline: 9999999s is too long; allowed: at most 1000000s
+        s.toml:17:12: traffic.j.cases[0].mean: unknown key "mean"; allowed: deadline, task_time
+        s.toml:17:24: traffic.j.cases[0].task_time: missing key "mean"; allowed: a time ("40us")
+        s.toml:18:12: traffic.j.deadline: every one of the cases has a deadline of its own: leave this one out
+        no problem
+        "#
+    );
+}
+
+#[test]
+fn deadlines_that_cannot_be_meant() {
+    let deadlines = |deadlines: &str| {
+        plus(&format!(
+            "[traffic.p]\nkind = \"poisson\"\nflows = 1\nrate_per_s = 1\nsizes = {{ kind = \"constant\", size = \"1KB\" }}\n\
+             deadlines = {deadlines}"
+        ))
+    };
+    let rules = |rules: &str| deadlines(&format!("{{ rules = [{rules}] }}"));
+    insta::assert_snapshot!(
+        lines(&[
+            rules("{ up_to = \"1KB\", rate = \"1Gbps\" }, { offset = \"1ms\" }"),
+            deadlines("{ share = 0.2 }"),
+            deadlines("{ share = 1.2, rules = [{ offset = \"1ms\" }] }"),
+            rules(""),
+            rules("{}"),
+            rules("{ up_to = \"1KB\", offset = \"1ms\" }"),
+            rules("{ offset = \"1ms\" }, { offset = \"2ms\" }"),
+            rules("{ up_to = \"2KB\", offset = \"1ms\" }, { up_to = \"2KB\", offset = \"1ms\" }, { offset = \"2ms\" }"),
+            rules("{ up_to = \"0B\", offset = \"1ms\" }, { offset = \"2ms\" }"),
+            rules("{ offset = \"9999999s\" }"),
+            rules("{ rate = \"0bps\" }"),
+            deadlines("{ rules = [{ offset = \"1ms\" }] }\ndeadline = \"1ms\""),
+            deadlines("{ rules = [{ offset = \"1ms\" }] }\nexcept = 4"),
+            deadlines("{ rules = [{ offset = \"1ms\" }] }\nexcept = [1, 7]"),
+            deadlines("{ rules = [{ offset = \"1ms\" }] }\nexcept = { per_rack = 1 }"),
+        ]),
+        @r#"
+        no problem
+        s.toml:17:13: traffic.p.deadlines: missing key "rules"; allowed: a list
+        s.toml:17:23: traffic.p.deadlines.share: the number 1.2 is out of range; allowed: 0 to 1
+        s.toml:17:23: traffic.p.deadlines.rules: a list of 0 items; allowed: at least 1
+        s.toml:17:24: traffic.p.deadlines.rules[0]: missing: give offset, rate or both
+        s.toml:17:34: traffic.p.deadlines.rules[0].up_to: nothing is said of messages beyond 1000B; allowed: a last rule without up_to
+        s.toml:17:24: traffic.p.deadlines.rules[0]: covers all sizes: the rules behind it never apply; allowed: up_to, or no further rule
+        s.toml:17:69: traffic.p.deadlines.rules[1].up_to: 2000B covers no size that the rules before it do not; allowed: ascending sizes above 0B
+        s.toml:17:34: traffic.p.deadlines.rules[0].up_to: 0B covers no size that the rules before it do not; allowed: ascending sizes above 0B
+        s.toml:17:35: traffic.p.deadlines.rules[0].offset: 9999999s is too long; allowed: at most 1000000s
+        s.toml:17:33: traffic.p.deadlines.rules[0].rate: 0bps is no rate to work with; allowed: 1Mbps to 10000Gbps
+        s.toml:17:13: traffic.p.deadlines: both deadline and deadlines are given: choose one
+        s.toml:18:10: traffic.p.except: messages between hosts need at least two of them
+        s.toml:18:14: traffic.p.except[1]: there is no host 7; hosts are numbered 0 to 4
+        s.toml:18:10: traffic.p.except: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine or dumbbell topology
         "#
     );
 }

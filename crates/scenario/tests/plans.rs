@@ -76,14 +76,14 @@ fn rounds(plan: &Plan) -> String {
         let (host, start, request, buffer) = (one.host, one.start, one.request, one.last_port_buffer);
         writeln!(text, "host {host} asks {:?} from {start} with {request}, buffer {buffer}", one.workers).unwrap();
         for round in &one.rounds {
-            for response in &round.responses {
+            let responses = round.responses.iter().map(|response| {
                 let message = &response.message;
                 let (size, deadline, coflow) =
                     (message.size.unwrap(), message.deadline.unwrap_or_default(), message.coflow.unwrap().0);
                 let (jitter, service) = (response.jitter, response.service_time);
-                write!(text, "[{size} until {deadline} coflow {coflow}, asked +{jitter}, takes {service}] ").unwrap();
-            }
-            text.push('\n');
+                format!("[{size} until {deadline} coflow {coflow}, asked +{jitter}, takes {service}]")
+            });
+            writeln!(text, "{}", responses.collect::<Vec<_>>().join(" ")).unwrap();
         }
     }
     text
@@ -283,7 +283,7 @@ window = "fresh"
     "#);
     insta::assert_snapshot!(rounds(&plan), @r#"
     host 3 asks [0, 1] from 1us with 64B, buffer 65536B
-    [2B until 1ms coflow 0, asked +0s, takes 7us] [1B until 1ms coflow 0, asked +0s, takes 7us] 
+    [2B until 1ms coflow 0, asked +0s, takes 7us] [1B until 1ms coflow 0, asked +0s, takes 7us]
     [2B until 1ms coflow 1, asked +0s, takes 7us] [1B until 1ms coflow 1, asked +0s, takes 7us]
     "#);
 }
@@ -538,4 +538,152 @@ fn the_name_is_the_files_unless_it_is_given() {
     assert_eq!(scenario.name(), "tall");
     assert_eq!(plan_of(STAR, rest).name, "small");
     assert_eq!((scenario.seed(), scenario.expected_messages()), (1, 1));
+}
+
+const RACKS: &str = r#"
+[topology]
+kind = "leaf-spine"
+leaves = 3
+hosts_per_leaf = 4
+spines = 2
+host_link = { rate = "10Gbps", delay = "5us" }
+fabric_link = { rate = "10Gbps", delay = "5us" }
+[switch]
+buffer = { name = "static", limit = "64KiB", count_in_service = true }
+"#;
+
+#[test]
+fn jobs_ask_different_workers_on_connections_of_their_own() {
+    let plan = plan_of(
+        RACKS,
+        r#"
+[traffic.j]
+kind = "fork-join"
+schedulers = { per_rack = 1 }
+fan_in = { min = 1, max = 3 }
+sizes = { kind = "uniform", min = "1KB", max = "400KB" }
+load = 0.5
+jobs = 4
+start = "1ms"
+task_time = { kind = "truncated-exponential", mean = "10ms", cut = "5ms" }
+deadline = "20ms"
+cases = [{}, { deadline = "50ms", task_time = "1ms" }]
+[record]
+queue_series = ["bottlenecks"]
+"#,
+    );
+    insta::assert_snapshot!(sends(&plan), @r#"
+    0: 4 -> 6 of j, Counted, Fresh, closes
+    1: 4 -> 11 of j, Counted, Fresh, closes
+    2: 4 -> 9 of j, Counted, Fresh, closes
+    3: 0 -> 1 of j, Counted, Fresh, closes
+    4: 4 -> 10 of j, Counted, Fresh, closes
+    5: 4 -> 1 of j, Counted, Fresh, closes
+    6: 4 -> 5 of j, Counted, Fresh, closes
+    7: 4 -> 5 of j, Counted, Fresh, closes
+    "#);
+    insta::assert_snapshot!(rounds(&plan), @r#"
+    host 4 asks [0, 1, 2] from 1.042566834ms with 2000B, buffer 65536B
+    [84450B until 50ms coflow 0, asked +0s, takes 1ms] [81561B until 50ms coflow 0, asked +0s, takes 1ms] [208905B until 50ms coflow 0, asked +0s, takes 1ms]
+    host 0 asks [3] from 1.485821514ms with 2000B, buffer 65536B
+    [386620B until 50ms coflow 1, asked +0s, takes 1ms]
+    host 4 asks [4, 5, 6] from 1.532238654ms with 2000B, buffer 65536B
+    [49645B until 50ms coflow 2, asked +0s, takes 1ms] [3876B until 50ms coflow 2, asked +0s, takes 1ms] [297696B until 50ms coflow 2, asked +0s, takes 1ms]
+    host 4 asks [7] from 1.548786217ms with 2000B, buffer 65536B
+    [156194B until 20ms coflow 3, asked +0s, takes 153.357923us]
+    "#);
+    // The last ports before the three schedulers.
+    let ports = plan.record.queue_series.iter().map(|&link| plan.network.links[link as usize].to);
+    assert_eq!(ports.collect::<Vec<_>>(), [Node::Host(0), Node::Host(4), Node::Host(8)]);
+}
+
+/// Wang et al., case I: 40 answers of 200.5 kB on average, 124.7 times a second, are 80 % of 10 Gbit/s.
+#[test]
+fn a_load_of_jobs_is_a_share_of_the_links_to_the_schedulers() {
+    let mean_gap = |keys: &str| {
+        let class =
+            "kind = \"fork-join\"\nsizes = { kind = \"uniform\", min = \"1KB\", max = \"400KB\" }\njobs = 4000\n";
+        let hosts = RACKS.replace("hosts_per_leaf = 4", "hosts_per_leaf = 20");
+        let plan = plan_of(&hosts, &format!("[traffic.j]\n{class}schedulers = {{ per_rack = 2 }}\n{keys}"));
+        plan.aggregators.last().unwrap().start.as_secs_f64() / 4000.0
+    };
+    let by_load = mean_gap("load = 0.8\nfan_in = 40\n");
+    // Standard deviation 1.6 %.
+    assert!((by_load * 6.0 * 124.7 - 1.0).abs() < 0.06, "{by_load}");
+    // The same draws: what differs is the rate alone.
+    assert!((mean_gap("jobs_per_s = 124.7\nfan_in = 40\n") / by_load - 1.0).abs() < 1e-3);
+    // Case II: fan-in 1 to 50 at 30 %.
+    assert!(
+        (mean_gap("load = 0.3\nfan_in = { min = 1, max = 50 }\n") / mean_gap("jobs_per_s = 73.3\nfan_in = 1") - 1.0)
+            .abs()
+            < 1e-3
+    );
+}
+
+/// The background of Wang et al., section III.B: other hosts, other racks, half of the flows of each table.
+#[test]
+fn traffic_beside_jobs_leaves_their_schedulers_out() {
+    let plan = plan_of(
+        RACKS,
+        r#"
+[traffic.background]
+kind = "poisson"
+except = { per_rack = 1 }
+pairs = "other-rack"
+load = 0.6
+reference = "leaf-uplinks"
+flows = 2000
+[traffic.background.sizes]
+kind = "mixture"
+share_of = "messages"
+parts = [
+  { share = 0.5, sizes = { kind = "cdf", name = "websearch-dctcp" } },
+  { share = 0.5, sizes = { kind = "cdf", name = "datamining-pfabric" } },
+]
+"#,
+    );
+    assert_eq!(plan.connections.len(), 2000);
+    for one in &plan.connections {
+        assert!(one.client % 4 != 0 && one.server % 4 != 0 && one.client / 4 != one.server / 4, "{one:?}");
+    }
+    // 0.6 of six uplinks, by the mean of both tables.
+    let mean = f64::midpoint(1_711_250.0, 7_470_236.0);
+    let rate = 2000.0 / plan.sends.last().unwrap().start.as_secs_f64();
+    assert!((rate / (0.6 * 6e10 / 8.0 / mean) - 1.0).abs() < 0.08, "{rate}");
+}
+
+#[test]
+fn deadlines_may_depend_on_the_size_and_on_chance() {
+    let text = r#"
+[traffic.p]
+kind = "poisson"
+rate_per_s = 1e4
+sizes = { kind = "uniform", min = "1B", max = "2MB" }
+flows = 4000
+"#;
+    let rules = r#"deadlines = { share = 0.3, rules = [
+  { up_to = "100KB", offset = "600us", rate = "4Gbps" },
+  { up_to = "1MB", offset = "1ms", rate = "2Gbps" },
+  { rate = "2.5Gbps" },
+] }
+"#;
+    let plan = plan_of(STAR, &format!("{text}{rules}"));
+    let mut with = 0;
+    for send in &plan.sends {
+        let (size, start) = (send.message.size.unwrap().0, send.start);
+        let Some(deadline) = send.message.deadline else { continue };
+        with += 1;
+        let ns = match size {
+            0..=100_000 => 600_000.0 + size as f64 * 2.0,
+            100_001..=1_000_000 => 1_000_000.0 + size as f64 * 4.0,
+            _ => size as f64 * 3.2,
+        };
+        assert!((deadline.since(start).as_secs_f64() * 1e9 - ns).abs() < 0.01, "{size}: {}", deadline.since(start));
+    }
+    // Standard deviation 29.
+    assert!(1200_u32.abs_diff(with) < 150, "{with}");
+    // They have a stream of their own.
+    let without = plan_of(STAR, text);
+    let facts = |plan: &Plan| plan.sends.iter().map(|send| (send.start, send.message.size)).collect::<Vec<_>>();
+    assert_eq!(facts(&plan), facts(&without));
 }

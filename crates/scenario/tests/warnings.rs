@@ -87,6 +87,35 @@ fn references_of_a_load_differ_as_their_names_say() {
     );
 }
 
+/// 20 answers of 14,600 B are 2.4 Mbit with their headers: 4167 jobs a second fill 10 Gbit/s.
+#[test]
+fn jobs_that_their_schedulers_cannot_take_in_are_warned_of() {
+    let jobs = |rate: u32| {
+        warnings(&format!(
+            "{LEAF_SPINE}[traffic.j]\nkind = \"fork-join\"\nschedulers = {{ per_rack = 1 }}\nfan_in = 20\nrequest = \"1460B\"\n\
+             jobs_per_s = {rate}\njobs = 1\nsizes = {{ kind = \"constant\", size = \"14600B\" }}\n"
+        ))
+    };
+    assert_eq!(jobs(4150), "");
+    insta::assert_snapshot!(jobs(4200), @r#"
+    traffic.j: the link to host 0 is offered 1.01 of what can be carried (payload and headers, on average): queues grow for as long as this lasts
+    "#);
+}
+
+/// Three quarters of 12 times 9 Gbit/s cross the racks, a quarter of them to each: 20.25 Gbit/s over two uplinks of 10, with
+/// headers of answers (40 B to 1460 B) 20.80 Gbit/s, and with requests of 1 B to each answer (41 B to 14,600 B) 20.86.
+#[test]
+fn jobs_cross_the_racks_as_their_workers_are_spread() {
+    let jobs = warnings(&format!(
+        "{LEAF_SPINE}[traffic.j]\nkind = \"fork-join\"\nschedulers = {{ per_rack = 3 }}\nfan_in = 20\nrequest = \"1B\"\nload = 0.9\n\
+         jobs = 1\nsizes = {{ kind = \"constant\", size = \"14600B\" }}\n"
+    ));
+    insta::assert_snapshot!(jobs, @r#"
+    traffic.j: the uplinks of leaf 0 are offered 1.04 of what can be carried (payload and headers, on average): queues grow for as long as this lasts
+    traffic.j: the links from the spines to leaf 0 are offered 1.04 of what can be carried (payload and headers, on average): queues grow for as long as this lasts
+    "#);
+}
+
 #[test]
 fn classes_that_overload_a_link_together_are_warned_of_together() {
     let one = |name: &str| {

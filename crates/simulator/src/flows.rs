@@ -9,7 +9,7 @@ use crate::random::{Purpose, Stream};
 use crate::routing::Routes;
 
 /// All that have a row in the results: those planned, then the responses of aggregators by (aggregator, round,
-/// worker). A response starts when its request is issued, which is not known yet.
+/// worker). A response starts when its request is issued and begins with its round, which is not known yet.
 pub(crate) fn rows(plan: &Plan, routes: &Routes) -> Vec<Flow> {
     let planned = plan.sends.iter().map(|send| (send.connection, send.from, send.round, send.start, send.message));
     let asked = plan.aggregators.iter().flat_map(|aggregator| {
@@ -34,6 +34,7 @@ pub(crate) fn rows(plan: &Plan, routes: &Routes) -> Vec<Flow> {
             round,
             size: message.size,
             start,
+            begin: start,
             end: None,
             fluid_end: None,
             delivered: Bytes::ZERO,

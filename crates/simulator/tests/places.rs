@@ -312,8 +312,8 @@ struct Careful {
 impl Careful {
     fn new(log: Rc<RefCell<Vec<String>>>, context: &ApplicationContext) -> Self {
         // Twice 25 us and twice 0.32 us there, and back again.
-        assert_eq!(context.base_rtt, Duration(101_280_000));
-        assert_eq!(context.buffer, Bytes(65_536));
+        assert_eq!(context.bottleneck.base_rtt, Duration(101_280_000));
+        assert_eq!(context.bottleneck.buffer, Bytes(65_536));
         Self { log, pending: VecDeque::new(), outstanding: 0, limit: 8, resume_at: None }
     }
 }

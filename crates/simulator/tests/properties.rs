@@ -19,8 +19,8 @@ use incast_scenario::plan::{
 use incast_simulator::DriverKind;
 use proptest::prelude::*;
 use support::{
-    Cable, Random, add_flow, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets, plan,
-    run_both, run_on, star, tcp,
+    Cable, Random, add_flow, add_job, add_rounds, assert_same, cable, dctcp, leaf_spine, mark_at, new_reno, packets,
+    plan, run_both, run_on, star, tcp,
 };
 
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ struct Small {
     switches: TcpSwitches,
     connections: Vec<Pair>,
     rounds: u32,
+    /// Host, start in us, bytes of each answer.
+    jobs: Vec<(u32, u64, Vec<u64>)>,
 }
 
 /// From, step to the other host, whether the handshake counts, window rule, whether it closes, messages.
@@ -120,13 +122,15 @@ fn small() -> impl Strategy<Value = Small> {
     // Start in us, bytes, from client.
     let message = (0_u64..3_000, 1_u64..30_000, any::<bool>());
     let connection = (0_u32..6, 0_u32..5, any::<bool>(), 0_u8..3, any::<bool>(), prop::collection::vec(message, 1..4));
-    ((network, shared), wires, ends, prop::collection::vec(connection, 1..7), 0_u32..3).prop_map(
+    let job = (0_u32..6, 0_u64..3_000, prop::collection::vec(1_u64..20_000, 1..6));
+    let jobs = (0_u32..3, prop::collection::vec(job, 0..3));
+    ((network, shared), wires, ends, prop::collection::vec(connection, 1..7), jobs).prop_map(
         |(
             (network, shared),
             (loss, reorder),
             ((initial_window, delayed_ack), (receive_buffer, switches)),
             connections,
-            rounds,
+            (rounds, jobs),
         )| {
             let (seed, leaf_spine, stack, rate, delay_ns, buffer, mark) = network;
             Small {
@@ -146,6 +150,7 @@ fn small() -> impl Strategy<Value = Small> {
                 switches,
                 connections,
                 rounds,
+                jobs,
             }
         },
     )
@@ -250,6 +255,10 @@ fn planned(small: &Small) -> Plan {
             Duration::from_us(u64::from(round * 3 + worker * (small.seed as u32 % 5)))
         });
     }
+    for (host, start, sizes) in &small.jobs {
+        let asked = (1..6).zip(sizes).map(|(step, &size)| ((host + step) % 6, size, Duration(size * 7_000)));
+        add_job(&mut plan, *host, Time::from_us(*start), &asked.collect::<Vec<_>>());
+    }
     plan.record = Record { queue_statistics: true, events: true, ..Record::default() };
     plan
 }
@@ -315,7 +324,8 @@ proptest! {
             prop_assert!(flow.end.is_some() && flow.size == Some(flow.delivered), "{:?}", flow);
         }
         // What the receivers delivered in order adds up to what was sent (requests of rounds included).
-        let requests = u64::from(small.rounds) * 5 * 64;
+        let asked: usize = small.jobs.iter().map(|job| job.2.len()).sum();
+        let requests = u64::from(small.rounds) * 5 * 64 + asked as u64 * 200;
         prop_assert_eq!(run.delivered.bytes.iter().sum::<u64>(), sum_of_sizes(&run) + requests);
         prop_assert_eq!(run.totals.in_network, 0);
         // Nothing goes on for ever behind the last delivery, an exchange of FINs for example.

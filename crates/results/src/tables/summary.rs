@@ -6,6 +6,7 @@ use crate::column::{Column, Values, column};
 use crate::goodput::{mean_bps, steady_bps};
 use crate::record::{Cause, Flow, Incast, Losses, Outcome, Run, Totals};
 use crate::statistics::{Permille, jain, mean, percentile};
+use crate::tables::coflows::{Coflow, coflows};
 
 pub(crate) const NAME: &str = "summary";
 pub(crate) const MEANING: &str =
@@ -36,10 +37,39 @@ pub(crate) struct Row<'a> {
     throughput_bps: f64,
     deadlines: u64,
     deadlines_missed: u64,
+    coflows: CoflowSums,
     losses: LossSums,
     jain: Option<f64>,
     /// Only for all traffic: the network does not count by class.
     network: Option<Network>,
+}
+
+/// What is known of many coflows.
+#[derive(Default)]
+struct CoflowSums {
+    count: u64,
+    /// Completion times in picoseconds, ascending.
+    cct_ps: Vec<u64>,
+    deadlines: u64,
+    missed: u64,
+}
+
+impl CoflowSums {
+    fn of<'a>(coflows: impl Iterator<Item = Coflow<'a>>) -> Self {
+        let mut sums = Self::default();
+        for coflow in coflows {
+            sums.count += 1;
+            sums.cct_ps.extend(coflow.completion_time().map(|cct| cct.0));
+            sums.deadlines += u64::from(coflow.has_deadline());
+            sums.missed += u64::from(coflow.deadline_missed() == Some(true));
+        }
+        sums.cct_ps.sort_unstable();
+        sums
+    }
+
+    fn cct_s(&self, at: Permille) -> Option<f64> {
+        percentile(&self.cct_ps, at).map(|ps| Time(ps).as_secs_f64())
+    }
 }
 
 /// [`Losses`] of many flows.
@@ -160,6 +190,7 @@ impl<'a> Row<'a> {
             throughput_bps: 0.0,
             deadlines: 0,
             deadlines_missed: 0,
+            coflows: CoflowSums::of(coflows(run, flows.clone())),
             losses: LossSums::default(),
             jain: fairness(run, flows.clone()),
             network: None,
@@ -246,6 +277,7 @@ pub(crate) fn run_columns<'a>() -> Vec<Column<Row<'a>>> {
 pub(crate) fn class_columns<'a>() -> Vec<Column<Row<'a>>> {
     let mut columns = flow_columns();
     columns.extend(time_columns());
+    columns.extend(coflow_columns());
     columns.extend(loss_columns());
     columns
 }
@@ -322,6 +354,40 @@ fn time_columns<'a>() -> Vec<Column<Row<'a>>> {
             "",
             "Those that completed too late, or not at all although the deadline passed within the run.",
             Whole(|r| r.deadlines_missed),
+        ),
+    ]
+}
+
+fn coflow_columns<'a>() -> Vec<Column<Row<'a>>> {
+    use Values::{MaybeReal, Whole};
+    vec![
+        column(
+            "coflows",
+            "",
+            "Coflows that began within the run; see the table `coflows`.",
+            Whole(|r| r.coflows.count),
+        ),
+        column(
+            "coflows_complete",
+            "",
+            "Those of which all messages are complete.",
+            Whole(|r| r.coflows.cct_ps.len() as u64),
+        ),
+        column(
+            "cct_mean_s",
+            "s",
+            "Mean completion time of the complete coflows; null, as the percentiles, if there are none.",
+            MaybeReal(|r| mean(&r.coflows.cct_ps).map(|ps| ps / 1e12)),
+        ),
+        column("cct_p50_s", "s", "Median completion time of coflows.", MaybeReal(|r| r.coflows.cct_s(Permille::P50))),
+        column("cct_p90_s", "s", "90th percentile.", MaybeReal(|r| r.coflows.cct_s(Permille::P90))),
+        column("cct_p99_s", "s", "99th percentile.", MaybeReal(|r| r.coflows.cct_s(Permille::P99))),
+        column("coflow_deadlines", "", "Coflows with a deadline.", Whole(|r| r.coflows.deadlines)),
+        column(
+            "coflow_deadlines_missed",
+            "",
+            "Those of which any message completed too late, or not at all although its deadline passed within the run.",
+            Whole(|r| r.coflows.missed),
         ),
     ]
 }
@@ -585,12 +651,37 @@ mod tests {
             "mark_reductions",
             "deadlines",
             "deadlines_missed",
+            "coflows",
+            "coflows_complete",
+            "coflow_deadlines",
+            "coflow_deadlines_missed",
         ] {
             let sum: u64 = classes.iter().map(|row| row[name].as_u64().unwrap()).sum();
             assert_eq!(all[name], json!(sum), "{name}");
             assert!(sum > 0, "{name} is not exercised");
         }
         assert_eq!(all["timeouts"], json!(1 + 2 + 3 + 4));
+    }
+
+    /// 100 coflows of one message each, `i` us long: every tenth must be complete within 55 us.
+    #[test]
+    fn coflows_are_summed_up_as_flows_are() {
+        let mut run = hundred();
+        for (number, flow) in (0..).zip(&mut run.flows) {
+            flow.coflow = Some(number);
+            flow.deadline = (number % 10 == 0).then(|| Time::from_us(60));
+        }
+        // Two more belong to the coflow of 100 us, and one never completes.
+        run.flows.push(Flow { coflow: Some(99), ..run.flows[0].clone() });
+        run.flows.push(Flow { coflow: Some(100), end: None, ..run.flows[0].clone() });
+        let row = whole_of(&run);
+        for (name, us) in [("cct_p50_s", 50.0), ("cct_p90_s", 90.0), ("cct_p99_s", 99.0), ("cct_mean_s", 50.5)] {
+            assert!(close(&row[name], us * 1e-6), "{name}: {}", row[name]);
+        }
+        assert_eq!((&row["coflows"], &row["coflows_complete"]), (&json!(101), &json!(100)));
+        // Of the coflows of 1, 11, ..., 91 us, and of those of 100 us and of the open one, with a deadline at 60 us.
+        assert_eq!((&row["coflow_deadlines"], &row["coflow_deadlines_missed"]), (&json!(12), &json!(5)));
+        assert_eq!(whole_of(&hundred())["coflows"], json!(0));
     }
 
     #[test]

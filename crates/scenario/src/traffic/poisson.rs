@@ -1,9 +1,12 @@
 //! Messages between random hosts at random times, alone or as incasts.
 
+use std::collections::BTreeSet;
+
 use incast_protocols::{CoflowId, Duration, Message, Priority, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::arrivals::{Arrivals, Stop};
 use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload};
 use crate::expand::Expansion;
 use crate::limits;
@@ -11,10 +14,12 @@ use crate::network::Uplinks;
 use crate::plan::{End, Send};
 use crate::report::Report;
 use crate::sizes::{Sizes, SizesSpec};
-use crate::spec::{HostRef, StackSpec, TcpSpec};
+use crate::spec::{HostRef, HostSet, StackSpec, TcpSpec};
 
+mod deadlines;
 mod pairs;
 
+use deadlines::{Deadlines, DeadlinesSpec};
 pub(crate) use pairs::Pairs;
 use pairs::PairsSpec;
 
@@ -51,6 +56,8 @@ pub(crate) struct PoissonSpec {
     jitter: Option<Duration>,
     /// The hosts that take part. Default: all.
     hosts: Option<Vec<HostRef>>,
+    /// Hosts that do not take part: the first so many, these, or so many of each rack. Default: none.
+    except: Option<HostSet>,
     /// Whether messages share connections. Default: "fresh".
     #[schemars(extend("default" = "fresh"))]
     connections: Option<ConnectionsSpec>,
@@ -58,6 +65,8 @@ pub(crate) struct PoissonSpec {
     window: Option<WindowSpec>,
     /// Each message must be complete this long after it starts. Default: none.
     deadline: Option<Duration>,
+    /// Instead of one deadline for all: by size, for a share of the messages.
+    deadlines: Option<DeadlinesSpec>,
     /// How the application ranks these messages, for algorithms that look at it. Default: none.
     priority: Option<u32>,
     /// Algorithms at the ends, where they differ from `[stack]`.
@@ -92,13 +101,8 @@ pub(super) struct Poisson {
     end: Stop,
     reuse: Reuse,
     deadline: Option<Duration>,
+    deadlines: Option<Deadlines>,
     priority: Option<Priority>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Stop {
-    After(u64),
-    At(Duration),
 }
 
 impl PoissonSpec {
@@ -108,13 +112,21 @@ impl PoissonSpec {
         let start = context.time(self.start, "start");
         let jitter = context.time(self.jitter, "jitter");
         let deadline = self.deadline.map(|deadline| context.time(Some(deadline), "deadline"));
+        if self.deadline.is_some() && self.deadlines.is_some() {
+            context.problem("deadlines", "both deadline and deadlines are given: choose one");
+        }
+        let deadlines = match &self.deadlines {
+            Some(spec) => Some(Deadlines::resolve(spec, context)?),
+            None => None,
+        };
         let reuse = context.reuse(self.connections, self.window);
-        let end = self.resolve_end(start, context);
+        let end = Stop::resolve(self.flows, self.until, start, "flows", context);
         let (sizes, pairs) = (sizes?, pairs?);
         let fan_in = self.resolve_fan_in(&pairs, context)?;
         let per_second = self.resolve_rate(sizes.mean_bytes(), &pairs, context)?;
         let wire = sizes.mean_bytes() + sizes.mean_segments(context.tcp.mss) * context.tcp.header.0 as f64;
-        context.offered.add(context.name, &pairs, per_second * wire * 8.0, context.layout);
+        context.offered.begin(context.name);
+        context.offered.add(&pairs, per_second * wire * 8.0, context.layout);
         Some(Poisson {
             per_second,
             sizes,
@@ -125,17 +137,23 @@ impl PoissonSpec {
             end: end?,
             reuse,
             deadline,
+            deadlines,
             priority: self.priority.map(Priority),
         })
     }
 
     fn resolve_pairs(&self, context: &mut Context<'_, '_>) -> Option<Pairs> {
-        let hosts = match &self.hosts {
+        let mut hosts = match &self.hosts {
             Some(list) => context.pick_from(list, None, "hosts")?,
             None => (0..context.layout.hosts()).collect(),
         };
+        if let Some(except) = &self.except {
+            let except: BTreeSet<u32> = context.host_set(except, "except")?.into_iter().collect();
+            hosts.retain(|host| !except.contains(host));
+        }
         if hosts.len() < 2 {
-            context.problem("hosts", "messages between hosts need at least two of them");
+            let key = if self.except.is_some() { "except" } else { "hosts" };
+            context.problem(key, "messages between hosts need at least two of them");
             return None;
         }
         let wish = self.pairs.unwrap_or(PairsSpec::Any);
@@ -167,28 +185,6 @@ impl PoissonSpec {
             return None;
         }
         Some(fan_in)
-    }
-
-    fn resolve_end(&self, start: Duration, context: &mut Context<'_, '_>) -> Option<Stop> {
-        match (self.flows, self.until) {
-            (Some(flows), None) => Some(Stop::After(flows)),
-            (None, Some(until)) => {
-                let until = context.time(Some(until), "until");
-                if until <= start {
-                    context.problem("until", format!("{until} is not after the start, {start}"));
-                    return None;
-                }
-                Some(Stop::At(until))
-            }
-            (Some(_), Some(_)) => {
-                context.problem("until", "both flows and until are given: choose one");
-                None
-            }
-            (None, None) => {
-                context.problem("flows", "missing: give the number of flows, or a time until which they start");
-                None
-            }
-        }
     }
 
     /// Messages per second.
@@ -263,10 +259,7 @@ fn crossing(pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
 
 impl Workload for Poisson {
     fn messages(&self) -> f64 {
-        match self.end {
-            Stop::After(flows) => flows as f64,
-            Stop::At(until) => self.per_second * (until.as_secs_f64() - self.start.as_secs_f64()),
-        }
+        self.end.count(self.start, self.per_second)
     }
 
     fn receivers(&self) -> Vec<u32> {
@@ -274,35 +267,34 @@ impl Workload for Poisson {
     }
 
     fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
-        let (mut arrivals, mut pairs, mut sizes) =
-            (expansion.stream("arrivals"), expansion.stream("pairs"), expansion.stream("sizes"));
-        let mut jitter = expansion.stream("jitter");
-        let (mut now, mut sent) = (self.start.0 as f64, 0_u64);
+        let (mut pairs, mut sizes) = (expansion.stream("pairs"), expansion.stream("sizes"));
+        let (mut jitter, mut deadlines) = (expansion.stream("jitter"), expansion.stream("deadlines"));
+        let end = match self.end {
+            Stop::After(flows) => Stop::After(flows / u64::from(self.fan_in)),
+            at @ Stop::At(_) => at,
+        };
         let mean_gap = 1e12 / self.per_second * f64::from(self.fan_in);
+        let mut arrivals = Arrivals::new(expansion, self.start, mean_gap, end);
+        let mut sent = 0;
         let mut senders = Vec::with_capacity(self.fan_in as usize);
-        loop {
-            now += mean_gap * arrivals.exponential();
-            match self.end {
-                Stop::After(flows) if sent == flows => break,
-                Stop::At(until) if now >= until.0 as f64 => break,
-                _ => {}
-            }
-            if now > limits::TIME.0 as f64 {
-                let message = format!("the messages take longer than {} to arrive at this rate", limits::TIME);
-                return Err(expansion.problem(message));
-            }
-            if sent == limits::MESSAGES {
+        while let Some(now) = arrivals.next(expansion, "messages")? {
+            if sent >= limits::MESSAGES {
                 return Err(expansion.problem(format!("more than {} messages", limits::MESSAGES)));
             }
             let to = self.pairs.draw_group(&mut pairs, self.fan_in, &mut senders);
             let coflow = (self.fan_in > 1).then(|| CoflowId(expansion.coflow()));
             for &from in &senders {
                 let late = if self.jitter == Duration::ZERO { 0 } else { jitter.below(self.jitter.0 + 1) };
-                let start = Time(now as u64 + late);
+                let start = Time(now + late);
                 let connection = expansion.connect(from, to, self.reuse);
+                let size = self.sizes.draw(&mut sizes);
+                let deadline = match &self.deadlines {
+                    Some(rules) => rules.draw(size, &mut deadlines),
+                    None => self.deadline,
+                };
                 let message = Message {
-                    size: Some(self.sizes.draw(&mut sizes)),
-                    deadline: self.deadline.map(|deadline| start + deadline),
+                    size: Some(size),
+                    deadline: deadline.map(|deadline| start + deadline),
                     coflow,
                     priority: self.priority,
                     ..Message::default()

@@ -78,7 +78,7 @@ impl RoundsSpec {
         let start = context.time(self.start, "start");
         let jitter = context.time(self.jitter, "jitter");
         let deadline = self.deadline.map(|deadline| context.time(Some(deadline), "deadline"));
-        let service = Service::resolve(self.service_time.as_ref(), context);
+        let service = Service::resolve(self.service_time.as_ref(), &context.path.key("service_time"), context);
         let request = self.request.unwrap_or(Bytes(64));
         crate::sizes::check_size(request, &context.path.key("request"), context.problems);
         let count = self.connections_per_worker.unwrap_or(1) as usize;

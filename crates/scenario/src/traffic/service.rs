@@ -29,6 +29,8 @@ pub(crate) enum ServiceSpec {
 pub(crate) enum DrawnSpec {
     /// Exponential.
     Exponential(ExponentialSpec),
+    /// Exponential, but never longer than a cut.
+    TruncatedExponential(TruncatedSpec),
     /// One of those that were measured, each as likely.
     Measured(MeasuredSpec),
 }
@@ -39,6 +41,31 @@ pub(crate) enum DrawnSpec {
 pub(crate) struct ExponentialSpec {
     /// Mean time.
     mean: Duration,
+}
+
+/// Exponential, but never longer than a cut.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "TruncatedExponential")]
+pub(crate) struct TruncatedSpec {
+    /// Mean time before it is cut.
+    mean: Duration,
+    /// The longest time.
+    cut: Duration,
+    /// What becomes of times beyond the cut. Default: "drawn-again".
+    #[schemars(extend("default" = "drawn-again"))]
+    beyond: Option<BeyondCut>,
+}
+
+/// What becomes of times beyond the cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BeyondCut {
+    /// They do not occur: the distribution is that of exponential times that are no longer than the cut.
+    #[default]
+    DrawnAgain,
+    /// They take as long as the cut, so that many answers take exactly as long.
+    Cut,
 }
 
 /// One of those that were measured, each as likely.
@@ -69,20 +96,21 @@ pub(crate) struct StragglersSpec {
 }
 
 /// A checked service time.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Service {
     Constant(Duration),
     Exponential { mean: Duration },
+    Truncated { mean: Duration, cut: Duration, beyond: BeyondCut },
     Measured(Vec<Duration>),
 }
 
 impl Service {
-    pub(super) fn resolve(spec: Option<&ServiceSpec>, context: &mut Context<'_, '_>) -> Option<Self> {
-        let path = context.path.key("service_time");
+    /// What is written at `path`, or no time at all.
+    pub(super) fn resolve(spec: Option<&ServiceSpec>, path: &Path, context: &mut Context<'_, '_>) -> Option<Self> {
         match spec {
             None => Some(Self::Constant(Duration::ZERO)),
             Some(ServiceSpec::Constant(time)) => {
-                check_time(*time, &path, context.problems);
+                check_time(*time, path, context.problems);
                 Some(Self::Constant(*time))
             }
             Some(ServiceSpec::Drawn(DrawnSpec::Exponential(exponential))) => {
@@ -90,7 +118,16 @@ impl Service {
                 Some(Self::Exponential { mean: exponential.mean })
             }
             Some(ServiceSpec::Drawn(DrawnSpec::Measured(measured))) => {
-                measured_times(measured, &path, context).map(Self::Measured)
+                measured_times(measured, path, context).map(Self::Measured)
+            }
+            Some(ServiceSpec::Drawn(DrawnSpec::TruncatedExponential(truncated))) => {
+                let TruncatedSpec { mean, cut, beyond } = *truncated;
+                check_time(mean, &path.key("mean"), context.problems);
+                check_time(cut, &path.key("cut"), context.problems);
+                if cut == Duration::ZERO {
+                    context.problems.at(&path.key("cut"), "no time is left").allowed = Some("a time above 0s".into());
+                }
+                Some(Self::Truncated { mean, cut, beyond: beyond.unwrap_or_default() })
             }
         }
     }
@@ -99,6 +136,12 @@ impl Service {
         match self {
             Self::Constant(time) => *time,
             Self::Exponential { mean } => times(*mean, stream.exponential()),
+            Self::Truncated { mean, cut, beyond: BeyondCut::Cut } => times(*mean, stream.exponential()).min(*cut),
+            Self::Truncated { mean, cut, beyond: BeyondCut::DrawnAgain } => {
+                // The inverse of the conditional distribution: -mean ln(1 - u (1 - e^(-cut/mean))).
+                let below = libm::expm1(-(cut.0 as f64 / mean.0 as f64));
+                times(*mean, -libm::log1p(stream.unit() * below)).min(*cut)
+            }
             Self::Measured(list) => list[stream.below(list.len() as u64) as usize],
         }
     }
@@ -260,6 +303,32 @@ mod tests {
         let slow = (0..40_000).filter(|_| service.draw(&mut stream) == Duration::from_us(9)).count();
         // Standard deviation 87.
         assert!(slow.abs_diff(10_000) < 450, "{slow}");
+    }
+
+    /// Wang et al., section III.B, cut at 5 ms: the mean of the times that are no longer, `mean - cut / (e^(cut/mean) - 1)`.
+    #[test]
+    fn truncated_times_have_the_moments_of_their_distribution() {
+        let cut = Duration::from_ms(5);
+        for (mean, expected, clamped) in
+            [(5, 2.09, 0.37), (10, 2.29, 0.61), (20, 2.40, 0.78), (25, 2.42, 0.82), (30, 2.43, 0.85)]
+        {
+            let mean = Duration::from_ms(mean);
+            let draw = |beyond| -> Vec<f64> {
+                let (service, mut stream) = (Service::Truncated { mean, cut, beyond }, Stream::new(1, "service"));
+                (0..100_000).map(|_| service.draw(&mut stream).as_secs_f64() * 1e3).collect()
+            };
+            let drawn = draw(BeyondCut::DrawnAgain);
+            let sample = drawn.iter().sum::<f64>() / drawn.len() as f64;
+            // The standard deviation of the sample mean is 0.0045 ms.
+            assert!((sample - expected).abs() < 0.015, "{mean}: {sample}");
+            assert!(drawn.iter().all(|&ms| ms <= 5.0));
+            // A uniform distribution has a standard deviation of 1.44 ms, and these are steeper.
+            let variance = drawn.iter().map(|ms| (ms - sample).powi(2)).sum::<f64>() / drawn.len() as f64;
+            assert!((1.38..1.45).contains(&variance.sqrt()), "{mean}: {}", variance.sqrt());
+            let at_the_cut = |drawn: &[f64]| drawn.iter().filter(|&&ms| ms > 4.999_999_9).count() as f64 / 1e5;
+            assert!(at_the_cut(&drawn) < 0.001);
+            assert!((at_the_cut(&draw(BeyondCut::Cut)) - clamped).abs() < 0.01, "{mean}");
+        }
     }
 
     #[test]

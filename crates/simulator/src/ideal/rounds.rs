@@ -62,6 +62,7 @@ impl Ideal<'_> {
             // The deadline of a response counts from the start of its round.
             let deadline = response.message.deadline.map(|deadline| Time(now + deadline.0));
             let flow = self.flow_of(number);
+            self.flows[flow].begin = Time(now);
             self.flows[flow].deadline = deadline;
             self.due.push(Reverse((now + response.jitter.0, Due::Ask(number))));
         }

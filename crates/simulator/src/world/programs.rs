@@ -77,6 +77,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         for (worker, response) in work.responses.iter().enumerate() {
             let number = first + worker as u32;
             let flow = self.flow_of(number);
+            self.flows[flow as usize].begin = Time(now);
             // The deadline of a response counts from the start of its round.
             self.flows[flow as usize].deadline = response.message.deadline.map(|deadline| Time(now + deadline.0));
             if response.jitter.0 == 0 {

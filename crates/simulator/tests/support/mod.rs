@@ -192,6 +192,34 @@ pub fn add_rounds(plan: &mut Plan, workers: u32, response: u64, rounds: u32, jit
     });
 }
 
+/// Adds a job that `host` begins at `start`: each worker is asked with 200 bytes on a connection of its own, and takes a time
+/// to send its answer.
+pub fn add_job(plan: &mut Plan, host: u32, start: Time, workers: &[(u32, u64, Duration)]) {
+    let first = plan.connections.len() as u32;
+    plan.connections.extend(workers.iter().map(|&(worker, ..)| Connection {
+        client: host,
+        server: worker,
+        class: 0,
+        handshake: Handshake::Counted,
+        close_when_done: true,
+        window_per_message: WindowPerMessage::Fresh,
+    }));
+    let responses = workers.iter().map(|&(_, size, service_time)| Response {
+        message: Message { size: Some(Bytes(size)), deadline: Some(Time::from_us(2000)), ..Message::default() },
+        service_time,
+        jitter: Duration::ZERO,
+    });
+    plan.aggregators.push(Aggregator {
+        host,
+        class: 0,
+        workers: (first..first + workers.len() as u32).collect(),
+        start,
+        request: Bytes(200),
+        rounds: vec![Round { responses: responses.collect() }],
+        last_port_buffer: Bytes(65_536),
+    });
+}
+
 /// The work that ns-3 and htsim were measured on: Poisson flows on a leaf-spine, 7.246 % of them 1 MiB,
 /// the others 8 to 32 KiB.
 pub fn leaf_spine_load(
