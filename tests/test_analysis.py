@@ -65,6 +65,30 @@ def test_what_makes_no_sense_is_named(call: object, said: str) -> None:
         call()
 
 
+@pytest.mark.parametrize(
+    ("rates", "elastic", "level", "each"),
+    [
+        ([], 4, 2.5, []),
+        ([1, 1, 1], 2, 2.0, [2, 2, 2]),
+        ([1, 2, 6], 1, 1.0, [1, 2, 6]),
+        ([5, 5], 3, 0.0, [5, 5]),
+        ([6, 3], 0, 4.0, [6, 4]),
+        ([0.5, 1.5, 3, 3.5], 3, 0.5, [0.5, 1.5, 3, 3.5]),
+    ],
+)
+def test_a_port_is_divided_as_dcmrg_does(rates: list[float], elastic: int, level: float, each: list[float]) -> None:
+    found, divided = analysis.water_level(10e9, np.array(rates) * 1e9, elastic)
+    assert found == pytest.approx(level * 1e9)
+    assert divided == pytest.approx(np.array(each) * 1e9)
+
+
+def test_more_than_the_port_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than the capacity"):
+        analysis.water_level(10e9, [6e9, 5e9], 0)
+    with pytest.raises(ValueError, match="elastic_flows"):
+        analysis.water_level(10e9, [], -1)
+
+
 def test_the_package_hands_it_out() -> None:
     assert package.analysis is analysis
 

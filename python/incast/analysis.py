@@ -1,6 +1,7 @@
 """Closed forms of the papers, for numbers and arrays alike.
 
-Huang et al., "ARS: Cross-layer Adaptive Request Scheduling to Mitigate TCP Incast in Data Center Networks", equations 1
+Wang et al., "An Incast-Coflow-Aware Minimum-Rate-Guaranteed Congestion Control Protocol for Datacenter Applications"
+(DCMRG), equation 15; and Huang et al., "ARS: Cross-layer Adaptive Request Scheduling to Mitigate TCP Incast in Data Center Networks", equations 1
 to 10. The model behind the probabilities takes drops for random, windows for equal, and the loss of a whole window for
 the only cause of a timeout; the documentation shows where that holds.
 """
@@ -143,6 +144,32 @@ def ars_batch_size(
     columns = (_integers(rate), _integers(rtt * _PS_PER_S), _integers(buffer), _integers(mss), window)
     sizes = _native.batch_sizes(list(zip(*columns, strict=True)))
     return _whole([size[2] for size in sizes], shape), _whole([size[3] for size in sizes], shape)
+
+
+def water_level(capacity_bps: float, min_rates_bps: ArrayLike, elastic_flows: int) -> tuple[float, Floats]:
+    """Return how DCMRG divides a port: `(elastic rate, rate of each inelastic flow)` (DCMRG, equation 15).
+
+    Everybody gets the same rate, but no flow less than its minimum.
+
+    Args:
+        capacity_bps: of the port, in bit/s.
+        min_rates_bps: minimum rate of each inelastic flow, in bit/s.
+        elastic_flows: how many flows have none.
+
+    Raises:
+        ValueError: a number is negative or none, or the minimum rates exceed the capacity.
+
+    """
+    (capacity,), shape = _together(capacity_bps=capacity_bps)
+    (rates,), _ = _together(min_rates_bps=min_rates_bps)
+    if shape:
+        raise ValueError("capacity_bps: expected one number; ports are divided one by one")
+    if elastic_flows < 0 or elastic_flows != int(elastic_flows):
+        raise ValueError(f"elastic_flows: expected a whole number of 0 or more, found {elastic_flows}")
+    divided = _native.water_level(float(capacity[0]), rates.tolist(), int(elastic_flows))
+    if divided is None:
+        raise ValueError(f"min_rates_bps: they sum to {rates.sum():g}, more than the capacity of {capacity[0]:g}")
+    return divided[0], np.array(divided[1], dtype=np.float64)
 
 
 def _probability(

@@ -1,7 +1,7 @@
 //! Closed forms over arrays: every argument is a list, all of the same length.
 
 use incast_protocols::analysis::batch::{Bottleneck, LargestWindow};
-use incast_protocols::analysis::incast_probability as model;
+use incast_protocols::analysis::{incast_probability as model, water_level as division};
 use incast_protocols::units::schema::{parse_bytes, parse_duration, parse_rate};
 use incast_protocols::{Bytes, Duration, Rate};
 use pyo3::prelude::*;
@@ -55,6 +55,14 @@ pub(crate) fn batch_sizes(rows: Vec<[u64; 5]>) -> Vec<(f64, f64, u64, u64)> {
             (bottleneck.capacity_packets(), bottleneck.path_packets(), sizes.optimal, sizes.congested)
         })
         .collect()
+}
+
+/// How DCMRG divides a port: the rate of elastic flows, and that of each flow with a minimum rate (equation 15). None if
+/// the minimum rates exceed the capacity.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python lists arrive as owned values")]
+pub(crate) fn water_level(capacity: f64, minimum_rates: Vec<f64>, elastic_flows: usize) -> Option<(f64, Vec<f64>)> {
+    division::water_level(capacity, &minimum_rates, elastic_flows)
 }
 
 /// A rate in bit/s, an amount in bytes, or a time in picoseconds, from the text that a scenario would have.

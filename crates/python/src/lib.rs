@@ -18,6 +18,7 @@ mod _native {
     #[pymodule_export]
     use super::analysis::{
         batch_sizes, incast_probability, largest_window, quantity, slow_start_incast_probability, timeout_probability,
+        water_level,
     };
     #[pymodule_export]
     use super::bench::bench_leaf_spine;
