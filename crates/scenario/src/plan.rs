@@ -360,6 +360,8 @@ pub struct Send {
     pub message: Message,
     /// Which repetition of its burst it belongs to, or zero.
     pub round: u32,
+    /// When its application learns the size; until then nobody is told of it. From the start without.
+    pub size_known_at: Option<Time>,
 }
 
 /// A program that asks its workers for one response each, round by round: the next round starts when

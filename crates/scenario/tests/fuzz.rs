@@ -88,6 +88,7 @@ fn keys() -> impl Strategy<Value = String> {
         "traffic.messages.load",
         "traffic.messages.flows",
         "traffic.messages.sizes",
+        "traffic.messages.size_known_after",
         "traffic.messages.start",
         "traffic.messages.pairs",
         "traffic.burst.senders",

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use incast_protocols::Duration;
 use incast_scenario::plan::{End, Model, Node, Plan};
 use incast_scenario::{Override, Scenario};
 
@@ -326,6 +327,18 @@ stragglers = { workers = 1, delay = "1ms" }
     host 0 asks [4, 5, 6] from 0s with 64B, buffer 65536B
     [1B until 0s coflow 2, asked +0s, takes 5us] [1B until 0s coflow 2, asked +0s, takes 5us] [1B until 0s coflow 2, asked +0s, takes 1.005ms]
     ");
+}
+
+#[test]
+fn sizes_may_become_known_later() {
+    let poisson = |more: &str| {
+        let text = "[traffic.p]\nkind = \"poisson\"\nload = 0.5\nreference = \"host-links\"\nflows = 9\n\
+                    sizes = { kind = \"constant\", size = \"1MB\" }\n";
+        plan_of(STAR, &format!("{text}{more}"))
+    };
+    let late = poisson("size_known_after = \"30us\"");
+    assert!(late.sends.iter().all(|send| send.size_known_at == Some(send.start + Duration::from_us(30))));
+    assert!(poisson("").sends.iter().all(|send| send.size_known_at.is_none()));
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Respond(u32),
     /// An aggregator's first round begins.
     Begin(u32),
+    /// The size of a planned message becomes known in mid-flow.
+    Known(u32),
 }
 
 impl Entity {
@@ -50,6 +52,7 @@ impl Entity {
             Kind::Ask(n) => (5, n),
             Kind::Respond(n) => (6, n),
             Kind::Begin(n) => (7, n),
+            Kind::Known(n) => (8, n),
         };
         Self(tag << 56 | number as u64)
     }
@@ -65,7 +68,8 @@ impl Entity {
             4 => Kind::Scheduler(number),
             5 => Kind::Ask(number),
             6 => Kind::Respond(number),
-            _ => Kind::Begin(number),
+            7 => Kind::Begin(number),
+            _ => Kind::Known(number),
         }
     }
 }
@@ -153,6 +157,7 @@ mod tests {
                 Kind::Ask(number),
                 Kind::Respond(number),
                 Kind::Begin(number),
+                Kind::Known(number),
             ] {
                 assert_eq!(Entity::of(kind).kind(), kind);
             }

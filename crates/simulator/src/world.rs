@@ -9,7 +9,7 @@ mod programs;
 
 use incast_protocols::receiver::AckCause;
 use incast_protocols::sender::{Sender, Windows};
-use incast_protocols::{Message, Time};
+use incast_protocols::{Bytes, Message, Time};
 use incast_results::record::{EventKind, Flow, Totals, WindowSample};
 use incast_scenario::plan::{End, Plan};
 
@@ -106,7 +106,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
                 let connection = &self.plan.connections[number as usize / 2];
                 if number % 2 == 0 { connection.client } else { connection.server }
             }
-            Kind::Send(index) => {
+            Kind::Send(index) | Kind::Known(index) => {
                 let send = &self.plan.sends[index as usize];
                 let connection = &self.plan.connections[send.connection as usize];
                 match send.from {
@@ -260,8 +260,15 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             Kind::Endpoint(number) => self.fire_endpoint(now, number, schedule),
             Kind::Send(index) => {
                 let send = &self.plan.sends[index as usize];
-                self.hand_over(now, send.connection, send.from, MessageId::Flow(index), send.message, schedule);
+                let mut told = send.message;
+                if let Some(Time(at)) = send.size_known_at.filter(|at| at.0 > now) {
+                    told.size = None;
+                    schedule.arm(at, self.host_of(entity), Entity::of(Kind::Known(index)));
+                }
+                let id = MessageId::Flow(index);
+                self.hand_over(now, send.connection, send.from, id, send.message.size, told, schedule);
             }
+            Kind::Known(index) => self.learn_size(now, index, schedule),
             Kind::Nic(host) => self.fire_controller(now, host, schedule),
             Kind::Scheduler(program) => self.fire_scheduler(now, program, schedule),
             Kind::Begin(program) => self.begin_round(now, program, schedule),
@@ -297,14 +304,16 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         self.run_controller_of(now, index, schedule);
     }
 
-    /// An application hands a message to its socket.
+    /// An application hands a message to its socket, and tells what it knows of it.
+    #[expect(clippy::too_many_arguments, reason = "what is handed over, by whom, and what is told of it")]
     pub(crate) fn hand_over(
         &mut self,
         now: u64,
         connection: u32,
         from: End,
         id: MessageId,
-        message: Message,
+        size: Option<Bytes>,
+        told: Message,
         schedule: &mut impl Schedule,
     ) {
         debug_assert!(self.out.packets.is_empty() && self.out.signals.is_empty());
@@ -322,7 +331,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         }
         let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
         let endpoint = &mut self.endpoints[index as usize];
-        let span = endpoint.send.write(id, message.handed_over(Time(now)));
+        let span = endpoint.send.write(id, size, told.handed_over(Time(now)));
         endpoint.to_write -= 1;
         if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
             endpoint.send.fin = Fin::Wanted;
@@ -335,6 +344,22 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         self.endpoints[(index ^ 1) as usize].receive.incoming.push_back(span);
         self.settle(now, index, schedule);
         self.run_controller_of(now, index, schedule);
+    }
+
+    /// An application learns how large the message is that it is sending.
+    #[cold]
+    fn learn_size(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
+        let send = &self.plan.sends[index as usize];
+        let slot = self.slot_of[send.connection as usize];
+        if slot == NONE {
+            return;
+        }
+        let index_of_end = slot * 2 + u32::from(send.from == End::Server);
+        let endpoint = &mut self.endpoints[index_of_end as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        endpoint.send.learn(now, MessageId::Flow(index), send.message.handed_over(Time(now)));
+        endpoint.output(now, tcp, &mut self.out);
+        self.settle(now, index_of_end, schedule);
     }
 
     /// Sends what an endpoint has put out, writes down what it told, and arms its timer.

@@ -169,3 +169,28 @@ fn windows_of_few_segments_lose_what_is_no_whole_one() {
     let (twenty, forty) = (used(20), used(40));
     assert!(twenty > 0.55 && twenty < 0.6 && forty > 0.99, "{twenty} {forty}");
 }
+
+/// Section II.C, its end: a flow whose size is not known yet is elastic, and gets its minimum rate in mid-flow.
+#[test]
+fn a_size_that_becomes_known_in_mid_flow_asks_for_its_rate_from_then_on() {
+    let took_ms = |known_after_us: Option<u64>| {
+        let mut plan = port(13, 25, EndStack { sender: SenderChoice::Dcmrg(Default::default()), ..dctcp() });
+        (0..10).for_each(|flow| add_endless(&mut plan, flow + 1, 0.0, None, 0));
+        for flow in 10..13 {
+            let start = Time::from_us(5_000);
+            add_flow(&mut plan, flow + 1, 0, Some(5_000_000), start, Handshake::Counted);
+            let send = plan.sends.last_mut().unwrap();
+            send.message.deadline = Some(start + Duration::from_ms(20));
+            send.size_known_at = known_after_us.map(|after| start + Duration::from_us(after));
+        }
+        plan.stop_at = Some(Time::from_us(4 * END));
+        let run = run_both(&plan);
+        let ends = run.flows.iter().filter_map(|flow| Some(flow.end?.since(flow.start).as_secs_f64() * 1e3));
+        ends.fold(0.0, f64::max)
+    };
+    let (known, late, never) = (took_ms(None), took_ms(Some(8_000)), took_ms(Some(150_000)));
+    assert!(known < 30.0 && never > 50.0, "{known} {never}");
+    assert!(known + 2.0 < late && late + 10.0 < never, "{known} {late} {never}");
+    // Known from the first moment is known at the start.
+    assert!((took_ms(Some(0)) - known).abs() < 1e-9);
+}

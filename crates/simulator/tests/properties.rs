@@ -246,6 +246,7 @@ fn planned(small: &Small) -> Plan {
                 start: Time::from_us(start),
                 message: Message { size: Some(Bytes(size)), ..Message::default() },
                 round: 0,
+                size_known_at: None,
             });
         }
     }

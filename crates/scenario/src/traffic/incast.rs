@@ -152,7 +152,14 @@ impl Workload for Incast {
                     priority: self.priority,
                     ..Message::default()
                 };
-                expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round });
+                expansion.plan.sends.push(Send {
+                    connection,
+                    from: End::Client,
+                    start,
+                    message,
+                    round,
+                    size_known_at: None,
+                });
             }
         }
         Ok(())

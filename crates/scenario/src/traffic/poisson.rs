@@ -67,6 +67,10 @@ pub(crate) struct PoissonSpec {
     deadline: Option<Duration>,
     /// Instead of one deadline for all: by size, for a share of the messages.
     deadlines: Option<DeadlinesSpec>,
+    /// How long after its start an application learns how large a message is; until then a deadline asks for no rate.
+    /// Default: "0s".
+    #[schemars(extend("default" = "0s"))]
+    size_known_after: Option<Duration>,
     /// How the application ranks these messages, for algorithms that look at it. Default: none.
     priority: Option<u32>,
     /// Algorithms at the ends, where they differ from `[stack]`.
@@ -100,6 +104,7 @@ pub(super) struct Poisson {
     start: Duration,
     end: Stop,
     reuse: Reuse,
+    size_known_after: Option<Duration>,
     deadline: Option<Duration>,
     deadlines: Option<Deadlines>,
     priority: Option<Priority>,
@@ -138,6 +143,7 @@ impl PoissonSpec {
             reuse,
             deadline,
             deadlines,
+            size_known_after: self.size_known_after.map(|after| context.time(Some(after), "size_known_after")),
             priority: self.priority.map(Priority),
         })
     }
@@ -299,7 +305,15 @@ impl Workload for Poisson {
                     priority: self.priority,
                     ..Message::default()
                 };
-                expansion.plan.sends.push(Send { connection, from: End::Client, start, message, round: 0 });
+                let size_known_at = self.size_known_after.map(|after| start + after);
+                expansion.plan.sends.push(Send {
+                    connection,
+                    from: End::Client,
+                    start,
+                    message,
+                    round: 0,
+                    size_known_at,
+                });
             }
             sent += u64::from(self.fan_in);
         }

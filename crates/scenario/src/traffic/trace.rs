@@ -155,7 +155,14 @@ impl Workload for Trace {
         for flow in &self.flows {
             let connection = expansion.connect(flow.source, flow.destination, self.reuse);
             let message = Message { size: Some(flow.size), ..Message::default() };
-            expansion.plan.sends.push(Send { connection, from: End::Client, start: flow.start, message, round: 0 });
+            expansion.plan.sends.push(Send {
+                connection,
+                from: End::Client,
+                start: flow.start,
+                message,
+                round: 0,
+                size_known_at: None,
+            });
         }
         Ok(())
     }

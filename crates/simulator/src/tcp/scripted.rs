@@ -133,7 +133,8 @@ impl Script {
     /// Hands a message over and sends what may leave.
     fn write(&mut self, size: u64) -> String {
         let id = MessageId::Flow(self.end.send.outgoing.len() as u32);
-        self.end.send.write(id, Message { size: Some(Bytes(size)), ..Message::default() });
+        let facts = Message { size: Some(Bytes(size)), ..Message::default() };
+        self.end.send.write(id, facts.size, facts);
         self.end.output(self.now, &self.tcp, &mut self.out);
         self.sent()
     }

@@ -1,7 +1,7 @@
 //! The sending half of a connection's end: what is in flight, and what ACKs and the timer do to it.
 
 use incast_protocols::sender::{Ack, MarkResponse, Sender, SenderView};
-use incast_protocols::{Bytes, Duration, Offset, Time};
+use incast_protocols::{Bytes, Duration, Message, Offset, Time};
 use incast_results::record::EventKind;
 use incast_scenario::plan::{BackoffEnd, Reduction, Tcp, WindowPerMessage};
 use std::collections::VecDeque;
@@ -80,6 +80,8 @@ pub(crate) struct SendHalf<S> {
     pub(super) begun: usize,
     /// Where the first of them ends.
     front_end: u64,
+    /// The same as far as the application has told it; `u64::MAX` while it does not know.
+    known_end: u64,
 }
 
 impl<S: Sender> SendHalf<S> {
@@ -116,12 +118,13 @@ impl<S: Sender> SendHalf<S> {
             outgoing: VecDeque::new(),
             begun: 0,
             front_end: 0,
+            known_end: 0,
         }
     }
 
     #[inline]
     pub(crate) fn view(&self, now: u64) -> SenderView {
-        let end = self.front_end;
+        let end = self.known_end;
         SenderView {
             now: Time(now),
             una: Offset(self.una),
@@ -148,15 +151,14 @@ impl<S: Sender> SendHalf<S> {
         out.signals.push(Signal { kind, message: self.message_at(self.una), offset: self.una });
     }
 
-    /// The application hands over `size` bytes; `u64::MAX` for a stream without an end.
-    pub(crate) fn write(&mut self, id: MessageId, facts: incast_protocols::Message) -> Span {
+    /// The application hands over `size` bytes; without it, a stream that has no end. What it tells of the message need not
+    /// have the size.
+    pub(crate) fn write(&mut self, id: MessageId, size: Option<Bytes>, facts: Message) -> Span {
         let start = self.limit;
-        let end = facts.size.map_or(u64::MAX, |size| start + size.0);
+        let end = size.map_or(u64::MAX, |size| start + size.0);
         let span = Span { id, start, end, facts, introduced: false };
-        if self.outgoing.is_empty() {
-            self.front_end = end;
-        }
         self.outgoing.push_back(span);
+        self.note_front();
         self.limit = end;
         span
     }
@@ -256,7 +258,23 @@ impl<S: Sender> SendHalf<S> {
             self.outgoing.pop_front();
             self.begun = self.begun.saturating_sub(1);
         }
-        self.front_end = self.outgoing.front().map_or(self.una, |span| span.end);
+        self.note_front();
+    }
+
+    fn note_front(&mut self) {
+        let front = self.outgoing.front();
+        self.front_end = front.map_or(self.una, |span| span.end);
+        self.known_end = if front.is_some_and(|span| span.facts.size.is_none()) { u64::MAX } else { self.front_end };
+    }
+
+    /// The application has learnt what it knew nothing of when it handed the message over.
+    pub(crate) fn learn(&mut self, now: u64, id: MessageId, facts: Message) {
+        let Some(index) = self.outgoing.iter().position(|span| span.id == id) else { return };
+        self.outgoing[index].facts = facts;
+        self.note_front();
+        if index < self.begun {
+            self.sender.on_message(&self.view(now), &facts);
+        }
     }
 
     #[inline]

@@ -112,7 +112,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
             self.flows[flow as usize].start = Time(now);
             let request = Message { size: Some(self.plan.aggregators[program as usize].request), ..Message::default() };
             let connection = self.connection_of(response);
-            self.hand_over(now, connection, End::Client, MessageId::Request(response), request, schedule);
+            self.hand_over(now, connection, End::Client, MessageId::Request(response), request.size, request, schedule);
         }
         let state = &mut self.programs[program as usize];
         if let Some(Time(at)) = state.scheduler.next_timer()
@@ -144,7 +144,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         let flow = self.flow_of(response);
         message.deadline = self.flows[flow as usize].deadline;
         let connection = self.connection_of(response);
-        self.hand_over(now, connection, End::Server, MessageId::Flow(flow), message, schedule);
+        self.hand_over(now, connection, End::Server, MessageId::Flow(flow), message.size, message, schedule);
     }
 
     /// The last byte of a message has arrived.

@@ -156,6 +156,7 @@ pub fn add_flow(plan: &mut Plan, from: u32, to: u32, size: Option<u64>, start: T
         start,
         message: Message { size: size.map(Bytes), ..Message::default() },
         round: 0,
+        size_known_at: None,
     });
 }
 

@@ -174,7 +174,7 @@ fn messages_are_introduced_once_and_complete_in_order() {
     let mut peer = Script::new(1, tcp());
     for size in [1500, 200, 3000] {
         let facts = Message { size: Some(Bytes(size)), ..Message::default() };
-        let span = peer.end.send.write(MessageId::Flow(size as u32), facts);
+        let span = peer.end.send.write(MessageId::Flow(size as u32), facts.size, facts);
         script.end.receive.incoming.push_back(span);
     }
     let receive = &mut script.end.receive;

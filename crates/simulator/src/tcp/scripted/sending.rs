@@ -45,7 +45,7 @@ fn the_view_says_what_is_left_of_the_message() {
     script.ack(1500);
     assert_eq!(remaining(&script), Some(Bytes(4000)));
     let endless = Message { size: None, ..Message::default() };
-    script.end.send.write(MessageId::Flow(9), endless);
+    script.end.send.write(MessageId::Flow(9), None, endless);
     script.ack(2500);
     script.ack(5500);
     assert_eq!(remaining(&script), None);
