@@ -289,6 +289,7 @@ def test_a_study_of_formulas_runs_nothing_and_has_a_table_and_a_map(incast: Comm
         ("flows / 2, window, 60", "flows / 2, window", "incast_probability()"),
         ('y = "window"', 'y = "flows"', "a map is drawn over two axes"),
         ("risk.one - risk.two", "risk.three", 'unknown curve "three"'),
+        ("risk.one - risk.two", "where(risk.one, flows > 20)", "a map needs a number at every point"),
         ('kind = "map"', 'kind = "dots"', "a study without a scenario"),
         ("values = [2, 4]", "values = [2, 4]\nshown = [1]", "expected 2 names"),
     ],

@@ -125,7 +125,7 @@ class Plan:
             f"A response of {network.response_bytes:,} B is {self.response_pkts:,} packets,",
             f"  at most {self.window_pkts:,} of them under way at a time ({slow_start}).",
             "",
-            f"Ask {_workers(self.n_star)} at a time (n*): their largest windows just fill what there is.",
+            f"Ask {_workers(self.n_star)} at a time (n*): their largest windows are just more than there is room for.",
             f"After data out of order, {_workers(self.n_congested)} (n_c): the buffer is left to others.",
             f"Windows that arrive in one burst, as connections that keep them send: {_workers(self.in_buffer)}.",
         ]

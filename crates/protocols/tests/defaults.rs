@@ -3,7 +3,7 @@
 
 use incast_protocols::receiver::ictcp::Share;
 use incast_protocols::receiver::{self, AckCause, Action, Arrival, FlowIndex, Gate, REFERENCE_RTT, Receiver, SentAck};
-use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Theta};
+use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, ScaledWindow, Theta};
 use incast_protocols::sender::reno::{Reno, Variant};
 use incast_protocols::sender::{
     self, Ack, MarkResponse, Restart, Sender, SenderContext, SenderView, WindowRules, Windows, d2tcp, dctcp, mrg,
@@ -126,11 +126,16 @@ fn a_member_of_the_family_is_told_of_messages() {
 /// What the papers print, and where they print two things or nothing, what their parts say under deviations.
 #[test]
 fn a_part_that_is_only_named_is_the_papers() {
-    let law = mrg::Config { ca_law: CaLaw::Printed14, theta: Theta::Fixed, deadline_passed: DeadlinePassed::Reset };
+    let law = mrg::Config {
+        ca_law: CaLaw::Printed14,
+        theta: Theta::Fixed,
+        deadline_passed: DeadlinePassed::Reset,
+        scaled_window: ScaledWindow::Exact,
+    };
     assert_eq!(mrg::Config::default(), law);
     // g = 1/16 and an alpha of one at first, as in DCTCP.
-    let mrg::Config { ca_law, theta, deadline_passed } = law;
-    let dcmrg = sender::dcmrg::Config { ca_law, theta, deadline_passed, initial_alpha: 1024, shift: 4 };
+    let mrg::Config { ca_law, theta, deadline_passed, scaled_window } = law;
+    let dcmrg = sender::dcmrg::Config { ca_law, theta, deadline_passed, scaled_window, initial_alpha: 1024, shift: 4 };
     assert_eq!(sender::dcmrg::Config::default(), dcmrg);
     assert_eq!(d2tcp::Config::default(), dctcp::Config { initial_alpha: 1024, shift: 4 });
     let controller = receiver::dcmrg::Config { headroom_factor: Share::percent(100) };

@@ -227,7 +227,12 @@ fn senders() -> Vec<SenderChoice> {
     senders.retain(|sender| !obeys(sender));
     senders.push(SenderChoice::Dctcp(dctcp::Config { initial_alpha: 0, shift: 1 }));
     let (theta, deadline_passed) = (Theta::Remaining, DeadlinePassed::Keep);
-    senders.push(SenderChoice::Mrg(mrg::Config { ca_law: CaLaw::Printed11, theta, deadline_passed }));
+    senders.push(SenderChoice::Mrg(mrg::Config {
+        ca_law: CaLaw::Printed11,
+        theta,
+        deadline_passed,
+        ..mrg::Config::default()
+    }));
     senders.push(SenderChoice::Dcmrg(dcmrg::Config { ca_law: CaLaw::Derived, theta, ..Default::default() }));
     senders
 }

@@ -5,7 +5,7 @@ mod model;
 use incast_protocols::sender::d2tcp::{self, D2tcp};
 use incast_protocols::sender::dcmrg::{self, Dcmrg};
 use incast_protocols::sender::dctcp::{self, Dctcp};
-use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Theta};
+use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, ScaledWindow, Theta};
 use incast_protocols::sender::mrg::{self, Mrg};
 use incast_protocols::sender::new_reno::{self, NewReno};
 use incast_protocols::sender::pulser::{self, Pulser};
@@ -49,13 +49,19 @@ fn laws() -> impl Strategy<Value = mrg::Config> {
         prop_oneof![Just(CaLaw::Printed14), Just(CaLaw::Printed11), Just(CaLaw::Derived)],
         prop_oneof![Just(Theta::Fixed), Just(Theta::Remaining)],
         prop_oneof![Just(DeadlinePassed::Reset), Just(DeadlinePassed::Keep)],
+        prop_oneof![Just(ScaledWindow::Exact), Just(ScaledWindow::WholeSegments)],
     )
-        .prop_map(|(ca_law, theta, deadline_passed)| mrg::Config { ca_law, theta, deadline_passed })
+        .prop_map(|(ca_law, theta, deadline_passed, scaled_window)| mrg::Config {
+            ca_law,
+            theta,
+            deadline_passed,
+            scaled_window,
+        })
 }
 
 fn dcmrg_of(law: &mrg::Config) -> dcmrg::Config {
-    let mrg::Config { ca_law, theta, deadline_passed } = *law;
-    dcmrg::Config { ca_law, theta, deadline_passed, ..dcmrg::Config::default() }
+    let mrg::Config { ca_law, theta, deadline_passed, scaled_window } = *law;
+    dcmrg::Config { ca_law, theta, deadline_passed, scaled_window, ..dcmrg::Config::default() }
 }
 
 proptest! {

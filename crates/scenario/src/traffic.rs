@@ -148,7 +148,7 @@ impl Context<'_, '_> {
             HostSet::Count(count) => {
                 let hosts = self.layout.hosts();
                 if *count > hosts {
-                    self.problem(key, format!("{count} {key}, but there are {hosts} hosts"));
+                    self.problem(key, format!("{count} hosts, but there are {hosts}"));
                     return None;
                 }
                 Some((0..*count).collect())

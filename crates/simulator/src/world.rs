@@ -357,8 +357,14 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
         let index_of_end = slot * 2 + u32::from(send.from == End::Server);
         let endpoint = &mut self.endpoints[index_of_end as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
-        endpoint.send.learn(now, MessageId::Flow(index), send.message.handed_over(Time(now)));
+        let (id, facts) = (MessageId::Flow(index), send.message.handed_over(Time(now)));
+        endpoint.send.learn(now, id, facts);
         endpoint.output(now, tcp, &mut self.out);
+        // The first segment tells the other end; what comes after it no longer does.
+        let incoming = &mut self.endpoints[(index_of_end ^ 1) as usize].receive.incoming;
+        if let Some(span) = incoming.iter_mut().find(|span| span.id == id && !span.introduced) {
+            span.facts = facts;
+        }
         self.settle(now, index_of_end, schedule);
     }
 

@@ -65,10 +65,11 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
     about = [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
     if panel.within is not None:
         about.append(f"cells with a frame are at most {panel.within:g}")
+    caption = ", ".join(about)
     return Cells(
         panel.title, x.label, y.label, panel.value_label,
         tuple(map(str, x.shown)), tuple(map(str, y.shown)),
-        tuple(tuple(row) for row in cells.tolist()), panel.within, ", ".join(about).capitalize() + ".",
+        tuple(tuple(row) for row in cells.tolist()), panel.within, f"{caption[:1].upper()}{caption[1:]}." if caption else "",
     )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
 def of_trace(study: Study, panel: Trace, store: Store) -> Chart:
     """Return what happened in one run per curve; the runs are in the store."""
     lines = []
-    for label, task in plan.traces(study, panel).items():
+    for label, task in plan.traces(study, panel):
         x, y = measuring.series(panel.sql, lambda name, key=task.key: store.table(key, name))  # type: ignore[misc]
         # Dots cannot be thinned out without leaving some away.
         most = len(x) if panel.dots else _MOST_POINTS

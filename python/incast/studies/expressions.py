@@ -262,7 +262,11 @@ class _Evaluation:
 
     def _closed_form(self, name: str, values: list[Numbers]) -> Operand:
         try:
-            return np.asarray(_CLOSED_FORMS[name](*values), dtype=np.float64)
+            together = np.broadcast_arrays(*values)
+            missing_here = np.any([np.isnan(value) for value in together], axis=0)
+            # What is missing stays so; anything stands in for it meanwhile.
+            known = [np.where(missing_here, 1.0, value) for value in together]
+            return np.where(missing_here, np.nan, np.asarray(_CLOSED_FORMS[name](*known), dtype=np.float64))
         except (TypeError, ValueError) as error:
             raise ExpressionError(f"{name}(): {error}") from error
 

@@ -66,15 +66,17 @@ def runs(rows: Iterable[Row]) -> list[Task]:
     return [row.task for row in rows if row.task]
 
 
-def traces(study: Study, panel: Trace) -> dict[str, Task]:
-    """Return the runs that a panel shows over time, by the label of their curve: the first seed of one point each."""
+def traces(study: Study, panel: Trace) -> list[tuple[str, Task]]:
+    """Return the runs that a panel shows over time, each with the label of its curve: the first seed of one point."""
     if study.scenario is None:  # reading.py sees to it
-        return {}
+        return []
     source, at = scenarios.read(study.scenario), tuple(panel.at[axis.name] for axis in study.axes)
     wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
-    return {
-        point.curve.label: tasks(source, point.changes, [1], wanted)[0] for point in study.points() if point.at == at
-    }
+    return [
+        (point.curve.label, tasks(source, point.changes, [1], wanted)[0])
+        for point in study.points()
+        if point.at == at
+    ]
 
 
 def tasks(

@@ -237,7 +237,8 @@ def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
     at = _at(table, [axis for axis in axes if axis.name not in (x, y)], "a map is drawn over two axes")
     try:
         value = expressions.parse(table.text("value"))
-        expressions.everywhere(value, scope)
+        if expressions.everywhere(value, scope).shape[1] not in (1, scope.places):
+            table.refuse("value", "a map needs a number at every point; at() and where() leave some out")
     except ExpressionError as error:
         table.refuse("value", str(error))
     return Map(x, y, value, table.text("title", value.text), table.text("label", ""), table.number("within"), at)

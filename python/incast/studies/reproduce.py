@@ -192,7 +192,7 @@ def _differs(study: Study, found: list[str]) -> list[str]:
 
 def _traced(study: Study) -> list[Task]:
     return [
-        task for panel in study.panels if isinstance(panel, Trace) for task in plan.traces(study, panel).values()
+        task for panel in study.panels if isinstance(panel, Trace) for _, task in plan.traces(study, panel)
     ]  # fmt: skip
 
 

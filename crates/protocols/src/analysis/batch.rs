@@ -207,8 +207,8 @@ mod tests {
             let largest = largest_in_slow_start(packets, initial_window);
             prop_assert!(largest <= packets);
             prop_assert!(LargestWindow::Formula.of(packets, 1) <= LargestWindow::Exact.of(packets, 1));
-            // Slow start sends all of it in that many round trips of at most the largest window.
-            prop_assert!(largest * 64 >= packets.min(largest * 64));
+            // A million packets are sent in 20 round trips, none of which sends more.
+            prop_assert!(largest * 20 >= packets);
         }
     }
 }

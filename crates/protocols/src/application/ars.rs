@@ -27,7 +27,7 @@ pub struct Config {
     /// Packets with which a response begins, where the largest window is exact. The formula is for one.
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub initial_window: u32,
-    /// Whether the batch size outlives a round; otherwise each round begins with n*.
+    /// Whether the batch size outlives a round; otherwise it is n* again when nothing is asked for or outstanding.
     pub keep_batch_size: bool,
     /// Taken for congestion: no response was complete for so long. Nothing of the kind in the paper.
     pub stall: Option<Duration>,

@@ -304,7 +304,8 @@ impl Part for Dcmrg {
          becomes available: the paper is silent.",
         "A flow is its connection's message: it begins with the message's first segment, where the paper has the SYN, and \
          ends with its last byte. Between messages a connection may begin with one segment; of messages that follow each \
-         other without a gap, the first that is not complete counts.",
+         other without a gap, the first that is not complete counts. A size that becomes known after the first segment has \
+         arrived changes nothing here.",
         "The announced right edge never moves back, so a window that became smaller is in force once what was announced \
          before has arrived.",
         "A window that grows is told by the flow's next ACK; by one more if all that was announced has arrived, so that none \

@@ -106,6 +106,8 @@ impl Part for D2tcp {
         "With a deadline that is over it is DCTCP, as in the kernel module that others have published: the paper leaves it \
          open.",
         "What is left to send is what is not acknowledged; the round-trip time is the smoothed one.",
+        "Where a message begins behind one that is not acknowledged yet, the deadline is that of the later one and what is \
+         left that of the earlier.",
         "Where DCTCP here departs from its sources, so does this.",
     ];
 }

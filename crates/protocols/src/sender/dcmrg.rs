@@ -4,7 +4,7 @@
 //! Without a minimum it is DCTCP, without marks MRG, and without both TCP Reno, window by window.
 
 use super::dctcp::{self, MarkedShare};
-use super::minimum_rate::{CaLaw, DeadlinePassed, Law, MinimumRate, Theta};
+use super::minimum_rate::{CaLaw, DeadlinePassed, Law, MinimumRate, ScaledWindow, Theta};
 use super::reno::Reno;
 use super::{SenderContext, mrg};
 use crate::registry::{Capability, Part, Place, Requirement};
@@ -23,6 +23,8 @@ pub struct Config {
     pub theta: Theta,
     /// The rate that it asks for when it is over.
     pub deadline_passed: DeadlinePassed,
+    /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
+    pub scaled_window: ScaledWindow,
     /// Alpha before the first observation, in 1/1024, as in DCTCP.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1024)))]
     pub initial_alpha: u32,
@@ -38,6 +40,7 @@ impl Default for Config {
             ca_law: CaLaw::default(),
             theta: Theta::default(),
             deadline_passed: DeadlinePassed::default(),
+            scaled_window: ScaledWindow::default(),
             initial_alpha,
             shift,
         }
@@ -51,9 +54,9 @@ impl Dcmrg {
     /// A DCMRG sender.
     #[must_use]
     pub fn new(config: &Config, context: &SenderContext) -> Self {
-        let Config { ca_law, theta, deadline_passed, initial_alpha, shift } = *config;
+        let Config { ca_law, theta, deadline_passed, scaled_window, initial_alpha, shift } = *config;
         let share = MarkedShare::new(&dctcp::Config { initial_alpha, shift }, context.rules.observation_end);
-        Self::with(MinimumRate::new(share, Law { ca_law, theta, deadline_passed }, context), context)
+        Self::with(MinimumRate::new(share, Law { ca_law, theta, deadline_passed, scaled_window }, context), context)
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Law {
     pub theta: Theta,
     /// What it asks for when it is over.
     pub deadline_passed: DeadlinePassed,
+    /// What becomes of the receiver's window when it is scaled.
+    pub scaled_window: ScaledWindow,
 }
 
 /// How a window W below its minimum grows in congestion avoidance, in one round trip.
@@ -62,6 +64,21 @@ pub enum DeadlinePassed {
     Reset,
     /// That of the start.
     Keep,
+}
+
+/// The receiver's window after it was scaled to the round trip. A sender sends whole segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum ScaledWindow {
+    /// As it is: of 1.9 segments one is sent.
+    #[default]
+    Exact,
+    /// Up to whole segments: two are sent, and the port is given away up to a segment per flow too often.
+    WholeSegments,
 }
 
 impl Law {
@@ -150,7 +167,11 @@ impl<C: Variant> Variant for MinimumRate<C> {
             return Bytes::ZERO;
         }
         let scaled = u128::from(view.advertised.0) * u128::from(srtt.0) / u128::from(reference.0.max(1));
-        Bytes(u64::try_from(scaled).unwrap_or(u64::MAX)).max(self.mss)
+        let window = Bytes(u64::try_from(scaled).unwrap_or(u64::MAX)).max(self.mss);
+        match self.law.scaled_window {
+            ScaledWindow::Exact => window,
+            ScaledWindow::WholeSegments => Bytes(window.0.div_ceil(self.mss.0).saturating_mul(self.mss.0)),
+        }
     }
 
     fn cut_by_mark(&mut self, cwnd: Bytes, view: &SenderView) -> Bytes {
@@ -182,7 +203,12 @@ mod tests {
     use proptest::prelude::*;
 
     const MSS: u64 = 1000;
-    const LAW: Law = Law { ca_law: CaLaw::Printed14, theta: Theta::Fixed, deadline_passed: DeadlinePassed::Reset };
+    const LAW: Law = Law {
+        ca_law: CaLaw::Printed14,
+        theta: Theta::Fixed,
+        deadline_passed: DeadlinePassed::Reset,
+        scaled_window: ScaledWindow::Exact,
+    };
     /// Ten segments per 100 us.
     const TEN: Rate = Rate(800_000_000);
 
@@ -377,6 +403,17 @@ mod tests {
         assert_eq!(window(u64::MAX, 1_000_000), u64::MAX, "no window wraps");
         let unknown = SenderView { advertised: Bytes(31_250), srtt: None, ..view() };
         assert_eq!(variant.receive_window(&unknown), Bytes(31_250));
+    }
+
+    #[test]
+    fn a_scaled_window_may_be_rounded_up_to_whole_segments() {
+        let context = SenderContext { mss: Bytes(1460), ..context(Some(Duration::from_us(100))) };
+        let law = Law { scaled_window: ScaledWindow::WholeSegments, ..LAW };
+        let variant = MinimumRate::new(Halving, law, &context);
+        for (advertised, window) in [(1, 1460), (1460, 1460), (1461, 2920), (2774, 2920)] {
+            let view = SenderView { advertised: Bytes(advertised), srtt: Some(Duration::from_us(100)), ..view() };
+            assert_eq!(variant.receive_window(&view), Bytes(window));
+        }
     }
 
     /// Section II.D: what may be in flight is the lesser of the two windows, and without the controller what was announced

@@ -2,7 +2,7 @@
 //! et al. 2011, as the DCMRG paper describes it). DCMRG with alpha fixed to one, and without marks.
 
 use super::SenderContext;
-use super::minimum_rate::{CaLaw, DeadlinePassed, Law, MinimumRate, Theta};
+use super::minimum_rate::{CaLaw, DeadlinePassed, Law, MinimumRate, ScaledWindow, Theta};
 use super::new_reno::Halving;
 use super::reno::Reno;
 use crate::registry::{Capability, Part};
@@ -21,6 +21,8 @@ pub struct Config {
     pub theta: Theta,
     /// The rate that it asks for when it is over.
     pub deadline_passed: DeadlinePassed,
+    /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
+    pub scaled_window: ScaledWindow,
 }
 
 /// MRG.
@@ -30,8 +32,8 @@ impl Mrg {
     /// An MRG sender.
     #[must_use]
     pub const fn new(config: &Config, context: &SenderContext) -> Self {
-        let Config { ca_law, theta, deadline_passed } = *config;
-        Self::with(MinimumRate::new(Halving, Law { ca_law, theta, deadline_passed }, context), context)
+        let Config { ca_law, theta, deadline_passed, scaled_window } = *config;
+        Self::with(MinimumRate::new(Halving, Law { ca_law, theta, deadline_passed, scaled_window }, context), context)
     }
 }
 
@@ -44,7 +46,8 @@ pub(super) const CA_LAW: &str = "In congestion avoidance below the minimum, a wi
 pub(super) const RATE: &str = "The minimum rate is fixed when the message is handed over, and gone when the deadline is; \
                                the paper says neither (the keys theta and deadline_passed).";
 pub(super) const RTT: &str =
-    "RTT is the smoothed round-trip time: queues make the minimum window larger, and also the receiver's.";
+    "RTT is the smoothed round-trip time: queues make the minimum window larger, and also the receiver's, of which only whole \
+     segments are sent (the key scaled_window).";
 
 impl Part for Mrg {
     type Config = Config;

@@ -38,10 +38,10 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Coflow<'_>> {
 pub(crate) fn coflows<'a>(run: &'a Run, flows: impl Iterator<Item = &'a Flow>) -> impl Iterator<Item = Coflow<'a>> {
     let mut found: BTreeMap<(u32, u32), Coflow<'a>> = BTreeMap::new();
     for flow in flows {
-        let Some(number) = flow.coflow.filter(|_| flow.begin <= run.end) else { continue };
+        let Some(number) = flow.coflow else { continue };
         found.entry((flow.class, number)).or_insert_with(|| Coflow::new(run, flow, number)).add(flow);
     }
-    found.into_values()
+    found.into_values().filter(|coflow| coflow.begin <= run.end)
 }
 
 impl<'a> Coflow<'a> {
@@ -225,5 +225,13 @@ mod tests {
         let rows = table(vec![late, answer(2, Some(4)), other, answer(3, Some(3)), elsewhere], 20);
         let facts: Vec<_> = rows.iter().map(|row| (row["coflow"].clone(), row["destination_host"].clone())).collect();
         assert_eq!(facts, [(json!(2), json!(0)), (json!(3), json!(null)), (json!(2), json!(5))]);
+    }
+
+    /// A run that ends within the jitter of a burst: what has not begun belongs to it all the same.
+    #[test]
+    fn a_coflow_of_which_a_message_has_not_begun_is_not_complete() {
+        let later = Flow { begin: Time::from_us(50), start: Time::from_us(50), ..answer(2, None) };
+        let rows = table(vec![answer(2, Some(4)), later], 20);
+        assert_eq!((rows.len(), &rows[0]["flows"], &rows[0]["end_s"]), (1, &json!(2), &json!(null)));
     }
 }

@@ -67,7 +67,8 @@ pub(crate) struct PoissonSpec {
     deadline: Option<Duration>,
     /// Instead of one deadline for all: by size, for a share of the messages.
     deadlines: Option<DeadlinesSpec>,
-    /// How long after its start an application learns how large a message is; until then a deadline asks for no rate.
+    /// How long after its start an application learns how large a message is; until then a deadline asks for no rate. A
+    /// receiver hears of it only if the first segment has not arrived by then.
     /// Default: "0s".
     #[schemars(extend("default" = "0s"))]
     size_known_after: Option<Duration>,

@@ -82,11 +82,12 @@ impl RoundsSpec {
         let request = self.request.unwrap_or(Bytes(64));
         crate::sizes::check_size(request, &context.path.key("request"), context.problems);
         let count = self.connections_per_worker.unwrap_or(1) as usize;
-        let workers = context.repeated(&workers?, count, "connections_per_worker")?;
+        let workers = workers?;
         let stragglers = match &self.stragglers {
             Some(spec) => Some(Stragglers::resolve(spec, &workers, aggregator, context)?),
             None => None,
         };
+        let workers = context.repeated(&workers, count, "connections_per_worker")?;
         let sizes = context.split(self.response, self.block, ["response", "block"], workers.len())?;
         Some(Rounds {
             workers: workers.into_iter().zip(sizes).collect(),

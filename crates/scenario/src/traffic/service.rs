@@ -206,7 +206,7 @@ fn read_times(text: &str) -> Result<Vec<Duration>, (u32, String)> {
 /// Checked stragglers.
 #[derive(Debug)]
 pub(super) struct Stragglers {
-    /// By worker, whether it is one.
+    /// By worker, whether it is one; a worker's further connections come after the first of all.
     late: Vec<bool>,
     chance: f64,
     factor: f64,
@@ -214,7 +214,7 @@ pub(super) struct Stragglers {
 }
 
 impl Stragglers {
-    /// `workers` are the hosts that answer, in their order.
+    /// `workers` are the hosts that answer, each once, in their order.
     pub(super) fn resolve(
         spec: &StragglersSpec,
         workers: &[u32],
@@ -252,10 +252,10 @@ impl Stragglers {
         Some(Self { late, chance, factor, delay })
     }
 
-    /// What an answer of the worker at `index` takes that would take `time`.
+    /// What an answer on the connection at `index` takes that would take `time`.
     pub(super) fn slowed(&self, index: usize, time: Duration, stream: &mut Stream) -> Duration {
         // Every answer draws, so that who straggles does not change when others do.
-        let is_late = stream.unit() < self.chance && self.late[index];
+        let is_late = stream.unit() < self.chance && self.late[index % self.late.len()];
         if is_late { Duration((times(time, self.factor) + self.delay).0.min(limits::TIME.0)) } else { time }
     }
 }

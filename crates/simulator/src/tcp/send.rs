@@ -272,7 +272,8 @@ impl<S: Sender> SendHalf<S> {
         let Some(index) = self.outgoing.iter().position(|span| span.id == id) else { return };
         self.outgoing[index].facts = facts;
         self.note_front();
-        if index < self.begun {
+        // What a sender was told of a later message since then stays.
+        if index + 1 == self.begun {
             self.sender.on_message(&self.view(now), &facts);
         }
     }
