@@ -118,6 +118,10 @@ class Author(Runner):
         super().command(
             block, f'maturin build --quiet --profile release --locked -i "{sys.executable}" --out "{wheels}"'
         )
+        # Where cargo lays the module down there is one place for both: without it, what it knows to be fresh of the
+        # project is laid down anew.
+        for laid_down in Path(self.environment["CARGO_TARGET_DIR"]).glob("*/*_native.*"):
+            laid_down.unlink()
         (wheel,) = wheels.glob("*.whl")
         with zipfile.ZipFile(wheel) as files:
             files.extractall(package)

@@ -1,9 +1,11 @@
 """Closed forms of the papers, for numbers and arrays alike.
 
-Wang et al., "An Incast-Coflow-Aware Minimum-Rate-Guaranteed Congestion Control Protocol for Datacenter Applications"
-(DCMRG), equation 15; and Huang et al., "ARS: Cross-layer Adaptive Request Scheduling to Mitigate TCP Incast in Data Center Networks", equations 1
+Huang et al., "ARS: Cross-layer Adaptive Request Scheduling to Mitigate TCP Incast in Data Center Networks", equations 1
 to 10. The model behind the probabilities takes drops for random, windows for equal, and the loss of a whole window for
 the only cause of a timeout; the documentation shows where that holds.
+
+Wang et al., "An Incast-Coflow-Aware Minimum-Rate-Guaranteed Congestion Control Protocol for Datacenter Applications"
+(DCMRG), equation 15.
 """
 
 from __future__ import annotations

@@ -802,7 +802,7 @@ fn jobs_that_cannot_be_meant() {
         no problem
         s.toml:10:10: traffic.j: missing key "schedulers"; allowed: a whole number, a list or a table
         s.toml:16:14: traffic.j.schedulers: nobody: at least one host is needed
-        s.toml:16:14: traffic.j.schedulers: 5 schedulers, but there are 4 hosts
+        s.toml:16:14: traffic.j.schedulers: 5 hosts, but there are 4
         s.toml:16:14: traffic.j.schedulers: every host has a scheduler: no worker is left
         s.toml:16:14: traffic.j.schedulers: nobody: at least one host is needed
         s.toml:16:18: traffic.j.schedulers[1]: host 1 is listed twice

@@ -66,10 +66,11 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
     if panel.within is not None:
         about.append(f"cells with a frame are at most {panel.within:g}")
     caption = ", ".join(about)
+    caption = f"{caption[:1].upper()}{caption[1:]}." if caption else ""
     return Cells(
         panel.title, x.label, y.label, panel.value_label,
         tuple(map(str, x.shown)), tuple(map(str, y.shown)),
-        tuple(tuple(row) for row in cells.tolist()), panel.within, f"{caption[:1].upper()}{caption[1:]}." if caption else "",
+        tuple(tuple(row) for row in cells.tolist()), panel.within, caption,
     )  # fmt: skip
 
 

@@ -73,9 +73,7 @@ def traces(study: Study, panel: Trace) -> list[tuple[str, Task]]:
     source, at = scenarios.read(study.scenario), tuple(panel.at[axis.name] for axis in study.axes)
     wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
     return [
-        (point.curve.label, tasks(source, point.changes, [1], wanted)[0])
-        for point in study.points()
-        if point.at == at
+        (point.curve.label, tasks(source, point.changes, [1], wanted)[0]) for point in study.points() if point.at == at
     ]
 
 
