@@ -100,11 +100,8 @@ impl Ars {
     fn adjust(&mut self) {
         let sizes = self.sizes();
         let size = self.batch_size.unwrap_or(sizes.optimal);
-        self.batch_size = Some(if core::mem::take(&mut self.congested) {
-            sizes.congested
-        } else {
-            (size + 1).min(sizes.optimal)
-        });
+        self.batch_size =
+            Some(if core::mem::take(&mut self.congested) { sizes.congested } else { (size + 1).min(sizes.optimal) });
         self.sent = 0;
     }
 }

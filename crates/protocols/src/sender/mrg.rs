@@ -45,8 +45,7 @@ pub(super) const CA_LAW: &str = "In congestion avoidance below the minimum, a wi
                                  (the key ca_law).";
 pub(super) const RATE: &str = "The minimum rate is fixed when the message is handed over, and gone when the deadline is; \
                                the paper says neither (the keys theta and deadline_passed).";
-pub(super) const RTT: &str =
-    "RTT is the smoothed round-trip time: queues make the minimum window larger, and also the receiver's, of which only whole \
+pub(super) const RTT: &str = "RTT is the smoothed round-trip time: queues make the minimum window larger, and also the receiver's, of which only whole \
      segments are sent (the key scaled_window).";
 
 impl Part for Mrg {
