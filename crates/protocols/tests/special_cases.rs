@@ -59,8 +59,8 @@ fn laws() -> impl Strategy<Value = mrg::Config> {
         })
 }
 
-fn dcmrg_of(law: &mrg::Config) -> dcmrg::Config {
-    let mrg::Config { ca_law, theta, deadline_passed, scaled_window } = *law;
+fn dcmrg_of(law: mrg::Config) -> dcmrg::Config {
+    let mrg::Config { ca_law, theta, deadline_passed, scaled_window } = law;
     dcmrg::Config { ca_law, theta, deadline_passed, scaled_window, ..dcmrg::Config::default() }
 }
 
@@ -94,7 +94,7 @@ proptest! {
         law in laws(),
         events in prop::collection::vec(event(), 1..200),
     ) {
-        let dcmrg = Connection::new(&context, Dcmrg::new(&dcmrg_of(&law), &context));
+        let dcmrg = Connection::new(&context, Dcmrg::new(&dcmrg_of(law), &context));
         let dctcp = Connection::new(&context, Dctcp::new(&dctcp::Config::default(), &context));
         assert_same(&with(&events, false, true), context.mss.0, dcmrg, dctcp)?;
     }
@@ -106,7 +106,7 @@ proptest! {
         law in laws(),
         events in prop::collection::vec(event(), 1..200),
     ) {
-        let dcmrg = Connection::new(&context, Dcmrg::new(&dcmrg_of(&law), &context));
+        let dcmrg = Connection::new(&context, Dcmrg::new(&dcmrg_of(law), &context));
         let mrg = Connection::new(&context, Mrg::new(&law, &context));
         assert_same(&with(&events, true, false), context.mss.0, dcmrg, mrg)?;
     }
@@ -130,7 +130,7 @@ proptest! {
         law in laws(),
         events in prop::collection::vec(event(), 1..200),
     ) {
-        let dcmrg = Connection::new(&context, Dcmrg::new(&dcmrg_of(&law), &context));
+        let dcmrg = Connection::new(&context, Dcmrg::new(&dcmrg_of(law), &context));
         let newreno = Connection::new(&context, NewReno::new(&new_reno::Config::default(), &context));
         assert_same(&with(&events, false, false), context.mss.0, dcmrg, newreno)?;
     }

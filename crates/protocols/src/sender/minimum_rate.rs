@@ -6,16 +6,21 @@ use super::{SenderContext, SenderView};
 use crate::message::Message;
 use crate::units::{Bytes, Duration, Rate, Time};
 
-/// What the paper leaves open, or says in two ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the paper leaves open, or says in two ways: all parameters of MRG.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "schema",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(default, deny_unknown_fields)
+)]
 pub struct Law {
-    /// How the window grows below its minimum in congestion avoidance.
+    /// How a window below its minimum grows in congestion avoidance.
     pub ca_law: CaLaw,
-    /// What a deadline asks for.
+    /// The rate that a deadline asks for.
     pub theta: Theta,
-    /// What it asks for when it is over.
+    /// The rate that it asks for when it is over.
     pub deadline_passed: DeadlinePassed,
-    /// What becomes of the receiver's window when it is scaled.
+    /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
     pub scaled_window: ScaledWindow,
 }
 

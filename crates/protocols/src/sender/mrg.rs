@@ -2,28 +2,11 @@
 //! et al. 2011, as the DCMRG paper describes it). DCMRG with alpha fixed to one, and without marks.
 
 use super::SenderContext;
-use super::minimum_rate::{CaLaw, DeadlinePassed, Law, MinimumRate, ScaledWindow, Theta};
+pub use super::minimum_rate::Law as Config;
+use super::minimum_rate::MinimumRate;
 use super::new_reno::Halving;
 use super::reno::Reno;
 use crate::registry::{Capability, Part};
-
-/// MRG's parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
-pub struct Config {
-    /// How a window below its minimum grows in congestion avoidance.
-    pub ca_law: CaLaw,
-    /// The rate that a deadline asks for.
-    pub theta: Theta,
-    /// The rate that it asks for when it is over.
-    pub deadline_passed: DeadlinePassed,
-    /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
-    pub scaled_window: ScaledWindow,
-}
 
 /// MRG.
 pub type Mrg = Reno<MinimumRate<Halving>>;
@@ -32,8 +15,7 @@ impl Mrg {
     /// An MRG sender.
     #[must_use]
     pub const fn new(config: &Config, context: &SenderContext) -> Self {
-        let Config { ca_law, theta, deadline_passed, scaled_window } = *config;
-        Self::with(MinimumRate::new(Halving, Law { ca_law, theta, deadline_passed, scaled_window }, context), context)
+        Self::with(MinimumRate::new(Halving, *config, context), context)
     }
 }
 

@@ -235,14 +235,6 @@ impl Stragglers {
             Some(Senders::List(list)) => listed(list, workers, aggregator, &path.key("workers"), context)?,
         };
         let (chance, factor) = (spec.chance.unwrap_or(1.0), spec.factor.unwrap_or(1.0));
-        if !(0.0..=1.0).contains(&chance) {
-            context.problems.at(&path.key("chance"), format!("{chance} is no probability: expected 0 to 1"));
-            return None;
-        }
-        if !(1.0..=1e6).contains(&factor) {
-            context.problems.at(&path.key("factor"), format!("expected 1 to 1000000, found {factor}"));
-            return None;
-        }
         if spec.factor.is_none() && spec.delay.is_none() {
             context.problems.at(&path, "missing: give factor (times as long) or delay (so much longer)");
             return None;
