@@ -71,7 +71,10 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     rows = -(-len(chart.lines) // columns) if len(chart.lines) > 1 else 0
     axes.set_title(chart.title, loc="left", pad=8 + 17 * rows)
     if chart.ticks:
-        axes.set_xticks(range(len(chart.ticks)), chart.ticks)
+        # Names that would run into one another stand in two rows.
+        lower = "\n" if (max(map(len, chart.ticks)) + 2) * len(chart.ticks) > _WIDTH else ""
+        names = [f"{lower if index % 2 else ''}{name}" for index, name in enumerate(chart.ticks)]
+        axes.set_xticks(range(len(chart.ticks)), names)
     elif chart.log_x and not chart.is_series and chart.lines:
         # Powers of ten alone would leave most points without a name.
         points = sorted({float(x) for line in chart.lines for x in line.x})

@@ -19,6 +19,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
 _SPREAD = 0.35
 # Two names at the x axis need so many pixels from middle to middle.
 _TICK_WIDTH = 27
+_LETTER_WIDTH = 6.5
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
@@ -78,12 +79,17 @@ def _axes(frame: _Frame) -> Iterable[str]:
     for value, _ in ys:
         yield f'<line x1="{_LEFT}" x2="{right}" y1="{frame.y(value):.1f}" y2="{frame.y(value):.1f}"/>'
     yield '</g><g class="names">'
-    for value, name in xs:
-        yield f'<text x="{frame.x(value):.1f}" y="{bottom + 16}" text-anchor="middle">{escape(name)}</text>'
+    # Names that would run into one another stand in two rows.
+    step = (right - _LEFT) / max(1, len(chart.ticks))
+    lower = 10 if chart.ticks and max(map(len, chart.ticks)) * _LETTER_WIDTH > step else 0
+    for index, (value, name) in enumerate(xs):
+        y = bottom + 16 + (lower if index % 2 else 0)
+        yield f'<text x="{frame.x(value):.1f}" y="{y}" text-anchor="middle">{escape(name)}</text>'
     for value, name in ys:
         yield f'<text x="{_LEFT - 6}" y="{frame.y(value) + 4:.1f}" text-anchor="end">{escape(name)}</text>'
     middle = (_LEFT + right) / 2
-    yield f'<text x="{middle:.0f}" y="{frame.height - 8}" text-anchor="middle">{escape(chart.x_label)}</text>'
+    y = frame.height - (3 if lower else 8)
+    yield f'<text x="{middle:.0f}" y="{y}" text-anchor="middle">{escape(chart.x_label)}</text>'
     yield (f'<text transform="translate(13 {(_TOP + bottom) / 2:.0f}) rotate(-90)" text-anchor="middle">'
            f"{escape(chart.y_label)}</text></g>")  # fmt: skip
     yield f'<line class="axis" x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>'
