@@ -12,7 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Rectangle
 
 from incast.studies import expressions, table
-from incast.studies.svg import quantity
+from incast.studies.svg import BOTTOM, LEFT, RIGHT, TICK_WIDTH, TOP, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from incast.studies.study import Map, Study
     from incast.studies.table import Table
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 58, 14, 12, 44, 24
-# So many pixels a cell needs for its value, and a name below it.
-_CELL_WIDTH, _TICK_WIDTH = 28, 27
+_ROW = 24
+# So many pixels a cell needs for its value.
+_CELL_WIDTH = 28
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,14 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
 def svg(chart: Cells, *, width: int) -> str:
     """Draw coloured cells with their values, as wide as this in pixels of the page."""
     columns, rows = len(chart.x_names), len(chart.y_names)
-    step, row = (width - _LEFT - _RIGHT) / columns, _ROW
-    height = _TOP + rows * row + _BOTTOM
+    step, row = (width - LEFT - RIGHT) / columns, _ROW
+    height = TOP + rows * row + BOTTOM
     name = escape(f"{chart.title}: {chart.value_label} over {chart.x_label} and {chart.y_label}")
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     parts = [f'<svg class="chart" {size} role="img" aria-label="{name}"><g class="cells">']
     for y, values in enumerate(chart.values):
         for x, value in enumerate(values):
-            left, top = _LEFT + x * step, _TOP + (rows - 1 - y) * row
+            left, top = LEFT + x * step, TOP + (rows - 1 - y) * row
             share = min(1.0, max(0.0, value / chart.greatest)) if math.isfinite(value) else 0.0
             frame = ' class="within"' if chart.is_within(value) else ""
             said = escape(f"{chart.x_label} {chart.x_names[x]}, {chart.y_label} {chart.y_names[y]}: {quantity(value)}")
@@ -99,15 +99,15 @@ def svg(chart: Cells, *, width: int) -> str:
                     f"{value:.2f}</text>"
                 )
     parts.append('</g><g class="names">')
-    every = max(1, math.ceil(_TICK_WIDTH / step))
+    every = max(1, math.ceil(TICK_WIDTH / step))
     for x, named in enumerate(chart.x_names):
         if x % every == 0:
-            at = _LEFT + (x + 0.5) * step
-            parts.append(f'<text x="{at:.1f}" y="{height - _BOTTOM + 16}" text-anchor="middle">{escape(named)}</text>')
+            at = LEFT + (x + 0.5) * step
+            parts.append(f'<text x="{at:.1f}" y="{height - BOTTOM + 16}" text-anchor="middle">{escape(named)}</text>')
     for y, named in enumerate(chart.y_names):
-        at = _TOP + (rows - 0.5 - y) * row + 4
-        parts.append(f'<text x="{_LEFT - 6}" y="{at:.1f}" text-anchor="end">{escape(named)}</text>')
-    middle, half = (_LEFT + width - _RIGHT) / 2, _TOP + rows * row / 2
+        at = TOP + (rows - 0.5 - y) * row + 4
+        parts.append(f'<text x="{LEFT - 6}" y="{at:.1f}" text-anchor="end">{escape(named)}</text>')
+    middle, half = (LEFT + width - RIGHT) / 2, TOP + rows * row / 2
     parts.append(f'<text x="{middle:.0f}" y="{height - 8}" text-anchor="middle">{escape(chart.x_label)}</text>')
     parts.append(f'<text transform="translate(13 {half:.0f}) rotate(-90)" text-anchor="middle">'
                  f"{escape(chart.y_label)}</text></g></svg>")  # fmt: skip

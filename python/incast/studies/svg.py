@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from incast.studies.charts import Chart, Line
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
 _SPREAD = 0.35
 # Two names at the x axis need so many pixels from middle to middle.
-_TICK_WIDTH = 27
+TICK_WIDTH = 27
 _LETTER_WIDTH = 6.5
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
@@ -34,12 +34,12 @@ class _Frame:
 
     def x(self, value: float) -> float:
         low, high = self.extent[0], self.extent[1]
-        return _LEFT + _share(value, low, high, log=self.chart.log_x) * (self.width - _LEFT - _RIGHT)
+        return LEFT + _share(value, low, high, log=self.chart.log_x) * (self.width - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
         low, high = self.extent[2], self.extent[3]
         share = _share(value, low, high, log=self.chart.log_y)
-        return self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM)
+        return self.height - BOTTOM - share * (self.height - TOP - BOTTOM)
 
 
 def draw(chart: Chart, *, width: int, height: int) -> str:
@@ -61,7 +61,7 @@ def draw(chart: Chart, *, width: int, height: int) -> str:
         f'<svg class="chart" {size} role="img" aria-label="{name}">',
         *_axes(frame),
         *(part for index, line in enumerate(chart.lines) for part in _line(frame, line, index)),
-        f'<line class="cursor" y1="{_TOP}" y2="{height - _BOTTOM}" x1="-9" x2="-9"/>',
+        f'<line class="cursor" y1="{TOP}" y2="{height - BOTTOM}" x1="-9" x2="-9"/>',
         "</svg>",
     ]
     return "".join(parts)
@@ -69,30 +69,30 @@ def draw(chart: Chart, *, width: int, height: int) -> str:
 
 def _axes(frame: _Frame) -> Iterable[str]:
     chart, (_, _, y0, y1) = frame.chart, frame.extent
-    bottom, right = frame.height - _BOTTOM, frame.width - _RIGHT
+    bottom, right = frame.height - BOTTOM, frame.width - RIGHT
     yield '<g class="grid">'
     if chart.ticks:
         xs = [(float(index), name) for index, name in enumerate(chart.ticks)]
     else:
-        xs = _named(_x_ticks(frame, right - _LEFT), chart.log_x)
+        xs = _named(_x_ticks(frame, right - LEFT), chart.log_x)
     ys = _named(ticks(y0, y1, 6, log=chart.log_y), chart.log_y)
     for value, _ in ys:
-        yield f'<line x1="{_LEFT}" x2="{right}" y1="{frame.y(value):.1f}" y2="{frame.y(value):.1f}"/>'
+        yield f'<line x1="{LEFT}" x2="{right}" y1="{frame.y(value):.1f}" y2="{frame.y(value):.1f}"/>'
     yield '</g><g class="names">'
     # Names that would run into one another stand in two rows.
-    step = (right - _LEFT) / max(1, len(chart.ticks))
+    step = (right - LEFT) / max(1, len(chart.ticks))
     lower = 10 if chart.ticks and max(map(len, chart.ticks)) * _LETTER_WIDTH > step else 0
     for index, (value, name) in enumerate(xs):
         y = bottom + 16 + (lower if index % 2 else 0)
         yield f'<text x="{frame.x(value):.1f}" y="{y}" text-anchor="middle">{escape(name)}</text>'
     for value, name in ys:
-        yield f'<text x="{_LEFT - 6}" y="{frame.y(value) + 4:.1f}" text-anchor="end">{escape(name)}</text>'
-    middle = (_LEFT + right) / 2
+        yield f'<text x="{LEFT - 6}" y="{frame.y(value) + 4:.1f}" text-anchor="end">{escape(name)}</text>'
+    middle = (LEFT + right) / 2
     y = frame.height - (3 if lower else 8)
     yield f'<text x="{middle:.0f}" y="{y}" text-anchor="middle">{escape(chart.x_label)}</text>'
-    yield (f'<text transform="translate(13 {(_TOP + bottom) / 2:.0f}) rotate(-90)" text-anchor="middle">'
+    yield (f'<text transform="translate(13 {(TOP + bottom) / 2:.0f}) rotate(-90)" text-anchor="middle">'
            f"{escape(chart.y_label)}</text></g>")  # fmt: skip
-    yield f'<line class="axis" x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>'
+    yield f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>'
 
 
 def _x_ticks(frame: _Frame, width: int) -> list[float]:
@@ -100,7 +100,7 @@ def _x_ticks(frame: _Frame, width: int) -> list[float]:
     chart, (x0, x1, _, _) = frame.chart, frame.extent
     points = sorted({x for line in chart.lines for x in line.x})
     places = [frame.x(x) for x in points]
-    if not chart.is_series and all(b - a >= _TICK_WIDTH for a, b in pairwise(places)):
+    if not chart.is_series and all(b - a >= TICK_WIDTH for a, b in pairwise(places)):
         return points
     return ticks(x0, x1, max(2, width // 60), log=chart.log_x)
 
