@@ -1,19 +1,17 @@
-# Everything a newcomer needs is here: `make help` lists it.
+# `make help` lists the targets.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PAPER ?= rdtcp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-# Modules that a macro declares are invisible to cargo fmt, so every file is named.
-RUST_FILES = $(shell git ls-files --cached --others --exclude-standard '*.rs')
 # The bindings are tested from Python; parts of the schema are behind features.
 CARGO_FLAGS := --workspace --all-features --locked
 # Pages that the program makes are always made anew.
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-rust test-python docs docs-links docs-output test-own-protocol mutants lint \
+.PHONY: help install quick demo test test-rust test-python docs docs-links docs-output test-own-protocol mutants lint \
 	lint-rust lint-python format reproduce bench validate-ns3 schema tables clean prerequisites
 
 help: ## list the targets
@@ -23,7 +21,12 @@ install: prerequisites .venv/installed ## build everything; the command is then 
 	@echo "building the simulator (some minutes the first time)"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
-demo: install ## see TCP incast happen: out/demo/index.html
+quick: prerequisites .venv/installed ## after a change in Rust: build fast, run slower; PART=dctcp runs the tests of that part first
+	@$(if $(PART),cargo test --quiet -p incast-protocols --lib $(PART))
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--profile quick" \
+		$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+
+demo: install ## show TCP incast on one page: out/demo/index.html
 	@$(BIN)/incast demo --out out/demo
 
 test: install test-rust test-python docs test-own-protocol ## test everything: Rust, Python, the documentation
@@ -37,26 +40,25 @@ test-python: install
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
 
-docs: install ## run what the documentation shows, build it, check its links: out/docs/index.html
+docs: install ## run the examples of the documentation, build it, check its links: out/docs/index.html
 	@rm -rf docs/_made out/docs
 	@$(BIN)/python docs/_tools/run_pages.py
 	@$(SPHINX) -b html -d out/doctrees docs out/docs
-	@$(BIN)/python docs/_tools/links.py out/docs
 
-docs-output: install ## write what the pages' commands print now into the pages
+docs-output: install ## update the outputs shown in the documentation
 	@$(BIN)/python docs/_tools/run_pages.py --update
 	@$(BIN)/python docs/_tools/own_protocol.py out/own-protocol --update
 
-docs-links: docs ## check what the documentation links to elsewhere (needs the net)
+docs-links: docs ## check the external links of the documentation (needs the net)
 	@$(SPHINX) -b linkcheck -d out/doctrees docs out/docs-links
 
-mutants: prerequisites ## change the code at one place after another: does a test fail? (needs cargo-mutants; hours)
+mutants: prerequisites ## mutation testing (needs cargo-mutants; takes hours)
 	@.ci/mutants $(MUTANTS)
 
 lint: lint-rust lint-python ## check format, lints and types
 
 lint-rust: prerequisites
-	rustfmt --check --edition 2024 $(RUST_FILES)
+	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 
 lint-python: .venv/installed
@@ -65,7 +67,7 @@ lint-python: .venv/installed
 	$(BIN)/mypy
 
 format: .venv/installed ## format Rust and Python
-	rustfmt --edition 2024 $(RUST_FILES)
+	cargo fmt --all
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -75,16 +77,16 @@ reproduce: install ## compute a paper's figures and judge its claims (PAPER=puls
 bench: install ## measure the simulator's speed
 	@$(BIN)/incast bench leaf-spine
 
-validate-ns3: install ## hold the simulator against ns-3, side by side (an hour or two; needs g++)
+validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour or two; needs g++)
 	@$(BIN)/python validation/ns3/compare.py all
 
-schema: prerequisites ## renew the JSON Schema of scenario files
+schema: prerequisites ## update the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json
 
-tables: prerequisites ## renew docs/reference/results.md from the definitions of the tables
-	cargo run --quiet -p incast-results --example dictionary > .results.new && mv .results.new docs/reference/results.md
+tables: prerequisites ## update docs/reference/results.md from the definitions of the tables
+	cargo run --quiet -p incast-tables --example dictionary > .results.new && mv .results.new docs/reference/results.md
 
-clean: ## remove what was built and what was written
+clean: ## remove everything that was built or written
 	rm -rf .venv out docs/_made target .pytest_cache .ruff_cache .mypy_cache
 	rm -f python/incast/_native*.so
 

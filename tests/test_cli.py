@@ -44,7 +44,7 @@ def test_a_run_with_a_detector_says_how_good_it_was(incast: Command, small: Path
     change = ("--set", "switch.marker=ein", "--set", "stack.sender=pulser", "--set", "traffic.burst.response=64KiB")
     done = incast("run", small, *change)
     assert done.returncode == 0, done.stderr
-    said = re.search(r"EIN: (\d+) of (\d+) incasts seen.*; (\d+) of (\d+) alarms false, (\d+) innocent", done.stdout)
+    said = re.search(r"EIN: (\d+) of (\d+) incasts detected.*; (\d+) of (\d+) alarms false, (\d+) packets", done.stdout)
     assert said, done.stdout
     seen, incasts, false, alarms, innocent = map(int, said.groups())
     tables = {name: pl.read_parquet(tmp_path / "out" / "small" / f"{name}.parquet") for name in DETECTORS}

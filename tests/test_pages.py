@@ -96,7 +96,7 @@ def test_a_part_is_checked_as_part_of_the_scenario_above(tmp_path: Path, small_p
     run(tmp_path, small_page + part)
     with pytest.raises(PageError, match="sttaic"):
         run(tmp_path, small_page + part.replace("static", "sttaic"))
-    with pytest.raises(PageError, match="there is none above"):
+    with pytest.raises(PageError, match="no scenario above"):
         run(tmp_path, part)
 
 
@@ -106,7 +106,7 @@ def test_text_is_a_file_or_the_output_of_the_block_before_it(tmp_path: Path) -> 
     for orphan in (fenced("text", "1"), fenced("python", "print(1)") + "words\n" + fenced("text", "1")):
         with pytest.raises(PageError, match="neither a file"):
             run(tmp_path, orphan)
-    with pytest.raises(PageError, match="beside its directory"):
+    with pytest.raises(PageError, match="outside its directory"):
         run(tmp_path, file.replace("flow.txt", "../flow.txt"))
 
 
@@ -132,7 +132,7 @@ def test_a_block_of_another_language_is_an_error(tmp_path: Path, language: str) 
 def test_a_block_without_an_end_and_a_console_without_a_command_are_errors(tmp_path: Path) -> None:
     with pytest.raises(PageError, match="no end"):
         run(tmp_path, f"{FENCE}sh\ntrue\n")
-    with pytest.raises(PageError, match="begins with a command"):
+    with pytest.raises(PageError, match="must be a command"):
         run(tmp_path, fenced("console", "output"))
 
 
@@ -174,7 +174,7 @@ def test_code_becomes_files_and_lines(tmp_path: Path) -> None:
     assert source.read_text(encoding="utf-8") == "one\n    two,\n    new,\nthree\n"
     author.rust(rust("// crates/a/src/b.rs", "//! B.", ""))
     assert (tmp_path / "crates/a/src/b.rs").read_text(encoding="utf-8") == "//! B.\n\n"
-    with pytest.raises(PageError, match="there already"):
+    with pytest.raises(PageError, match="already exists"):
         author.rust(rust("// crates/a/src/b.rs", "//! B."))
     with pytest.raises(PageError, match="0 lines `four`"):
         author.rust(rust("// crates/a/src/lib.rs, after: four", "new"))
@@ -191,8 +191,8 @@ def test_a_copy_has_what_git_knows_under_versions_of_its_own(tmp_path: Path) -> 
     assert (tmp_path / "crates/protocols/src/lib.rs").is_file()
     assert not (tmp_path / "target").exists()
     lock = (tmp_path / "Cargo.lock").read_text(encoding="utf-8")
-    ours = re.findall(r'name = "incast-\w+"\nversion = "(.*)"', lock)
-    assert len(ours) == len(list((tmp_path / "crates").iterdir()))
+    ours = re.findall(r'name = "incast(?:-\w+)?"\nversion = "(.*)"', lock)
+    assert len(ours) == len(list((tmp_path / "crates").rglob("Cargo.toml")))
     assert all(version.endswith("+copy") for version in ours)
     assert lock.count("+copy") == len(ours)
     assert (tmp_path / "Cargo.toml").read_text(encoding="utf-8").count("+copy") == 1

@@ -189,7 +189,7 @@ def test_a_reproduction_writes_figures_report_and_claims(incast: Command, paper:
     assert page.count("<svg") == 4  # two panels, for wide and for narrow screens
     assert "Goodput &lt;of all&gt;" in page
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)
-    assert "1 to 3, the same for all" in page
+    assert "1 to 3, the same everywhere" in page
     found = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
     assert found["paper"] == "paper"
     assert [claim["id"] for claim in found["claims"]] == ["T01", "T02"]
@@ -226,7 +226,7 @@ def test_a_quick_look_finds_a_number_that_is_no_longer_given_and_update_renews_i
     done = incast("reproduce", "paper", "--quick")
     assert done.returncode == 1
     assert (
-        f"figure-1.csv:3: goodput (curve tcp, workers 2, seed 1): the table has 1.5, this program gives {cells[-2]}"
+        f"figure-1.csv:3: goodput (curve tcp, workers 2, seed 1): the table has 1.5, this program computes {cells[-2]}"
         in done.stderr
     )
     assert "--update" in done.stderr
@@ -249,9 +249,9 @@ def test_a_full_reproduction_compares_every_row(incast: Command, kept: Path) -> 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [("seeds = 3", "seeds = 4", "not that of figure-1.toml as it is now"),
-     ("[2, 5, 8]", "[2, 5, 7]", "not that of figure-1.toml as it is now"),
-     ("[metrics.drops]", "[metrics.losses]", "not that of figure-1.toml as it is now")],
+    [("seeds = 3", "seeds = 4", "does not match figure-1.toml"),
+     ("[2, 5, 8]", "[2, 5, 7]", "does not match figure-1.toml"),
+     ("[metrics.drops]", "[metrics.losses]", "does not match figure-1.toml")],
 )  # fmt: skip
 def test_a_table_of_another_study_is_refused(incast: Command, kept: Path, old: str, new: str, said: str) -> None:
     study = kept / "figure-1.toml"
@@ -276,7 +276,7 @@ def test_a_broken_table_is_refused(incast: Command, kept: Path, broken: str) -> 
 def test_without_a_table_nothing_is_judged_and_that_is_said(incast: Command, paper: Path) -> None:
     done = incast("reproduce", "paper", "--quick", "--json", "claims.json")
     assert done.returncode == 1
-    assert "figure-1.csv: there is no such table; --update computes it" in done.stderr
+    assert "figure-1.csv: missing table; --update computes it" in done.stderr
     claims = json.loads((paper.parents[1] / "claims.json").read_text(encoding="utf-8"))["claims"]
     assert [claim["verdict"] for claim in claims] == ["not-judged", "not-judged"]
     assert all(claim["measured"] is None and claim["why"] for claim in claims)

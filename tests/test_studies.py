@@ -16,6 +16,7 @@ from incast.studies.claims import RECORD
 STUDIES = Path(__file__).parents[1] / "studies"
 CLAIMS = {
     "ars": [f"A{number:02}" for number in range(1, 21)],
+    "beyond": [],
     "dcmrg": [f"D{number:02}" for number in range(1, 30)],
     "pulser": [f"P{number:02}" for number in range(1, 24)],
     "rdtcp": [f"R{number:02}" for number in range(1, 22)],

@@ -36,40 +36,40 @@ def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("seeds = 3", "", 'the key "seeds" is missing'),
+        ("seeds = 3", "", 'missing key "seeds"'),
         ("seeds = 3", "seeds = 3\nseads = 4", ':5: seads: unknown key "seads"; did you mean "seeds"? allowed: '),
         ("seeds = 3", 'seeds = "3"', "seeds: expected a whole number, found '3'"),
-        ("seeds = 3", "seeds = 0", "seeds: expected 1 or more, found 0"),
-        ('"scenarios/small.toml"', '"scenery.toml"', ":3: scenario: there is no such file"),
+        ("seeds = 3", "seeds = 0", "seeds: must be 1 or more, found 0"),
+        ('"scenarios/small.toml"', '"scenery.toml"', ":3: scenario: no such file"),
         ("[axes.workers]", "[axis.workers]", 'unknown key "axis"; did you mean "axes"?'),
-        ('key = "traffic.burst.workers"', "", "either a key or keys"),
-        ("values = [2, 5, 8]", "values = []", "axes.workers.values: this list is empty"),
+        ('key = "traffic.burst.workers"', "", "either key, or keys"),
+        ("values = [2, 5, 8]", "values = []", "axes.workers.values: the list is empty"),
         ("values = [2, 5, 8]", "values = [2, 2]", "twice"),
         ("values = [2, 5, 8]", 'values = [2, "5"]', "mixed"),
         ("[curves.dctcp]", "[curves.dc-tcp]", "cannot be used in expressions"),
-        ("[metrics.drops]", "[metrics.seed]", 'the name "seed" is taken'),
+        ("[metrics.drops]", "[metrics.seed]", 'the name "seed" is already used'),
         ("FROM summary", "FROM sumary", 'unknown table "sumary"; did you mean "summary"?'),
         ("goodput_total_bps", "goodput_tot_bps", 'column "goodput_tot_bps"; did you mean "goodput_total_bps"?'),
-        ("SELECT goodput_total_bps / 1e6", "SELECT class", "is no number"),
-        ("SELECT goodput_total_bps", "SELECT goodput_total_bps, drops", "gives 2 columns"),
-        ("SELECT goodput_total_bps", "SELCT goodput_total_bps", "metrics.goodput.sql: the query cannot be asked"),
+        ("SELECT goodput_total_bps / 1e6", "SELECT class", "is not a number"),
+        ("SELECT goodput_total_bps", "SELECT goodput_total_bps, drops", "returns 2 columns"),
+        ("SELECT goodput_total_bps", "SELCT goodput_total_bps", "metrics.goodput.sql: invalid query"),
         ('kind = "lines"', 'kind = "lined"', 'unknown kind of panel "lined"; did you mean "lines"?'),
         ('y = "goodput"', 'y = "godput"', 'panels[0].y: unknown metric "godput"; did you mean "goodput"?'),
         ('x = "workers"', 'x = "senders"', 'unknown axis "senders"'),
-        ("at = { workers = 8 }", "at = { workers = 9 }", "no point has workers = 9; there are 2, 5, 8"),
+        ("at = { workers = 8 }", "at = { workers = 9 }", "no point has workers = 9; allowed: 2, 5, 8"),
         ("mean(goodput.dctcp", "mean(godput.dctcp", 'claims[0].measure: unknown metric "godput"; did you mean'),
         ("mean(goodput.dctcp", "mean(goodput.dtcp", 'unknown curve "dtcp"; did you mean "dctcp"?'),
         ("mean(goodput.dctcp", "meen(goodput.dctcp", 'unknown function "meen"; did you mean "mean"?'),
         ("mean(goodput.dctcp", "(goodput.dctcp", "has a number for each of 3 points"),
-        ("mean(goodput.dctcp", "mean(goodput", "is a metric: say of which curve, as in goodput.tcp"),
-        ("mean(goodput.dctcp", "mean(goodput.dctcp.real", "is not understood here"),
-        ("mean(goodput.dctcp", "mean((goodput.dctcp", "is no expression"),
-        ("workers=8)", "workers=9)", "no point has workers = 9; there are 2, 5, 8"),
-        ("at_most = 0", "", "nothing says when the claim holds"),
+        ("mean(goodput.dctcp", "mean(goodput", "is a metric: add the curve, as in goodput.tcp"),
+        ("mean(goodput.dctcp", "mean(goodput.dctcp.real", "is not supported"),
+        ("mean(goodput.dctcp", "mean((goodput.dctcp", "is not a valid expression"),
+        ("workers=8)", "workers=9)", "no point has workers = 9; allowed: 2, 5, 8"),
+        ("at_most = 0", "", "which say when it holds"),
         ('paper = "fewer"', 'paper = "fewer"\nwithin = 1', "needs a number in paper"),
         ('direction = "above 0"', 'direction = "over 0"', 'expected "below" or "above" and a number'),
         ('id = "T02"', 'id = "T01"', None),
-        ("title =", "title", "this is no TOML"),
+        ("title =", "title", "invalid TOML"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_its_place(study: Path, old: str, new: str, said: str | None) -> None:
@@ -81,7 +81,7 @@ def test_what_cannot_be_meant_is_refused_with_its_place(study: Path, old: str, n
     assert str(error.value).startswith(f"{study}:")
     if said is None:
         line = [number for number, found in enumerate(text.splitlines(), start=1) if found == "[[claims]]"]
-        said = f'{study}:{line[1]}: claims[1]: the id "T01" is taken: {study}:{line[0]}'
+        said = f'{study}:{line[1]}: claims[1]: the id "T01" is already used: {study}:{line[0]}'
     assert said in str(error.value)
 
 
@@ -191,10 +191,10 @@ def test_a_panel_of_several_axes_says_where_the_others_stand(study: Path) -> Non
     text = text.replace("workers=8)", "workers=8, size='2KiB')")
     text = text.replace("at = { workers = 8 }", 'at = { workers = 8, size = "2KiB" }')
     study.write_text(text, encoding="utf-8")
-    with pytest.raises(ScenarioError, match='drawn over one axis: a value of the axis "size" is needed'):
+    with pytest.raises(ScenarioError, match='drawn over one axis: give a value of the axis "size"'):
         reading.read(study)
     for at, said in [
-        ('size = "3KiB"', "no point has size = '3KiB'; there are 1KiB, 2KiB"),
+        ('size = "3KiB"', "no point has size = '3KiB'; allowed: 1KiB, 2KiB"),
         ("workers = 2", 'unknown axis "workers"; allowed: size'),
     ]:
         study.write_text(text.replace('x = "workers"', f'x = "workers"\nat = {{ {at} }}'), encoding="utf-8")
@@ -280,10 +280,10 @@ def test_a_study_of_formulas_runs_nothing_and_has_a_table_and_a_map(incast: Comm
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('label = "flows"', 'label = "flows"\nkey = "seed"', "axes.flows.key: a study without a scenario runs nothing"),
+        ('label = "flows"', 'label = "flows"\nkey = "seed"', "axes.flows.key: a study without a scenario has no runs"),
         ("[curves.one]", '[curves.one]\nset = { "a.b" = 1 }', "curves.one.set: a study without a scenario"),
         ('title = "By formula"', 'title = "By formula"\nset = { a = 1 }', "set: a study without a scenario"),
-        ('one = "incast_probability(flows, window, 60)", ', "", 'the curve "one" has none'),
+        ('one = "incast_probability(flows, window, 60)", ', "", 'missing formula for the curve "one"'),
         ("two =", "tow =", 'unknown curve "tow"'),
         ("flows / 2", "flow / 2", 'unknown axis or metric "flow"'),
         ("flows / 2, window, 60", "flows / 2, window", "incast_probability()"),

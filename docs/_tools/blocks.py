@@ -1,17 +1,17 @@
-"""The fenced blocks of a page, and what a reader is told about them.
+"""Reads the fenced blocks of a page.
 
-A page says how its blocks are meant, in ways a reader sees or can look up:
+The language of a block says what it is:
 
-- `console`: commands after `$ `, each followed by what it prints.
+- `console`: commands after `$ `, each followed by its output.
 - `sh`: commands whose output is not shown.
-- `python`: one program per page, block by block. A `text` block right behind one is what it prints.
-- `toml`: a scenario. Its first line `# name.toml` names the file; without one it is a part that is laid over the last
-  whole scenario of the page.
+- `python`: one program per page, block by block. A `text` block directly after it is its output.
+- `toml`: a scenario. The first line `# name.toml` names the file; without it the block is merged into the last complete
+  scenario of the page.
 - `text` with a caption: a file of that name.
-- `rust`: a file of this project, named by its first line `// path`, or a line of one, `// path, after: line`.
+- `rust`: a file of this project, named by the first line `// path`, or a line to add to one, `// path, after: line`.
 
-In output, `…` stands for anything on a line, and on a line of its own for any lines. `<!-- not run: reason -->` before
-a block keeps it from being run, `<!-- exits with 2 -->` says that its commands fail.
+In an output `…` matches any text on a line, and alone on a line any number of lines. `<!-- not run: reason -->` before
+a block skips it, `<!-- exits with 2 -->` says that its commands fail.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARK = re.compile(r"^<!-- (?P<text>.*) -->$")
 
 
 class PageError(Exception):
-    """What is wrong with a page, with file and line."""
+    """An error in a page, with file and line."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Block:
 
     page: Path
     line: int
-    """Of its first line, from 1."""
+    """Number of its first line, from 1."""
     language: str
     lines: tuple[str, ...]
     indent: str
@@ -46,15 +46,15 @@ class Block:
     not_run: str | None
     exit_code: int
     follows: bool
-    """Nothing but empty lines is between it and the block before it."""
+    """Whether only empty lines separate it from the previous block."""
 
     @property
     def text(self) -> str:
-        """Its lines, each with its end."""
+        """Its lines with line ends."""
         return "".join(f"{line}\n" for line in self.lines)
 
     def error(self, message: str) -> PageError:
-        """Return an error that says where."""
+        """Return an error with the place of this block."""
         return PageError(f"{self.page}:{self.line}: {message}")
 
 
@@ -74,7 +74,7 @@ class _Marks:
 
 
 def read(page: Path, text: str | None = None) -> list[Block]:
-    """Return the blocks of a page in order; directives of the site are not blocks."""
+    """Return the blocks of a page in order, without directives of the site."""
     lines = (page.read_text(encoding="utf-8") if text is None else text).splitlines()
     blocks: list[Block] = []
     marks, follows, at = _Marks(), False, 0
@@ -89,7 +89,7 @@ def read(page: Path, text: str | None = None) -> list[Block]:
             continue
         end = next((i for i in range(at + 1, len(lines)) if lines[i].strip() == found["fence"]), None)
         if end is None:
-            raise PageError(f"{page}:{at + 1}: this block has no end")
+            raise PageError(f"{page}:{at + 1}: the block has no end")
         block = _block(page, at, lines[at + 1 : end], found["info"].strip(), found["indent"], marks, follows)
         if block is not None:
             blocks.append(block)
@@ -108,14 +108,14 @@ def _block(page: Path, at: int, lines: list[str], info: str, indent: str, marks:
             caption = option[2] if option[1] == "caption" else caption
             lines, first = lines[1:], first + 1
     if info not in LANGUAGES:
-        raise PageError(f"{page}:{at + 1}: a block is one of {', '.join(LANGUAGES)}, not {info!r}")
+        raise PageError(f"{page}:{at + 1}: a block must be one of {', '.join(LANGUAGES)}, not {info!r}")
     body = tuple(line.removeprefix(indent) for line in lines)
     return Block(page, first, info, body, indent, caption, marks.not_run, marks.exit_code, follows)
 
 
 @dataclass
 class Command:
-    """A command in a terminal and what it prints."""
+    """A command in a terminal and its output."""
 
     text: str
     lines: tuple[str, ...]
@@ -123,7 +123,7 @@ class Command:
 
 
 def commands(block: Block) -> list[Command]:
-    """Return the commands of a `console` block. One goes on after a line that ends in a backslash."""
+    """Return the commands of a `console` block. A backslash at the end of a line continues a command."""
     found: list[Command] = []
     goes_on = False
     for line in block.lines:
@@ -137,18 +137,18 @@ def commands(block: Block) -> list[Command]:
         elif found:
             found[-1].output.append(line)
         else:
-            raise block.error("it begins with a command, `$ ...`")
+            raise block.error("the first line must be a command, `$ ...`")
     return found
 
 
 def renewed(shown: list[str], printed: list[str]) -> list[str]:
-    """Return the lines printed, but lines shown with something left out as they are where they still hold."""
+    """Return the printed lines, but keep shown lines with an omission if they still match."""
     elided = [line for line in shown if "…" in line.strip("… ")]
     return [next((line for line in elided if matches([line], [new])), new) for new in printed]
 
 
 def matches(shown: list[str], printed: list[str]) -> bool:
-    """Tell whether output is as shown. Spaces at the ends of lines do not count."""
+    """Whether the output matches what is shown, ignoring spaces at the ends of lines."""
     if not shown:
         return not printed
     if shown[0].strip() == "…":

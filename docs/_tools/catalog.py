@@ -1,4 +1,4 @@
-"""The references of published workloads and of TCP profiles, made of the program's catalog."""
+"""Generates the references of workloads and TCP profiles from the program's catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference of the command line: what its help says, caught as a reader would see it."""
+"""Generates the reference of the command line from the help texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = "76"
 def page() -> str:
     """Write a section for every command."""
     commands = list(_commands(app, ()))
-    # Each help takes a process of its own, as for a user.
+    # Each help text comes from its own process, as for a user.
     with ThreadPoolExecutor() as pool:
         texts = list(pool.map(_help, commands))
     lines = []
@@ -46,5 +46,5 @@ def _help(command: tuple[str, ...]) -> str:
         text=True,
         check=True,
     )
-    # What stands at the end of a line of a box differs with the width alone.
+    # Only the width of a box changes the ends of its lines.
     return "\n".join(line.rstrip() for line in done.stdout.splitlines())

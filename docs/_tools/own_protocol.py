@@ -1,9 +1,9 @@
-"""Does what the page on one's own protocol says, in a copy of the project.
+"""Follows the page on adding a protocol, in a copy of the project.
 
-Usage: own_protocol.py COPY [--update]. COPY is made anew from the files that git knows. The page's blocks of Rust
-become files and lines of it, its commands are run in it, and its scenario shows that the new sender is another one than
-those there were. What cargo builds is kept in the project's own target directory, so that only the project's own crates
-are built again. With --update output that differs is written into the page.
+Usage: own_protocol.py COPY [--update]. COPY is recreated from the files that git knows. The Rust blocks of the page
+become files and lines in it, its commands run in it, and its scenario shows that the new sender behaves differently
+from the existing ones. Build results go to the project's own target directory, so that only the project's crates are
+rebuilt. With --update, outputs that differ are written into the page.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import blocks
 from blocks import Block, PageError
 from run_pages import ELSEWHERE, ROOT, Runner
 
-# What the page's first part adds, and the scenario it runs it with.
+# The sender that the page adds first, and the scenario that runs it.
 SENDER, SCENARIO = "gentle", "gentle.toml"
 TIMEOUT_S = 600
 
 
 def copied(copy: Path) -> None:
-    """Copy the files that git knows, as they are now; a file that is the same keeps its time of change."""
+    """Copy the files that git knows, in their current state; unchanged files keep their modification time."""
     known = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],  # noqa: S607
         cwd=ROOT,
@@ -50,9 +50,9 @@ def copied(copy: Path) -> None:
 
 
 def _rename(copy: Path) -> None:
-    """Give the copy's crates a version of their own: in one target directory cargo takes them for the project's else.
+    """Give the crates of the copy another version, so that cargo tells them from those of the project.
 
-    It would then build those again, or worse, link what was built of the copy into the project's own module.
+    In a shared target directory it would otherwise rebuild the project's crates, or link the copy's into its module.
     """
     manifest, lock = copy / "Cargo.toml", copy / "Cargo.lock"
     text = manifest.read_text(encoding="utf-8")
@@ -60,12 +60,12 @@ def _rename(copy: Path) -> None:
         re.sub(r'^version = "(.*)"$', r'version = "\1+copy"', text, flags=re.MULTILINE), encoding="utf-8"
     )
     text = lock.read_text(encoding="utf-8")
-    ours = r'^(name = "incast-\w+"\nversion = ".*)"$'
+    ours = r'^(name = "incast(?:-\w+)?"\nversion = ".*)"$'
     lock.write_text(re.sub(ours, r'\1+copy"', text, flags=re.MULTILINE), encoding="utf-8")
 
 
 class Author(Runner):
-    """A reader who adds what the page shows to a copy of the project."""
+    """A reader who adds the code of the page to a copy of the project."""
 
     timeout_s = TIMEOUT_S
 
@@ -78,48 +78,48 @@ class Author(Runner):
         self._built = False
 
     def run(self, page: list[Block]) -> None:
-        """Write all code first, so that it is built once, then do the rest in order."""
+        """Write all code first, so that it is built only once, then run the other blocks in order."""
         for block in page:
             if block.language == "rust":
                 self.rust(block)
         super().run([block for block in page if block.language != "rust"])
 
     def rust(self, block: Block) -> None:
-        """Create a file, or add a line behind another."""
+        """Create a file, or add a line after another."""
         head, rest = block.lines[0], "".join(f"{line}\n" for line in block.lines[1:])
         name, _, after = head.removeprefix("// ").partition(", after: ")
         path = self.directory / name
         if not head.startswith("// ") or not name.startswith("crates/"):
-            raise block.error("Rust begins with the path of its file, `// crates/...`")
+            raise block.error("the first line of Rust must be the path of its file, `// crates/...`")
         if not after:
             if path.exists():
-                raise block.error(f"{name} is there already")
+                raise block.error(f"{name} already exists")
             path.write_text(rest, encoding="utf-8")
             return
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         places = [number for number, line in enumerate(lines) if line.strip() == after.strip()]
         if len(places) != 1:
-            raise block.error(f"{name} has {len(places)} lines `{after}`, where one is meant")
+            raise block.error(f"{name} has {len(places)} lines `{after}`, expected one")
         lines.insert(places[0] + 1, rest)
         path.write_text("".join(lines), encoding="utf-8")
 
     def command(self, block: Block, text: str) -> list[str]:
-        """Run a command of the page; the first that needs the program has it built."""
+        """Run a command of the page; the first one that needs the program builds it."""
         if text.startswith("incast ") and not self._built:
             self._built = True
             self._build(block)
         return super().command(block, text)
 
     def _build(self, block: Block) -> None:
-        """Build the program as `make install` does, but leave the installed one as it is."""
+        """Build the program as `make install` does, without changing the installed one."""
         wheels, package = self._bin / "wheels", self._bin / "package"
         for old in (wheels, package):
             shutil.rmtree(old, ignore_errors=True)
         super().command(
             block, f'maturin build --quiet --profile release --locked -i "{sys.executable}" --out "{wheels}"'
         )
-        # Where cargo lays the module down there is one place for both: without it, what it knows to be fresh of the
-        # project is laid down anew.
+        # Cargo puts the modules of the project and the copy into the same place. Without the file it writes the
+        # project's again.
         for laid_down in Path(self.environment["CARGO_TARGET_DIR"]).glob("*/*_native.*"):
             laid_down.unlink()
         (wheel,) = wheels.glob("*.whl")
@@ -133,14 +133,14 @@ class Author(Runner):
 
 
 def shown(author: Author, block: Block) -> None:
-    """Check that the page's sender is there, and that it decides differently from the others.
+    """Check that the sender of the page exists and behaves differently from the others.
 
     Raises:
-        PageError: it is not or does not.
+        PageError: it does not.
 
     """
 
-    def json_of(text: str) -> Any:  # noqa: ANN401 - whatever the program says
+    def json_of(text: str) -> Any:  # noqa: ANN401 - any output of the program
         return json.loads("\n".join(author.command(block, text)))
 
     listed = json_of("incast list protocols --json")
@@ -154,12 +154,12 @@ def shown(author: Author, block: Block) -> None:
             raise block.error(f"with {sender} the run ended as {summary['outcome']}")
         goodput[sender] = summary["goodput_total_bps"]
     if len(set(goodput.values())) != len(goodput):
-        raise block.error(f"{SENDER} does not differ: {goodput}")
+        raise block.error(f"{SENDER} does not behave differently: {goodput}")
     print(", ".join(f"{sender} {bps / 1e6:.1f} Mbit/s" for sender, bps in goodput.items()))
 
 
 def main() -> None:
-    """Follow the page, and fail where it fails."""
+    """Follow the page, and fail if it fails."""
     copy, *options = sys.argv[1:]
     author = Author(Path(copy).resolve(), update=options == ["--update"])
     copied(author.directory)

@@ -1,4 +1,4 @@
-"""The reference of protocols, made of what the registered parts say about themselves."""
+"""Generates the reference of protocols from the descriptions in the registry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from schema import Key, Node
 
 Part = dict[str, Any]
-# Where a scenario names a part of a place.
+# The tables in which a scenario names a protocol.
 TABLES = ("switch", "stack")
 
 
 def page(parts: list[Part], root: Node) -> str:
-    """Write a section for each place, and in it one for each part."""
+    """Write a section for each place, with one for each of its protocols."""
     return "\n".join(_page(parts, Schema(root)))
 
 
@@ -55,7 +55,7 @@ def _parameters(place: str, name: str, schema: Schema) -> list[Key]:
 
 
 def _in_a_scenario(place: str, schema: Schema) -> tuple[str, str]:
-    """Return the table that names parts of a place, and what it says of the place."""
+    """Return the table with the key of a place, and the description of the key."""
     for table in TABLES:
         name = schema.referred(schema.root["properties"][table])
         properties = schema.definitions[name]["properties"] if name else {}

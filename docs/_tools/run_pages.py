@@ -1,8 +1,8 @@
-"""Runs what the pages show, and compares what it prints with what they show.
+"""Runs the examples of the pages, and compares their output with what the pages show.
 
-Usage: run_pages.py [--update] [PAGE ...], by default every page. With --update output that differs is written into the
-page instead. `blocks.py` says how a page marks its blocks. Pictures that a page draws are left for the site under
-`docs/_made`: an image `_made/PAGE/FILE` is what the blocks of PAGE wrote as FILE.
+Usage: run_pages.py [--update] [PAGE ...], by default every page. With --update, outputs that differ are written into
+the page. `blocks.py` describes the blocks. Figures that a page draws are kept for the site under `docs/_made`: the
+image `_made/PAGE/FILE` is the FILE written by the blocks of PAGE.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from blocks import Block, PageError
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MADE = DOCS / "_made"
-# Needs a copy of the project of its own: own_protocol.py runs it.
+# Needs its own copy of the project: own_protocol.py runs it.
 ELSEWHERE = DOCS / "how-to" / "own-protocol.md"
-# What a reader finds who stands where `make install` was called.
+# What a reader finds in the directory in which `make install` was called.
 AROUND = (".venv", "scenarios")
 
 
@@ -42,7 +42,7 @@ def pages() -> list[Path]:
 
 
 class Runner:
-    """A reader who works through one page from top to bottom, in a directory of their own."""
+    """A reader who works through one page from top to bottom, in a separate directory."""
 
     timeout_s = 60
 
@@ -68,7 +68,7 @@ class Runner:
         """Run all blocks.
 
         Raises:
-            PageError: a block fails or prints something else than is shown.
+            PageError: a block fails or prints something different.
 
         """
         for block in page:
@@ -96,11 +96,11 @@ class Runner:
             case "rust":
                 self.rust(block)
             case _:
-                raise block.error("this is neither a file (with a caption) nor what the block before it prints")
+                raise block.error("this is neither a file (with a caption) nor the output of the previous block")
 
     def rust(self, block: Block) -> None:
-        """Code of this project belongs on the page that own_protocol.py runs."""
-        raise block.error("Rust is not run on this page")
+        """Reject Rust, which is allowed only on the page that own_protocol.py runs."""
+        raise block.error("Rust is not allowed on this page")
 
     def command(self, block: Block, text: str) -> list[str]:
         """Run a command of a page and return the lines it prints."""
@@ -144,7 +144,7 @@ class Runner:
             self.replaced[block.line] = new
 
     def _python(self, block: Block) -> list[str]:
-        # Lines of errors are those of the page.
+        # Errors show line numbers of the page.
         code = compile("\n" * (block.line - 1) + block.text, str(block.page), "exec")
         output = io.StringIO()
         before = dict(os.environ)
@@ -172,7 +172,7 @@ class Runner:
             self._scenario = scenario
         elif self._scenario is None:
             raise block.error(
-                "a scenario begins with its name, `# name.toml`; there is none above of which this is a part"
+                "the first line of a scenario must be `# name.toml`; there is no scenario above to merge this into"
             )
         else:
             name = f"part-{block.line}.toml"
@@ -180,7 +180,7 @@ class Runner:
         self.command(block, f"incast check {name}")
 
     def write(self, path: Path, page: list[Block]) -> None:
-        """Write what was printed into the page where that was wished for."""
+        """Write new outputs into the page, if requested."""
         if self.replaced:
             text = path.read_text(encoding="utf-8")
             path.write_text(with_replaced(text, page, self.replaced), encoding="utf-8")
@@ -188,7 +188,7 @@ class Runner:
     def _write(self, block: Block, name: str) -> None:
         path = self.directory / name
         if path.resolve().parent != self.directory.resolve():
-            raise block.error(f"a page writes no file beside its directory: {name}")
+            raise block.error(f"a page must not write files outside its directory: {name}")
         path.write_text(block.text, encoding="utf-8")
 
 
@@ -196,14 +196,14 @@ def _laid_over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
-        # A table that says of which kind it is takes the place of the one before.
+        # A table with a kind or name replaces the previous one.
         merge = isinstance(old, dict) and isinstance(value, dict) and not {"kind", "name"} & value.keys()
         merged[key] = _laid_over(old, value) if merge and isinstance(old, dict) else value
     return merged
 
 
 def with_replaced(text: str, page: list[Block], replaced: dict[int, list[str]]) -> str:
-    """Return the text of a page with new lines in some of its blocks."""
+    """Return the text of a page with some blocks replaced."""
     lines = text.splitlines()
     for block in reversed(page):
         if block.line in replaced:
@@ -216,7 +216,7 @@ def run_page(path: Path, directory: Path, *, update: bool = False) -> list[Block
     """Run one page and return the blocks that were not run.
 
     Raises:
-        PageError: a block fails or prints something else than is shown.
+        PageError: a block fails or prints something different.
 
     """
     page = blocks.read(path)
@@ -239,7 +239,7 @@ def _keep_pictures(path: Path, directory: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run pages and say what was not run."""
+    """Run pages and list the blocks that were not run."""
     update = "--update" in arguments
     wanted = [Path(argument).resolve() for argument in arguments if argument != "--update"]
     for path in wanted or pages():

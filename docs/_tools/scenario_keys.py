@@ -1,4 +1,4 @@
-"""The reference of scenario files, made of their JSON Schema."""
+"""Generates the reference of scenario files from their JSON Schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from schema import Key, Node
 
-# As people write a scenario; a table that is not named here comes last.
+# The usual order in a scenario; other tables come last.
 ORDER = ("run", "topology", "switch", "stack", "tcp", "traffic", "record")
 
 
@@ -40,11 +40,11 @@ def _page(schema: Schema) -> Iterator[str]:
     for key in sorted(tables, key=lambda key: (ORDER.index(key) if key in ORDER else len(ORDER), key)):
         several = "additionalProperties" in root["properties"][key]
         yield from (*_target(tables[key]), f"## `[{key}{'.NAME' if several else ''}]`", "")
-        # The table's own description says again what that of its key says.
+        # The description of the table would repeat that of its key.
         yield from (_only(schema, key).text, "")
         yield from _body(schema, tables[key])
     inner = [name for name in schema.reached(root) if name not in tables.values()]
-    yield from ("## Tables within tables", "")
+    yield from ("## Nested tables", "")
     for name in inner:
         node = schema.definitions[name]
         if is_table(node) or is_kinds(node):

@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files, read for people: what kind of thing a definition is, and its type in words."""
+"""Reads the JSON Schema of scenario files: the kind of each definition, and types in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Node = dict[str, Any]
 
 NUMBERS = {"integer": "whole number", "number": "number"}
 WORDS = {"boolean": "`true` or `false`", "string": "text"}
-# Where a place has parts of its own, they are described with the protocols.
+# Protocols are described on their own page.
 PARTS_PAGE = "parts.md"
 
 
@@ -25,11 +25,11 @@ class Key(NamedTuple):
     required: bool
     text: str
     values: list[tuple[str, str]]
-    """Where only certain words are allowed: each with its meaning."""
+    """The allowed words with their meanings, if only certain words are allowed."""
 
 
 class UnknownShapeError(Exception):
-    """The schema says something in a way this module does not know; a page without it would be wrong."""
+    """The schema has a shape that this module does not know; the page would be incomplete."""
 
 
 class Schema:

@@ -1,4 +1,4 @@
-"""The command `incast`. Exit codes: 0 done, 1 the run failed or was interrupted, 2 bad input."""
+"""The command `incast`. Exit codes: 0 success, 1 the run failed or was interrupted, 2 bad input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main() -> None:
 
 
 def invoke(arguments: list[str]) -> int:
-    """Run one command and return its exit code; every expected failure is one message on stderr."""
+    """Run one command and return its exit code; expected failures print one message on stderr."""
     from cyclopts import CycloptsError
 
     from incast._native import RunError, ScenarioError

@@ -27,7 +27,7 @@ __all__ = [
 
 @final
 class Table:
-    """A table that hands its columns over without copying (Arrow C stream interface)."""
+    """A table that exports its columns without copying (Arrow C stream interface)."""
 
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
@@ -37,7 +37,7 @@ class Checked(TypedDict):
     warnings: list[str]
     summary: str
     packet_hops: int
-    """If nothing is lost: an estimate of the work."""
+    """The packet-hops if nothing is lost: an estimate of the cost."""
 
 @type_check_only
 class Progress(TypedDict):
@@ -49,10 +49,10 @@ class Progress(TypedDict):
     finished: bool
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be run; its text is a report for people, of several lines."""
+    """An invalid scenario; the message may have several lines."""
 
 class RunError(RuntimeError):
-    """A run that failed although its scenario was good."""
+    """A run of a valid scenario that failed."""
 
 @final
 class Result:
@@ -67,13 +67,13 @@ class Result:
 @final
 class Run:
     @staticmethod
-    def start(text: str, file: str, overrides: list[str], seed: int | None) -> Run: ...
+    def start(text: str, file: str, overrides: list[str], seed: int | None, world: str | None) -> Run: ...
     def progress(self) -> Progress: ...
     def cancel(self) -> None: ...
     def wait(self, timeout_s: float) -> bool: ...
     def result(self) -> Result: ...
 
-def check(text: str, file: str, overrides: list[str], seed: int | None) -> Checked: ...
+def check(text: str, file: str, overrides: list[str], seed: int | None, world: str | None) -> Checked: ...
 def schema() -> str: ...
 def catalog() -> str: ...
 def example(name: str) -> str: ...

@@ -1,4 +1,4 @@
-"""Running scenarios from Python."""
+"""Runs scenarios from Python."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     Scenario: TypeAlias = str | Path | Mapping[str, object]
     Overrides: TypeAlias = Mapping[str, object] | Iterable[str] | None
     Job: TypeAlias = tuple[Scenario, Overrides, int | None]
-    """A scenario, what to change in it, and its seed (`None`: the scenario's own)."""
+    """A scenario, the keys to override, and the seed (`None`: the seed in the scenario)."""
 else:
     Job = tuple
 
 __all__ = ["Job", "Result", "RunError", "ScenarioError", "check", "examples", "run", "run_many", "schema"]
 
-# How often a waiting thread looks whether it should give up.
+# How often a waiting thread checks whether to stop.
 _POLL_S = 0.1
 
 
 class Result:
-    """What one run has found. Tables are handed over without copying, on first use.
+    """The result of one run. Tables are converted on first use, without copying.
 
-    A table is a `polars.DataFrame` where polars is installed, else a `pyarrow.Table`.
+    A table is a `polars.DataFrame` if polars is installed, else a `pyarrow.Table`.
     """
 
     def __init__(self, native: _native.Result) -> None:
@@ -43,7 +43,7 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """`complete`, `time-up` (the scenario's end time came first) or `interrupted`."""
+        """`complete`, `time-up` (the run reached its end time first) or `interrupted`."""
         return self._native.outcome
 
     @property
@@ -58,37 +58,37 @@ class Result:
 
     @property
     def ports(self) -> Any:  # noqa: ANN401
-        """One row per switch port, with its packets, drops, marks and statistics of its queue."""
+        """One row per switch port, with its packets, drops, marks and queue statistics."""
         return self.table("ports")
 
     @property
     def queues(self) -> Any:  # noqa: ANN401
-        """The queue of the recorded ports whenever it changed."""
+        """The queues of the recorded ports, one row per change."""
         return self.table("queues")
 
     @property
     def windows(self) -> Any:  # noqa: ANN401
-        """The windows of the recorded connections whenever they changed."""
+        """The windows of the recorded connections, one row per change."""
         return self.table("windows")
 
     @property
     def events(self) -> Any:  # noqa: ANN401
-        """Drops, marks, timeouts and retransmissions, one by one, if recorded."""
+        """Drops, marks, timeouts and retransmissions, one row each, if recorded."""
         return self.table("events")
 
     @property
     def incasts(self) -> Any:  # noqa: ANN401
-        """Incasts at the watched ports, as arrivals tell them, and when EIN said so."""
+        """Incasts at the watched ports, identified from arrivals, and when EIN detected them."""
         return self.table("incasts")
 
     @property
     def alarms(self) -> Any:  # noqa: ANN401
-        """What EIN said at the watched ports, and what was there."""
+        """Alarms of EIN at the watched ports, and what caused them."""
         return self.table("alarms")
 
     @property
     def summary(self) -> Any:  # noqa: ANN401
-        """One row per class of traffic, and one for all of them."""
+        """One row per class of traffic, and one for all traffic."""
         return self.table("summary")
 
     @property
@@ -98,7 +98,7 @@ class Result:
         return summary
 
     def tables(self) -> list[str]:
-        """Names of all tables."""
+        """Return the names of all tables."""
         return self._native.tables()
 
     def table(self, name: str) -> Any:  # noqa: ANN401
@@ -137,22 +137,24 @@ def run(
     *,
     set: Overrides = None,  # noqa: A002 - the word of the command line
     seed: int | None = None,
+    world: str | None = None,
     progress: bool = False,
 ) -> Result:
     """Run one scenario and return its tables.
 
     Args:
-        scenario: a TOML file, the name of a built-in example, or the same keys as a dictionary.
-        set: keys to change, as `{"stack.sender": "dctcp"}` or `["stack.sender=dctcp"]`.
-        seed: of all random choices; by default the scenario's own.
+        scenario: a TOML file, the name of a built-in example, or a dictionary with the same keys.
+        set: keys to override, as `{"stack.sender": "dctcp"}` or `["stack.sender=dctcp"]`.
+        seed: random seed; by default the one in the scenario.
+        world: the world that runs the scenario, `packets` or `ideal`; by default the one in the scenario.
         progress: show a progress line on stderr.
 
     Raises:
-        ScenarioError: the scenario is wrong; the message says where and how.
+        ScenarioError: the scenario is invalid; the message says where and why.
         RunError: the run failed.
 
     """
-    handle = scenarios.start(scenarios.read(scenario), scenarios.overrides(set), seed)
+    handle = scenarios.start(scenarios.read(scenario), scenarios.overrides(set), seed, world)
     try:
         if progress:
             from incast.progress import follow
@@ -167,17 +169,17 @@ def run(
 
 
 def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]:
-    """Run many scenarios on several cores; results are in the order of the jobs.
+    """Run many scenarios on several cores and return the results in the order of the jobs.
 
-    Each run depends on its job alone, so neither `workers` nor timing changes any result.
+    Each result depends only on its job, not on `workers` or timing.
 
     Args:
-        jobs: scenarios with what to change in each and its seed.
-        workers: threads; by default one per core this process may use.
+        jobs: scenarios, each with the keys to override and a seed.
+        workers: number of threads; by default one per core that this process may use.
 
     Raises:
-        ScenarioError: a scenario is wrong.
-        RunError: a run failed. Of several errors it is that of the first job, in order.
+        ScenarioError: a scenario is invalid.
+        RunError: a run failed. If several jobs fail, the error is that of the first one in order.
 
     """
     ready = [(scenarios.read(scenario), scenarios.overrides(changes), seed) for scenario, changes, seed in jobs]
@@ -198,14 +200,20 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
             raise
 
 
-def check(scenario: Scenario, *, set: Overrides = None, seed: int | None = None) -> list[str]:  # noqa: A002
+def check(
+    scenario: Scenario,
+    *,
+    set: Overrides = None,  # noqa: A002
+    seed: int | None = None,
+    world: str | None = None,
+) -> list[str]:
     """Check a scenario without running it and return its warnings.
 
     Raises:
-        ScenarioError: the scenario is wrong; the message says where and how.
+        ScenarioError: the scenario is invalid; the message says where and why.
 
     """
-    return scenarios.check(scenarios.read(scenario), scenarios.overrides(set), seed)["warnings"]
+    return scenarios.check(scenarios.read(scenario), scenarios.overrides(set), seed, world)["warnings"]
 
 
 def schema() -> dict[str, Any]:
@@ -215,7 +223,7 @@ def schema() -> dict[str, Any]:
 
 
 def examples() -> list[str]:
-    """Names of the built-in scenarios."""
+    """Return the names of the built-in scenarios."""
     return _native.examples()
 
 

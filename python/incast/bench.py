@@ -1,4 +1,4 @@
-"""How fast the simulator is. Every case runs in a process of its own, so that its peak memory is its own."""
+"""Measures the speed of the simulator. Every case runs in its own process, so that peak memory is measured per case."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from incast import text
 from incast._native import RunError, ScenarioError
 
 Driver = Literal["sweep", "event-loop"]
-# Nothing but the native module: what Python and its libraries need should not hide what a run needs.
+# Only the native module: the memory of Python and its libraries would hide that of a run.
 _CHILD = (
     "import sys; from incast._native import bench_leaf_spine as b; "
     "print(b(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))"
@@ -19,7 +19,7 @@ _CHILD = (
 
 
 class Case(NamedTuple):
-    """One piece of work."""
+    """One workload."""
 
     name: str
     flows: int
@@ -31,7 +31,7 @@ def best(case: Case, repeat: int) -> dict[str, Any]:
     """Run a case `repeat` times and return the fastest run.
 
     Raises:
-        ScenarioError: there is nothing to run.
+        ScenarioError: `repeat` or the number of flows is out of range.
         RunError: a run failed.
 
     """
@@ -42,7 +42,7 @@ def best(case: Case, repeat: int) -> dict[str, Any]:
 
 
 def table(flows: int, repeat: int) -> None:
-    """Print the table for both drivers, row by row as they are measured."""
+    """Print a table for both drivers, each row as soon as it is measured."""
     _check(10 * flows, repeat)
     head = ("driver", "work", "packet-hops", "wall s", "M hops/s", "ns/hop", "peak MB")
     widths = (10, 10, 13, 8, 9, 8, 8)
@@ -70,7 +70,7 @@ def table(flows: int, repeat: int) -> None:
             if case.name == "base":
                 base = measured
     print(
-        f"\n{flows:,} flows on 400 hosts, DCTCP; a packet-hop is one packet beginning transmission on one link.\n"
+        f"\n{flows:,} flows on 400 hosts, DCTCP; a packet-hop is the transmission of one packet on one link.\n"
         f"Short flows: FCT p50 {text.seconds(base['short_fct_p50_s'])}, p99 {text.seconds(base['short_fct_p99_s'])}. "
         f"The base case is the fastest of {repeat} runs."
     )
@@ -78,7 +78,7 @@ def table(flows: int, repeat: int) -> None:
 
 def _check(flows: int, repeat: int) -> None:
     if not 1 <= flows < 2**32 or repeat < 1:
-        raise ScenarioError("--flows and --repeat must be at least 1, and ten times the flows less than 2^32")
+        raise ScenarioError("--flows and --repeat must be at least 1, and ten times --flows less than 2^32")
 
 
 def _once(case: Case) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The commands. What is slow to import is imported by the command that needs it."""
+"""The commands. Slow imports are left to the command that needs them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ app = App(
     version=_native.version,
     help_format="plaintext",
 )
-bench = App(name="bench", help="Measure how fast the simulator is.")
+bench = App(name="bench", help="Measure the speed of the simulator.")
 app.command(bench)
 
-# In this order, where an entry has them.
+# Columns of `incast list` in this order, where the entries have them.
 _COLUMNS = ("place", "name", "mean_bytes", "summary", "source", "keys", "lineage")
 
 Scenario = Annotated[str, Parameter(help="a TOML file, or the name of a built-in example (incast list examples)")]
 Set = Annotated[
     list[str] | None,
-    Parameter(name="--set", negative="", help="change one key, as key=value; may be repeated"),
+    Parameter(name="--set", negative="", help="override one key, as key=value; may be repeated"),
 ]
-Seed = Annotated[int | None, Parameter(help="seed of all random choices, in place of the scenario's own")]
-Listed = Literal["protocols", "profiles", "workloads", "topologies", "examples"]
-Json = Annotated[bool, Parameter(name="--json", negative="", help="print one JSON object and nothing else on stdout")]
+Seed = Annotated[int | None, Parameter(help="random seed [default: the seed in the scenario]")]
+World = Annotated[
+    str | None, Parameter(help="world that runs the scenario (incast list worlds) [default: the world in the scenario]")
+]
+Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples"]
+Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
 
 
 @app.command
@@ -40,16 +43,17 @@ def run(
     *,
     changes: Set = None,
     seed: Seed = None,
+    world: World = None,
     out: Annotated[Path | None, Parameter(help="directory for the tables [default: out/<scenario>]")] = None,
     as_json: Json = False,
-    plots: Annotated[bool, Parameter(help="draw pictures beside the tables")] = False,
+    plots: Annotated[bool, Parameter(help="also draw figures")] = False,
 ) -> int:
-    """Simulate a scenario and write its result tables.
+    """Run a scenario and write its result tables.
 
-    Ctrl-C stops the run; what was finished is written, and the exit code is 1.
+    Ctrl-C stops the run early: partial results are written, and the exit code is 1.
     """
     source = scenarios.read(scenario)
-    handle = scenarios.start(source, changes or [], seed)
+    handle = scenarios.start(source, changes or [], seed, world)
     try:
         directory = output.prepare(out or Path("out") / source.stem)
         _follow(handle)
@@ -73,21 +77,21 @@ def run(
     if result.outcome == "interrupted":
         progress = handle.progress()
         print(
-            f"incast: interrupted at {text.seconds(progress['simulated_s'])} of simulated time; what was finished "
-            f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) is in {directory}",
+            f"incast: interrupted at {text.seconds(progress['simulated_s'])} of simulated time; partial results "
+            f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {directory}",
             file=sys.stderr,
         )
         return 1
     if result.outcome == "time-up":
-        print("the scenario's end time came before all messages were complete", file=sys.stderr)
+        print("the run reached its end time (run.stop_at) before all messages were complete", file=sys.stderr)
     return 0
 
 
 @app.command
-def check(scenario: Scenario, /, *, changes: Set = None, seed: Seed = None) -> None:
+def check(scenario: Scenario, /, *, changes: Set = None, seed: Seed = None, world: World = None) -> None:
     """Check a scenario without running it."""
     source = scenarios.read(scenario)
-    checked = scenarios.check(source, changes or [], seed)
+    checked = scenarios.check(source, changes or [], seed, world)
     print(checked["summary"])
     for warning in checked["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
@@ -95,15 +99,13 @@ def check(scenario: Scenario, /, *, changes: Set = None, seed: Seed = None) -> N
 
 @app.command
 def schema() -> None:
-    """Print the JSON Schema of scenario files, for editors."""
+    """Print the JSON Schema of scenario files, which editors use to complete and check them."""
     print(_native.schema().rstrip())
 
 
 @app.command(name="list")
-def list_(
-    what: Literal["protocols", "profiles", "workloads", "topologies", "examples"], /, *, as_json: Json = False
-) -> None:
-    """List what a scenario can name."""
+def list_(what: Listed, /, *, as_json: Json = False) -> None:
+    """List the protocols, profiles, workloads, topologies, worlds or examples that a scenario can use."""
     if what == "examples":
         names = _native.examples()
         print(json.dumps(names) if as_json else "\n".join(names))
@@ -126,7 +128,7 @@ def list_(
 
 
 def _profiles(profiles: list[dict[str, Any]]) -> str:
-    """Lay the TCP profiles out beside one another, a key of the table `tcp` in each row."""
+    """Lay out the TCP profiles side by side, one row per key of the table `tcp`."""
     settings = [{one["key"]: one["value"] for one in profile["settings"]} for profile in profiles]
     names = [profile["name"] for profile in profiles]
     rows = [[key, *(setting[key] for setting in settings)] for key in settings[0]]
@@ -136,12 +138,12 @@ def _profiles(profiles: list[dict[str, Any]]) -> str:
 
 @app.command
 def example(name: str, /) -> None:
-    """Print a built-in scenario, to start one's own from.
+    """Print a built-in scenario, as a starting point for your own.
 
     Parameters
     ----------
     name
-        one of `incast list examples`
+        name of the example, see `incast list examples`
 
     """
     print(_native.example(name).rstrip())
@@ -149,12 +151,12 @@ def example(name: str, /) -> None:
 
 @app.command
 def plot(directory: Path, /) -> None:
-    """Draw pictures from the tables of a run, beside them.
+    """Draw figures from the tables of a run, into the same directory.
 
     Parameters
     ----------
     directory
-        where `incast run` wrote its tables
+        directory with the tables written by `incast run`
 
     """
     from incast import figures
@@ -163,7 +165,7 @@ def plot(directory: Path, /) -> None:
         files = figures.from_results(output.existing(directory))
     except FileNotFoundError as error:
         raise _native.ScenarioError(str(error)) from error
-    print("\n".join(map(str, files)) or "these tables hold nothing to draw")
+    print("\n".join(map(str, files)) or "these tables contain nothing to draw")
 
 
 @app.command
@@ -171,14 +173,16 @@ def sweep(
     study: Annotated[Path, Parameter(help="a study file (TOML)")],
     /,
     *,
-    out: Annotated[Path, Parameter(help="directory for the table; runs are kept in its folder runs")] = Path("out"),
-    shard: Annotated[str, Parameter(help="share of the runs to compute, i/n; for job arrays")] = "1/1",
-    dry_run: Annotated[bool, Parameter(negative="", help="say what it costs and stop")] = False,
-    workers: Annotated[int | None, Parameter(help="runs at the same time [default: one per core]")] = None,
+    out: Annotated[Path, Parameter(help="directory for the table; finished runs are kept in its folder runs")] = Path(
+        "out"
+    ),
+    shard: Annotated[str, Parameter(help="compute shard i of n, written i/n; for job arrays")] = "1/1",
+    dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
+    workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
 ) -> int:
-    """Compute all runs of a study and write their table, one row per run.
+    """Compute all runs of a study and write them as a table, one row per run.
 
-    A finished run is kept, whole or not at all: a sweep that was stopped or killed goes on where it was.
+    Finished runs are kept: run the same command again to resume a sweep that was stopped or killed.
     """
     from incast.studies import sweep as sweeps
 
@@ -191,26 +195,26 @@ def reproduce(
     /,
     *,
     figure: Annotated[
-        list[str] | None, Parameter(negative="", help="number or file of a figure; may be repeated [default: all]")
+        list[str] | None, Parameter(negative="", help="figure number or study file; may be repeated [default: all]")
     ] = None,
     quick: Annotated[
-        bool, Parameter(negative="", help="compute a sample of the runs and compare; judge by the tables kept")
+        bool, Parameter(negative="", help="recompute only a sample of the runs and compare it with the saved tables")
     ] = False,
     check: Annotated[
-        bool, Parameter(negative="", help="exit code 1 if a claim recorded as holding holds no more")
+        bool, Parameter(negative="", help="exit with code 1 if a claim recorded as holding no longer holds")
     ] = False,
     update: Annotated[
-        bool, Parameter(negative="", help="renew the tables and verdicts kept beside the studies")
+        bool, Parameter(negative="", help="update the tables and verdicts saved next to the studies")
     ] = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="say what it costs and stop")] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
     json_file: Annotated[Path | None, Parameter(name="--json", help="write claims and verdicts to this file")] = None,
     out: Annotated[Path | None, Parameter(help="directory for report and figures [default: out/PAPER]")] = None,
-    studies: Annotated[Path | None, Parameter(help="where folders of studies are [default: studies]")] = None,
-    workers: Annotated[int | None, Parameter(help="runs at the same time [default: one per core]")] = None,
+    studies: Annotated[Path | None, Parameter(help="directory with the folders of studies [default: studies]")] = None,
+    workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
 ) -> int:
-    """Run a paper's studies, draw its figures, and judge what it claims: OUT/report.html.
+    """Run a paper's studies, draw its figures, and judge its claims: OUT/report.html.
 
-    Exit code 1 if results are not those of the tables kept beside the studies.
+    Exit code 1 if results differ from the tables saved next to the studies.
     """
     from incast.studies import reproduce as reproduction
 
@@ -230,23 +234,23 @@ def reproduce(
 @app.command
 def plan(
     *,
-    rate: Annotated[str, Parameter(help="of the link to whoever asks, such as 10Gbps")],
-    buffer: Annotated[str, Parameter(help="of the switch port before that link, such as 64KB or 64KiB")],
+    rate: Annotated[str, Parameter(help="rate of the aggregator's link, such as 10Gbps")],
+    buffer: Annotated[str, Parameter(help="buffer of the switch port to that link, such as 64KB or 64KiB")],
     rtt: Annotated[str, Parameter(help="round-trip time without queueing, such as 100us")],
-    response: Annotated[str, Parameter(help="what each worker answers, such as 64KB")],
-    workers: Annotated[int, Parameter(help="greatest number of workers asked")] = 100,
-    mss: Annotated[str, Parameter(help="payload of a full packet")] = "1460B",
+    response: Annotated[str, Parameter(help="size of each worker's response, such as 64KB")],
+    workers: Annotated[int, Parameter(help="largest number of workers to consider")] = 100,
+    mss: Annotated[str, Parameter(help="maximum segment size: payload of a full packet")] = "1460B",
     initial_window: Annotated[
         int | None,
-        Parameter(help="count windows from so many packets [default: the paper's formula, from one]"),
+        Parameter(help="initial window of the workers, in packets [default: the paper's formula, from one]"),
     ] = None,
     as_json: Json = False,
-    out: Annotated[Path, Parameter(help="directory for the picture and its numbers")] = Path("out/plan"),
+    out: Annotated[Path, Parameter(help="directory for the figure and its numbers")] = Path("out/plan"),
 ) -> None:
-    """Say how many responses a network holds at a time, and the risk of asking for more.
+    """Compute how many workers to ask at a time, and the risk of asking more.
 
-    By the equations of the ARS paper: the batch size to use, and the probability that one of 1 to WORKERS workers runs
-    into a timeout, asked all at once and in batches.
+    Uses the equations of the ARS paper. Prints the batch size, and the probability of a timeout for 1 to WORKERS
+    workers, asked all at once or in batches.
     """
     from incast import planning
 
@@ -265,11 +269,11 @@ def plan(
 @app.command
 def demo(
     *,
-    out: Annotated[Path, Parameter(help="directory for the page and the pictures")] = Path("out/demo"),
-    senders: Annotated[int, Parameter(help="greatest number of senders")] = 100,
-    seeds: Annotated[int, Parameter(help="replications of every point, each with its own jitter")] = 5,
+    out: Annotated[Path, Parameter(help="directory for the page and the figures")] = Path("out/demo"),
+    senders: Annotated[int, Parameter(help="largest number of senders")] = 100,
+    seeds: Annotated[int, Parameter(help="replications per point, each with its own jitter")] = 5,
 ) -> None:
-    """Show TCP incast happen: goodput against senders for NewReno and DCTCP, as one page with pictures."""
+    """Show TCP incast: goodput against the number of senders for NewReno and DCTCP, as one HTML page."""
     from incast import demo as show
 
     show.main(output.prepare(out), senders=senders, seeds=seeds)
@@ -280,12 +284,12 @@ def leaf_spine(
     *,
     as_json: Json = False,
     flows: Annotated[int, Parameter(help="number of flows")] = 20_000,
-    repeat: Annotated[int, Parameter(help="runs of each case; the fastest is shown")] = 3,
+    repeat: Annotated[int, Parameter(help="runs of the base case; the fastest counts")] = 3,
 ) -> None:
-    """Time 400 hosts with DCTCP flows on a leaf-spine network.
+    """Time DCTCP flows between 400 hosts of a leaf-spine network.
 
-    With --json: this work once with the engine that is used for it. Otherwise a table for both drivers, and
-    how cost grows with ten times the flows and four times the hosts.
+    Prints a table for both drivers, with ten times the flows and with four times the hosts. With --json: only the base
+    case with the window sweep, the driver that runs it by default.
     """
     from incast import bench as benches
 
@@ -297,12 +301,12 @@ def leaf_spine(
 
 def _positive(name: str, value: int | None) -> int | None:
     if value is not None and value < 1:
-        raise _native.ScenarioError(f"--{name} {value}: expected 1 or more")
+        raise _native.ScenarioError(f"--{name} {value}: must be 1 or more")
     return value
 
 
 def _follow(handle: _native.Run) -> None:
-    """Wait for a run; Ctrl-C cancels it and waits for the little that is left to do."""
+    """Wait for a run; Ctrl-C cancels it and waits until it has stopped."""
     from incast import progress
 
     try:
@@ -322,13 +326,13 @@ def _summary_table(summary: dict[str, Any]) -> str:
 
 
 def _detector_line(summary: dict[str, Any]) -> str:
-    """Say how well ports that mark EIN told incasts."""
+    """Summarize how well the ports that mark EIN detected incasts."""
     seen = summary["incasts"] - summary["incasts_missed"]
     delay = f" after {text.seconds(summary['detection_delay_p50_s'])} (median)" if seen else ""
     return (
-        f"EIN: {seen:,} of {summary['incasts']:,} incasts seen{delay}; "
+        f"EIN: {seen:,} of {summary['incasts']:,} incasts detected{delay}; "
         f"{summary['alarms_false']:,} of {summary['alarms']:,} alarms false, "
-        f"{summary['ein_innocent']:,} innocent packets"
+        f"{summary['ein_innocent']:,} packets marked without an incast"
     )
 
 

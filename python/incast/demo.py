@@ -1,4 +1,4 @@
-"""The demo: TCP incast on one page, from a simulation that runs while you wait."""
+"""The demo: TCP incast on one page, simulated while you wait."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ SCENARIO = "incast"
 LINE_RATE_BPS = 1e9
 RESPONSE_BYTES = 64 * 1024
 MSS_BYTES = 1024
-# 64 KiB at the port hold 61 packets of 1064 bytes, of which one is in transmission.
+# 64 KiB at the port hold 61 packets of 1064 bytes, including the one in transmission.
 BUFFER_PACKETS = 60
 ROUNDS = 20
-# Where NewReno has collapsed and DCTCP has not.
+# A number of senders at which NewReno has collapsed and DCTCP has not.
 COLLAPSED = 40
 PROTOCOLS = {"NewReno": "newreno", "DCTCP": "dctcp"}
-# What the scenario says, for readers who have not opened it.
+# The scenario, for readers of the page.
 DESCRIPTION = (
     ("Network", "one switch; every link 1 Gbit/s"),
     ("Round-trip time, idle", "100 us"),
-    ("Buffer of each switch port", "64 KiB, drop-tail; packets are marked from 20 on, which DCTCP alone obeys"),
+    ("Buffer per switch port", "64 KiB, drop-tail; ECN marks from 20 packets on, which only DCTCP obeys"),
     ("Response of each sender", "64 KiB, in packets of 1 KiB"),
     ("Initial window", "1 segment, fresh for every response"),
     ("Rounds", f"{ROUNDS}; the next one starts when the slowest response is complete"),
     ("Jitter", "each request leaves up to 20 us late"),
-    ("Least retransmission timeout", "200 ms"),
+    ("Minimum retransmission timeout", "200 ms"),
 )
 
 
@@ -55,7 +55,7 @@ Sweep = dict[str, dict[int, Point]]
 
 @dataclass(frozen=True)
 class Timeline:
-    """One run of one round, written down as it went."""
+    """One round of one run over time."""
 
     title: str
     queues: Mapping[str, NDArray[np.generic]]
@@ -90,10 +90,10 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
 
     print(summary(points))
     runs = len(counts) * len(PROTOCOLS) * seeds
-    print(f"\n{runs:,} runs in {simulated:.1f} s, everything in {time.monotonic() - started:.1f} s")
-    print(f"page      {page}")
-    print(f"pictures  {', '.join(map(str, files))}")
-    print(f"data      {directory / 'goodput.csv'}")
+    print(f"\n{runs:,} runs in {simulated:.1f} s, {time.monotonic() - started:.1f} s in total")
+    print(f"page     {page}")
+    print(f"figures  {', '.join(map(str, files))}")
+    print(f"data     {directory / 'goodput.csv'}")
 
 
 def sweep(counts: list[int], seeds: int) -> Sweep:
@@ -110,7 +110,7 @@ def sweep(counts: list[int], seeds: int) -> Sweep:
 
 
 def sampled(most: int) -> list[int]:
-    """Choose numbers of senders: closely where goodput changes quickly, widely after that."""
+    """Choose numbers of senders: densely where goodput changes quickly, sparsely after that."""
     return [n for n in range(1, most + 1) if n <= 20 or (n <= 40 and n % 2 == 0) or n % 4 == 0 or n == most]
 
 
@@ -129,13 +129,13 @@ def goodput(point: Point) -> Estimate:
 
 
 def sides(points: Mapping[int, Point]) -> tuple[int, int]:
-    """Choose a number of senders on either side of the collapse: the best one, and one far beyond."""
+    """Choose a number of senders on each side of the collapse: the best one, and one far beyond."""
     best = max(points, key=lambda n: goodput(points[n]).mean)
     return best, min(max(points), COLLAPSED)
 
 
 def timeline(label: str, senders: int) -> Timeline:
-    """Run one round with queue and windows written down."""
+    """Run one round and record its queue and windows."""
     everyone = {"record.window_series": ["requests"]}
     result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **everyone}, seed=1)
     flows = figures.columns(result.to_arrow("flows"))

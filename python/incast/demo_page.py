@@ -1,4 +1,4 @@
-"""The page of the demo: one HTML file that needs nothing but itself."""
+"""The page of the demo: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -56,22 +56,26 @@ def _command(label: str, senders: int) -> str:
 
 
 def _findings(points: demo.Sweep) -> str:
-    """Say per protocol up to where it holds, from the numbers just computed."""
-    sentences = []
-    for label, row in points.items():
-        mean = {n: demo.goodput(point).mean for n, point in row.items()}
-        half = max(mean.values()) / 2
-        held = max(n for n in mean if mean[n] >= half)
-        beyond = [mean[n] for n in mean if n > held]
-        if beyond:
-            average = sum(beyond) / len(beyond) / 1e6
-            sentences.append(
-                f"Beyond {held} senders, <strong>{label}</strong> delivers less than half of its best: "
-                f"{average:.0f} Mbit/s on average."
-            )
-        else:
-            sentences.append(f"<strong>{label}</strong> keeps more than half of its best up to {held} senders.")
-    return " ".join(sentences)
+    """Say where each protocol collapses, from the numbers just computed."""
+    return " ".join(
+        _finding(label, {n: demo.goodput(point).mean for n, point in row.items()}) for label, row in points.items()
+    )
+
+
+def _finding(label: str, mean: Mapping[int, float]) -> str:
+    half = max(mean.values()) / 2
+    first = min((n for n in mean if mean[n] < half), default=None)
+    last = max(n for n in mean if mean[n] >= half)
+    name, half_of_best = f"<strong>{label}</strong>", "half of its best goodput"
+    if first is None:
+        return f"{name} keeps at least {half_of_best} up to {last} senders."
+    beyond = [mean[n] for n in mean if n > last]
+    if not beyond:
+        return f"{name} falls below {half_of_best} at some points, first at {first} senders."
+    average = f"{sum(beyond) / len(beyond) / 1e6:.0f} Mbit/s on average"
+    if first > last:
+        return f"Beyond {last} senders, {name} delivers less than {half_of_best}: {average}."
+    return f"{name} first falls below {half_of_best} at {first} senders, and stays below it beyond {last}: {average}."
 
 
 def _picture(pictures: Mapping[str, Mapping[str, bytes]], name: str, alternative: str) -> str:

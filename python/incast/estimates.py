@@ -1,4 +1,4 @@
-"""Means of replications and how far to trust them."""
+"""Means of replications and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Estimate(NamedTuple):
 
     mean: float
     half_width: float
-    """`nan` when there is but one sample."""
+    """`nan` if there is only one sample."""
 
     @property
     def low(self) -> float:
-        """Lower end of the interval; the mean itself when there is no interval."""
+        """Lower end of the interval, or the mean if there is no interval."""
         return self.mean if math.isnan(self.half_width) else self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """Upper end of the interval; the mean itself when there is no interval."""
+        """Upper end of the interval, or the mean if there is no interval."""
         return self.mean if math.isnan(self.half_width) else self.mean + self.half_width
 
 

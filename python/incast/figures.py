@@ -1,7 +1,7 @@
-"""Pictures: goodput against senders, completion times, queues and windows over time.
+"""Figures: goodput against senders, completion times, queues and windows over time.
 
-Every function returns a figure that is drawn by Agg alone, without a window system and without global
-state, so pictures may be made in threads. The same numbers give the same bytes of PNG.
+Every function draws with Agg alone, without a window system or global state, so figures can be drawn in threads. The
+same numbers give the same PNG bytes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.float64]
 
 DPI = 200
-# More points than this cannot be told apart in a picture of this width.
+# More points than this are indistinguishable in a figure of this width.
 _MOST_POINTS = 4000
 _MOST_LINES = 6
 
 
 @dataclass(frozen=True)
 class Style:
-    """Colours and width of a picture. The colours are those of Okabe and Ito, safe for colour-blind readers."""
+    """Colours and width of a figure. The colours are those of Okabe and Ito, safe for colour-blind readers."""
 
     name: str
     paper: str
@@ -50,7 +50,7 @@ class Style:
     width_in: float = 6.0
 
     def narrow(self) -> Style:
-        """Return the same for the screen of a phone: the type keeps its size."""
+        """Return the same style for the screen of a phone, with the same font size."""
         return replace(self, width_in=3.9)
 
 
@@ -74,7 +74,7 @@ def goodput(
 
     Args:
         curves: label -> number of senders -> goodput of each replication, in bit/s.
-        line_rate_bps: of the shared link, drawn as the most there could be.
+        line_rate_bps: rate of the shared link, drawn as the upper limit.
         style: colours and width.
 
     """
@@ -136,7 +136,7 @@ def queue(
 
     Args:
         panels: title -> columns of the table `queues`.
-        levels: horizontal lines that explain the picture: what -> packets.
+        levels: labelled horizontal lines: label -> packets.
         limits_s: title -> part of the time axis to show.
         style: colours and width.
 
@@ -205,7 +205,7 @@ def windows(
 
 
 def png(figure: Figure) -> bytes:
-    """Return a picture as PNG, without anything in it that changes from day to day."""
+    """Return a figure as PNG, without timestamps or versions."""
     FigureCanvasAgg(figure)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
@@ -213,7 +213,7 @@ def png(figure: Figure) -> bytes:
 
 
 def pdf(figure: Figure) -> bytes:
-    """Return a picture as PDF, without anything in it that changes from day to day."""
+    """Return a figure as PDF, without timestamps or versions."""
     FigureCanvasAgg(figure)
     file = io.BytesIO()
     figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
@@ -221,17 +221,17 @@ def pdf(figure: Figure) -> bytes:
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """Write a picture as a PNG file."""
+    """Write a figure as a PNG file."""
     path.write_bytes(png(figure))
     return path
 
 
 def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
-    """Draw what the tables in `directory` hold, beside them.
+    """Draw figures from the tables in `directory`, into the same directory.
 
     Raises:
-        FileNotFoundError: there is no table to draw from.
-        OSError: a table is no readable Parquet file.
+        FileNotFoundError: there are no tables.
+        OSError: a table is not a readable Parquet file.
 
     """
     import pyarrow as pa
@@ -245,7 +245,7 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
             raise OSError(f"{path}: not a readable Parquet table: {error}") from error
 
     if not (directory / "flows.parquet").is_file():
-        raise FileNotFoundError(f"{directory}: no results here (flows.parquet is missing); write some with incast run")
+        raise FileNotFoundError(f"{directory}: no results here (flows.parquet is missing); create them with incast run")
     pictures: list[tuple[str, Callable[[], Figure]]] = []
     flows = read("flows", ("class", "fct_s"))
     samples = {str(name): flows["fct_s"][flows["class"] == name] for name in _in_order(flows["class"])}
@@ -261,15 +261,15 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
 
 
 def columns(table: pa.Table) -> dict[str, NDArray[np.generic]]:
-    """Columns of an Arrow table as arrays; a missing number is `nan`."""
+    """Return the columns of an Arrow table as arrays; a missing number is `nan`."""
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def rc(style: Style) -> AbstractContextManager[None]:
-    """Return the settings under which a picture of this style is drawn."""
+    """Return the matplotlib settings of this style."""
     return mpl.rc_context(
         {
-            "font.family": "DejaVu Sans",  # comes with matplotlib, so pictures are alike everywhere
+            "font.family": "DejaVu Sans",  # comes with matplotlib, so figures are the same everywhere
             "font.size": 11,
             "axes.labelsize": 11,
             "axes.titlesize": 11,
@@ -297,7 +297,7 @@ def rc(style: Style) -> AbstractContextManager[None]:
 
 
 def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure of panels under one another, row by row where there are several columns."""
+    """Return a figure with panels stacked vertically, or row by row if there are several columns."""
     layout = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08)
     rows = -(-panels // columns)
     size = (style.width_in * columns, height_in * rows)
@@ -340,7 +340,7 @@ def _time_axis(axes: Axes, title: str, limits_s: tuple[float, float] | None, *, 
 
 
 def _label_curves(axes: Axes, drawn: Sequence[tuple[str, str, Numbers, Numbers]], levels: Sequence[float] = ()) -> None:
-    """Write each curve's name beside it, where it is clear of everything drawn."""
+    """Write each curve's name next to it, clear of everything drawn."""
     axes.get_figure().draw_without_rendering()  # type: ignore[union-attr]
     box = axes.get_window_extent()
     curves = [_in_pixels(axes, x, y) for _, _, x, y in drawn]
@@ -360,8 +360,7 @@ def _label_curves(axes: Axes, drawn: Sequence[tuple[str, str, Numbers, Numbers]]
                 if np.any(centre - half < (box.x0, box.y0)) or np.any(centre + half > (box.x1, box.y1)):
                     continue
                 clear = min(_clearance(everything, centre, half), gap)
-                # Of places equally clear: far from other curves it belongs most plainly to its own, and then
-                # near the middle.
+                # Among equally clear places prefer those far from other curves, and then those near the middle.
                 aside = abs(centre[0] - (box.x0 + box.x1) / 2) / box.width
                 score = clear + 0.02 * min(_clearance(others, centre, half), 5 * gap) - aside
                 if score > best:
@@ -372,7 +371,7 @@ def _label_curves(axes: Axes, drawn: Sequence[tuple[str, str, Numbers, Numbers]]
 
 
 def _in_pixels(axes: Axes, x: Numbers, y: Numbers) -> Numbers:
-    """Return points along a curve that are no more than a few pixels apart."""
+    """Return points along a curve that are at most a few pixels apart."""
     corners = axes.transData.transform(np.column_stack((x, y)))
     length = np.r_[0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T))]
     along = np.linspace(0, length[-1], max(2, int(length[-1] / 2)))
@@ -380,7 +379,7 @@ def _in_pixels(axes: Axes, x: Numbers, y: Numbers) -> Numbers:
 
 
 def _clearance(points: Numbers, centre: Numbers, half: Numbers) -> float:
-    """Distance of the nearest point from a box."""
+    """Return the distance from a box to the nearest point."""
     if not len(points):
         return float("inf")
     outside = np.maximum(np.abs(points - centre) - half, 0.0)
@@ -388,9 +387,9 @@ def _clearance(points: Numbers, centre: Numbers, half: Numbers) -> float:
 
 
 def thinned(time: Numbers, value: Numbers, most: int = _MOST_POINTS) -> tuple[Numbers, Numbers]:
-    """Keep the least, the greatest and the last value of every run of samples.
+    """Keep the smallest, the largest and the last value of every group of samples.
 
-    The extremes lose no peak; the last is what holds until the next run begins, however long that takes.
+    The extremes preserve peaks; the last value holds until the next group starts, however long that takes.
     """
     if len(time) <= most:
         return time, value

@@ -1,4 +1,4 @@
-"""The directory into which results are written."""
+"""The output directory of results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from incast._native import ScenarioError
 
 
 def prepare(directory: str | Path) -> Path:
-    """Create `directory` and see that it can be written to, before a long run needs it.
+    """Create `directory` and check that it is writable, before a long run needs it.
 
     Raises:
         ScenarioError: it cannot be created or written to.
@@ -27,12 +27,12 @@ def prepare(directory: str | Path) -> Path:
 
 
 def existing(directory: Path) -> Path:
-    """See that `directory` can be written to, without creating it.
+    """Check that `directory` exists and is writable.
 
     Raises:
-        ScenarioError: it is not there or cannot be written to.
+        ScenarioError: it does not exist or cannot be written to.
 
     """
     if not directory.is_dir():
-        raise ScenarioError(f"{directory}: there is no such directory")
+        raise ScenarioError(f"{directory}: no such directory")
     return prepare(directory)

@@ -1,4 +1,4 @@
-"""How many responses a network holds at a time, for people who have one: `incast plan`."""
+"""How many responses to request at a time on a given network: `incast plan`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_WORKERS = 100_000
 
 @dataclass(frozen=True)
 class Network:
-    """What lies between the workers and whoever asks them, and what they answer."""
+    """The path from the workers to the aggregator, and the size of a response."""
 
     rate_bps: int
     buffer_bytes: int
@@ -38,10 +38,10 @@ class Network:
 
     @classmethod
     def read(cls, *, rate: str, buffer: str, rtt: str, response: str, mss: str) -> Network:
-        """Read it as the command line has it.
+        """Read the options of the command line.
 
         Raises:
-            ScenarioError: an amount is wrong or without a unit.
+            ScenarioError: an amount is invalid or has no unit.
 
         """
         network = cls(
@@ -58,7 +58,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do about a network, by the equations of the ARS paper."""
+    """The advice for a network, by the equations of the ARS paper."""
 
     network: Network
     initial_window: int | None
@@ -70,23 +70,23 @@ class Plan:
     n_congested: int
     workers: NDArray[np.int64]
     at_once: NDArray[np.float64]
-    """By number of workers, the probability of a timeout if all are asked at once."""
+    """By number of workers, the probability of a timeout if all respond at once."""
     in_batches: NDArray[np.float64]
-    """The same in the largest batch of ARS."""
+    """The same for the largest batch of ARS."""
 
     @property
     def in_buffer(self) -> int:
-        """How many of the largest windows the buffer takes if they arrive all at once; at least one."""
+        """How many of the largest windows fit into the buffer if they arrive in one burst; at least one."""
         return max(1, self.network.buffer_bytes // (self.window_pkts * self.network.mss_bytes))
 
     @property
     def safe_at_once(self) -> int:
-        """The greatest number of workers that may be asked at once at a negligible risk."""
+        """The largest number of workers to ask at once at a negligible risk."""
         risky = np.flatnonzero(self.at_once > NEGLIGIBLE)
         return int(self.workers[risky[0]]) - 1 if risky.size else int(self.workers[-1])
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything for programs; units are in the names."""
+        """Return all numbers for programs; units are in the names."""
         return {
             "rate_bps": self.network.rate_bps,
             "rtt_s": self.network.rtt_ps / _PS_PER_S,
@@ -110,47 +110,54 @@ class Plan:
         }
 
     def report(self) -> str:
-        """Say it to people."""
+        """Return the advice as text."""
         network = self.network
         slow_start = (
-            "in slow start from one packet, complete doublings"
+            "slow start from one packet, complete doublings"
             if self.initial_window is None
-            else f"in slow start from {self.initial_window}"
+            else f"slow start from {self.initial_window} packets"
         )
         rate, rtt = text.rate(network.rate_bps), text.seconds(network.rtt_ps / _PS_PER_S)
         holds = f"{self.capacity_pkts:.1f} packets of {network.mss_bytes:,} B"
+        room = (
+            f"{self.n_star:,} of the largest windows slightly exceed the available room; "
+            f"ask {self.n_star - 1:,} to avoid losses."
+            if self.n_star > 1
+            else "Even one of the largest windows exceeds the available room."
+        )
         lines = [
-            f"A link of {rate} with a round trip of {rtt} and {network.buffer_bytes:,} B of buffer",
-            f"  holds {holds}, {self.path_pkts:.1f} of them on their way.",
+            f"A {rate} link with a round trip of {rtt} and {network.buffer_bytes:,} B of buffer",
+            f"  holds {holds}: {self.path_pkts:.1f} in flight, the rest in the buffer.",
             f"A response of {network.response_bytes:,} B is {self.response_pkts:,} packets,",
-            f"  at most {self.window_pkts:,} of them under way at a time ({slow_start}).",
+            f"  with at most {self.window_pkts:,} in flight at once ({slow_start}).",
             "",
-            f"Ask {_workers(self.n_star)} at a time (n*): their largest windows are just more than there is room for.",
-            f"After data out of order, {_workers(self.n_congested)} (n_c): the buffer is left to others.",
-            f"Windows that arrive in one burst, as connections that keep them send: {_workers(self.in_buffer)}.",
+            f"Ask {_workers(self.n_star)} at a time (n*, the paper's batch size).",
+            f"  {room}",
+            f"After reordering, ask {_workers(self.n_congested)} (n_c), which leaves the buffer to other traffic.",
+            f"If connections keep their windows and send them in one burst, ask {_workers(self.in_buffer)}.",
         ]
         if self.safe_at_once >= self.workers[-1]:
-            lines.append(f"Up to {_workers(int(self.workers[-1]))}, asking all at once is no risk either.")
+            lines.append(f"Asking up to {_workers(int(self.workers[-1]))} at once is safe too, by the model.")
         elif self.safe_at_once:
-            safe = f"{_workers(self.safe_at_once)} (below {NEGLIGIBLE:g})"
-            lines.append(f"By the model, asking all at once is no risk up to {safe}.")
+            safe = f"{_workers(self.safe_at_once)} at once is safe (risk below {NEGLIGIBLE:g})"
+            lines.append(f"Asking up to {safe}, by the model.")
         shown = self._shown()
         rows = [
             [f"{n:,}", _risk(self.at_once[n - 1]), _risk(self.in_batches[n - 1]), f"{math.ceil(n / self.n_star):,}"]
             for n in shown
         ]
-        lines += ["", "Risk of a timeout in a round, by the model:", ""]
+        lines += ["", "Risk of a timeout per round, by the model:", ""]
         lines.append(text.table(["workers", "all at once", f"batches of {self.n_star:,}", "batches"], rows))
         lines += [
             "",
-            "The model knows the loss of whole windows only, with drops at random. Real senders also time out when the",
-            "last packets of a response are lost: where the model holds is a page of the documentation, and",
-            "`incast run` simulates a network of one's own.",
+            "The model assumes random drops, and that only the loss of a whole window causes a timeout. Real senders",
+            "also time out when the last packets of a response are lost. The documentation shows where the model holds",
+            '("The risk model of ARS"); `incast run` simulates your own network.',
         ]
         return "\n".join(lines)
 
     def _shown(self) -> list[int]:
-        """Choose numbers of workers: 1, 2, 5, 10, ... and where something happens."""
+        """Choose the rows of the table: 1, 2, 5, 10, ... workers, and where the advice changes."""
         most = int(self.workers[-1])
         steps = {factor * 10**power for power in range(6) for factor in (1, 2, 5)}
         marks = {self.n_star, self.n_star + 1, self.safe_at_once, self.safe_at_once + 1, most}
@@ -158,7 +165,7 @@ class Plan:
 
 
 def plan(network: Network, workers: int, *, initial_window: int | None = None) -> Plan:
-    """Apply the equations to a network, for 1 to `workers` workers.
+    """Apply the equations to a network with 1 to `workers` workers.
 
     Raises:
         ScenarioError: there are too many workers to list.
@@ -171,7 +178,7 @@ def plan(network: Network, workers: int, *, initial_window: int | None = None) -
     row = (network.rate_bps, network.rtt_ps, network.buffer_bytes, network.mss_bytes, window)
     ((capacity, path, optimal, congested),) = _native.batch_sizes([row])
     n = np.arange(1, workers + 1)
-    # As long as all windows fit whatever they grow to, none overflows the buffer and equation 9 does not apply.
+    # While all windows fit at their largest, none overflows the buffer and equation 9 does not apply.
     at_once = np.where(n * window > capacity, analysis.slow_start_incast_probability(n, capacity), 0.0)
     in_batches = np.asarray(analysis.incast_probability(np.minimum(n, optimal), window, capacity))
     return Plan(
@@ -180,7 +187,7 @@ def plan(network: Network, workers: int, *, initial_window: int | None = None) -
 
 
 def write(planned: Plan, directory: Path) -> list[Path]:
-    """Write the picture and its numbers; return the files."""
+    """Write the figure and its numbers; return the files."""
     picture, numbers = directory / "risk.png", directory / "risk.csv"
     figures.save(draw(planned), picture)
     file = io.StringIO()
@@ -223,7 +230,7 @@ def _quantity(kind: Literal["rate", "bytes", "time"], option: str, value: str, *
     except ScenarioError as error:
         raise ScenarioError(f"--{option}: {error}") from error
     if found < least:
-        raise ScenarioError(f"--{option} {value}: expected more than nothing")
+        raise ScenarioError(f"--{option} {value}: must be greater than zero")
     return found
 
 

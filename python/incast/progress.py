@@ -16,7 +16,7 @@ _LOG_EVERY_S = 10.0
 
 
 def follow(run: Run) -> None:
-    """Wait for `run` and show how far it is: a live line on a terminal, now and then a line in a log."""
+    """Wait for `run` and show its progress: a live line on a terminal, an occasional line in a log."""
     if sys.stderr.isatty():
         _live(run)
     else:
@@ -62,7 +62,7 @@ def line(progress: Progress, elapsed_s: float) -> str:
 
 
 def time_left_s(progress: Progress, elapsed_s: float) -> float | None:
-    """Estimate from whichever end comes first: the last message or the end time."""
+    """Estimate the time left until the last message or the end time, whichever comes first."""
     shares = []
     if progress["messages_total"]:
         shares.append(progress["messages_done"] / progress["messages_total"])

@@ -1,4 +1,4 @@
-"""Where a scenario's text comes from: a file, a built-in example, or a dictionary."""
+"""Finds the text of a scenario: in a file, a built-in example, or a dictionary."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """The text of a scenario and what to call it."""
+    """The text of a scenario, and its names in errors and results."""
 
     text: str
     file: str
-    """As errors name it."""
+    """The name in errors."""
     stem: str
-    """As results are named."""
+    """The name of its results."""
 
 
 def read(scenario: str | Path | Mapping[str, object]) -> Source:
     """Find the text of a scenario.
 
     Raises:
-        ScenarioError: there is no such file or example, or it cannot be read.
+        ScenarioError: the file or example does not exist, or cannot be read.
 
     """
     if isinstance(scenario, Mapping):
@@ -39,11 +39,11 @@ def read(scenario: str | Path | Mapping[str, object]) -> Source:
         return Source(path.read_text(encoding="utf-8"), str(path), path.stem)
     except FileNotFoundError:
         examples = ", ".join(_native.examples())
-        reason = f"there is no such file, and it is no built-in example (those are: {examples})"
+        reason = f"no such file, and not a built-in example ({examples})"
     except IsADirectoryError:
-        reason = "this is a directory; a scenario is a TOML file"
+        reason = "is a directory; a scenario is a TOML file"
     except UnicodeDecodeError as error:
-        reason = f"this is not a text file: byte {error.start} is not UTF-8"
+        reason = f"not a text file: byte {error.start} is not UTF-8"
     except OSError as error:
         reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
     except ValueError as error:  # a null byte in the name
@@ -51,34 +51,34 @@ def read(scenario: str | Path | Mapping[str, object]) -> Source:
     raise _native.ScenarioError(f"{path}: {reason}")
 
 
-def start(source: Source, changes: list[str], seed: int | None) -> _native.Run:
-    """Start to run a scenario.
+def start(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Run:
+    """Start running a scenario in `world`, by default its own.
 
     Raises:
         ScenarioError: it cannot be run.
 
     """
-    return _native.Run.start(source.text, source.file, changes, _checked(seed))
+    return _native.Run.start(source.text, source.file, changes, _checked(seed), world)
 
 
-def check(source: Source, changes: list[str], seed: int | None) -> _native.Checked:
-    """Check a scenario.
+def check(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Checked:
+    """Check a scenario and that `world`, by default its own, can carry it out.
 
     Raises:
         ScenarioError: it cannot be run.
 
     """
-    return _native.check(source.text, source.file, changes, _checked(seed))
+    return _native.check(source.text, source.file, changes, _checked(seed), world)
 
 
 def _checked(seed: int | None) -> int | None:
     if seed is not None and not 0 <= seed < 2**64:
-        raise _native.ScenarioError(f"the seed is {seed}; it must be a whole number from 0 to 2^64 - 1")
+        raise _native.ScenarioError(f"seed {seed}: must be a whole number from 0 to 2^64 - 1")
     return seed
 
 
 def overrides(changes: Mapping[str, object] | Iterable[str] | None) -> list[str]:
-    """Write changes as the `key=value` of the command line's `--set`."""
+    """Write changes as `key=value`, as `--set` on the command line takes them."""
     if changes is None:
         return []
     if isinstance(changes, Mapping):
@@ -98,7 +98,7 @@ def _written_out(scenario: Mapping[str, object]) -> str:
 
 
 def _inline(value: object) -> str:
-    """One value as inline TOML."""
+    """Write one value as inline TOML."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -112,4 +112,4 @@ def _inline(value: object) -> str:
         case list() | tuple():
             return f"[{', '.join(_inline(part) for part in value)}]"
         case _:
-            raise _native.ScenarioError(f"an override cannot be {value!r}; it is text, a number, a list or a table")
+            raise _native.ScenarioError(f"cannot override a key with {value!r}; use text, a number, a list or a table")

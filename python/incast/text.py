@@ -1,4 +1,4 @@
-"""Plain text for terminals."""
+"""Formats tables, times and rates for terminals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = T
 
 
 def seconds(value: float | None) -> str:
-    """Write a time in the unit that suits it."""
+    """Write a time in a suitable unit."""
     if value is None:
         return "-"
     for factor, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
@@ -33,7 +33,7 @@ def seconds(value: float | None) -> str:
 
 
 def rate(value: float | None) -> str:
-    """Write a rate in the unit that suits it."""
+    """Write a rate in a suitable unit."""
     if value is None:
         return "-"
     for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):

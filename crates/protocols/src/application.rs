@@ -8,6 +8,11 @@ use crate::analysis::batch::Bottleneck;
 use crate::registry::registry;
 use crate::units::{Bytes, Time};
 
+pub mod all_at_once;
+pub mod ars;
+pub mod fixed_window;
+pub mod sequential;
+
 registry! {
     Application: Application, built from ApplicationContext;
     /// Any registered application, called without a vtable.
@@ -45,7 +50,8 @@ pub struct Request {
 /// Every method that can change what may be sent is followed by [`poll`](Self::poll) until it returns
 /// `None`.
 #[enum_dispatch::enum_dispatch]
-pub trait Application {
+#[auto_impl::auto_impl(Box)]
+pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
     /// The program wants this request answered.
     fn on_request(&mut self, now: Time, request: Request);
 

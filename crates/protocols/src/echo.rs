@@ -6,6 +6,11 @@
 use crate::registry::registry;
 use crate::switch::Marks;
 
+pub mod dctcp;
+pub mod none;
+pub mod pulser;
+pub mod rfc3168;
+
 registry! {
     Echo: Echo, built from EchoContext;
     /// Any registered echo, called without a vtable.
@@ -37,7 +42,8 @@ pub struct Feedback {
 /// ACK is being delayed, it sends that ACK now, with the old feedback; then
 /// [`on_data`](Self::on_data); and an ACK for this segment at once if the state changed.
 #[enum_dispatch::enum_dispatch]
-pub trait Echo {
+#[auto_impl::auto_impl(Box)]
+pub trait Echo: core::fmt::Debug + dyn_clone::DynClone {
     /// Whether a segment with these marks would change what ACKs say, so that segments before and
     /// after it cannot share an ACK.
     fn would_change(&self, marks: Marks) -> bool;

@@ -9,6 +9,12 @@ use crate::registry::registry;
 use crate::switch::Marks;
 use crate::units::{Bytes, Duration, Offset, Rate, Time};
 
+pub mod dcmrg;
+pub mod ictcp;
+pub mod none;
+pub mod rdtcp;
+pub mod static_window;
+
 registry! {
     Receiver: Receiver, built from NicContext;
     /// Any registered receiver, called without a vtable.
@@ -19,6 +25,7 @@ registry! {
     "ictcp" = ictcp::Ictcp,
     "dcmrg" = dcmrg::Dcmrg,
     "rdtcp" = rdtcp::Rdtcp,
+    "static-window" = static_window::StaticWindow,
 }
 
 /// RTT0: the round trip for which a controller that knows of rates only announces its windows (DCMRG, section II.D). Both
@@ -109,9 +116,15 @@ pub struct SentAck {
 /// Every method that can change what the controller wants is followed by [`poll`](Self::poll) until it
 /// returns `None`.
 #[enum_dispatch::enum_dispatch]
-pub trait Receiver {
+#[auto_impl::auto_impl(Box)]
+pub trait Receiver: core::fmt::Debug + dyn_clone::DynClone {
     /// A flow towards this NIC opens. Where the handshake counts this is the SYN's arrival.
     fn on_open(&mut self, now: Time, flow: FlowIndex);
+
+    /// The host sends a request on this flow, whose response will arrive on it; `expected` is the response's size where the
+    /// application knows it. On a flow that the request opens it is called before the first window is announced. Only
+    /// requests of aggregators are known; other messages are told of by [`on_message`](Self::on_message) alone.
+    fn on_request(&mut self, _now: Time, _flow: FlowIndex, _expected: Option<Bytes>) {}
 
     /// The first segment of a message arrived (the SYN, where it carries the facts).
     fn on_message(&mut self, now: Time, flow: FlowIndex, message: &Message);

@@ -1,6 +1,6 @@
 //! What every part says about itself, and the macro that makes one line register one part.
 
-use crate::units::Bytes;
+use alloc::string::String;
 
 /// Where on the path of a response a part acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -9,6 +9,8 @@ pub enum Place {
     Buffer,
     /// Marking at a switch port.
     Marker,
+    /// The order of sending at a switch port.
+    Scheduler,
     /// The congestion window.
     Sender,
     /// What ACKs echo.
@@ -26,6 +28,7 @@ impl Place {
         match self {
             Self::Buffer => "buffer",
             Self::Marker => "marker",
+            Self::Scheduler => "scheduler",
             Self::Sender => "sender",
             Self::Echo => "echo",
             Self::Receiver => "receiver",
@@ -48,6 +51,8 @@ pub enum Capability {
     ExactCongestionEcho,
     /// Incast marks echoed to the sender.
     IncastEcho,
+    /// [Telemetry](crate::switch::telemetry) put into packets by the switches.
+    Telemetry,
     /// The windows of this very receiver: the sender obeys nothing else.
     WindowsOf(&'static str),
     /// A sender that obeys this very receiver.
@@ -83,6 +88,52 @@ pub trait Part {
     const PROVIDES: &'static [Capability] = &[];
     /// Where it departs from its source, or chooses where sources differ: whole sentences.
     const DEVIATIONS: &'static [&'static str] = &[];
+
+    /// A column of its own in the result table of its place (`windows` for a sender), if it has one.
+    #[must_use]
+    fn column(_config: &Self::Config) -> Option<PartColumn> {
+        None
+    }
+
+    /// Checks parameters against each other. The range of each alone stands in the schema and has been checked before.
+    ///
+    /// # Errors
+    /// The first two that cannot be together.
+    fn check(_config: &Self::Config) -> Result<(), Conflict> {
+        Ok(())
+    }
+}
+
+/// A column that a part adds to a result table; its values are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartColumn {
+    /// Its name, with the unit as in all tables: `target_s`.
+    pub name: &'static str,
+    /// What it holds: a sentence for the dictionary of tables.
+    pub doc: &'static str,
+}
+
+/// Parameters of a part that cannot be together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// The key to change; of a part inside another, such as `inner.max`, with dots.
+    pub key: String,
+    /// What is wrong, with the other key and both values.
+    pub message: String,
+}
+
+impl Conflict {
+    /// A conflict to blame `key` for.
+    #[must_use]
+    pub fn at(key: &str, message: String) -> Self {
+        Self { key: String::from(key), message }
+    }
+
+    /// The same, where the part stands at `key` of another part.
+    #[must_use]
+    pub fn inside(self, key: &str) -> Self {
+        Self { key: alloc::format!("{key}.{}", self.key), ..self }
+    }
 }
 
 /// A registered part as data.
@@ -120,17 +171,9 @@ impl PartInfo {
     }
 }
 
-/// Lets a limit or threshold be given in packets or in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// A number of packets of any size.
-    Packets(u32),
-    /// Bytes on the wire.
-    Bytes(Bytes),
-}
-
-/// Registers the parts of one place: the module, the variant that is called without a vtable, and the
-/// parameters a scenario may give. A part's constructor is `new(&Config, &Context) -> Self`.
+/// Registers the parts of one place: the variant that is called without a vtable, and the parameters a scenario may
+/// give. A part's module is declared beside the macro, where rustfmt and other tools see it; its constructor is
+/// `new(&Config, &Context) -> Self`.
 macro_rules! registry {
     (
         $place:ident: $Trait:ident, built from $Context:ty;
@@ -138,25 +181,28 @@ macro_rules! registry {
         $(#[$choice_doc:meta])* choice $Choice:ident;
         $($name:literal = $module:ident :: $Type:ident),+ $(,)?
     ) => {
-        $(pub mod $module;)+
-
         $(#[$any_doc])*
         #[derive(Clone, Debug)]
         #[enum_dispatch::enum_dispatch($Trait)]
         #[expect(missing_docs, reason = "a variant is the part it holds")]
         #[allow(clippy::large_enum_variant, reason = "parts are called per packet: a pointer costs more than space")]
-        pub enum $Any { $($Type($module::$Type)),+ }
+        pub enum $Any {
+            $($Type($module::$Type),)+
+            /// A part from outside the tree, called through a vtable.
+            Custom(alloc::boxed::Box<dyn $Trait + Send + Sync>),
+        }
+
+        dyn_clone::clone_trait_object!($Trait);
 
         $(#[$choice_doc])*
-        #[derive(Clone, Debug, PartialEq)]
-        #[cfg_attr(
-            feature = "schema",
-            derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-            serde(tag = "name")
-        )]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(tag = "name")]
         #[expect(missing_docs, reason = "a variant holds the parameters of the part it names")]
         pub enum $Choice {
-            $(#[cfg_attr(feature = "schema", serde(rename = $name))] $Type($module::Config)),+
+            $(#[serde(rename = $name)] $Type($module::Config),)+
+            /// A part from outside the tree; no text names it unless it is registered.
+            #[serde(skip)]
+            Custom(crate::Custom<$Context, dyn $Trait + Send + Sync>),
         }
 
         impl $Choice {
@@ -175,88 +221,48 @@ macro_rules! registry {
             pub const fn info(&self) -> crate::PartInfo {
                 match self {
                     $(Self::$Type(_) => crate::PartInfo::of::<$module::$Type>(crate::Place::$place, $name),)+
+                    Self::Custom(custom) => custom.info(),
+                }
+            }
+
+            /// The chosen part's own column in the result table of its place, if it has one.
+            #[must_use]
+            pub fn column(&self) -> Option<crate::PartColumn> {
+                match self {
+                    $(Self::$Type(config) => <$module::$Type as crate::Part>::column(config),)+
+                    Self::Custom(custom) => custom.column(),
+                }
+            }
+
+            /// A part from outside the tree that `build` makes for each context anew.
+            pub fn custom(
+                name: &'static str,
+                build: impl Fn(&$Context) -> alloc::boxed::Box<dyn $Trait + Send + Sync> + Send + Sync + 'static,
+            ) -> Self {
+                Self::Custom(crate::Custom::new(crate::PartInfo::bare(crate::Place::$place, name), build))
+            }
+
+            /// Checks the parameters against each other.
+            ///
+            /// # Errors
+            /// The first two that cannot be together.
+            pub fn check(&self) -> Result<(), crate::Conflict> {
+                match self {
+                    $(Self::$Type(config) => <$module::$Type as crate::Part>::check(config),)+
+                    // Its parameters were checked when it was made.
+                    Self::Custom(_) => Ok(()),
                 }
             }
 
             /// The chosen part with its parameters.
             #[must_use]
             pub fn build(&self, context: &$Context) -> $Any {
-                match self { $(Self::$Type(config) => $Any::$Type($module::$Type::new(config, context)),)+ }
+                match self {
+                    $(Self::$Type(config) => $Any::$Type($module::$Type::new(config, context)),)+
+                    Self::Custom(custom) => $Any::Custom(custom.build(context)),
+                }
             }
         }
     };
 }
 pub(crate) use registry;
-
-#[cfg(feature = "schema")]
-mod schema {
-    //! An amount in a scenario: `"20packets"` or `"64KiB"`.
-
-    use alloc::borrow::Cow;
-    use alloc::format;
-    use alloc::string::String;
-
-    use super::Amount;
-    use crate::units::Bytes;
-
-    impl serde::Serialize for Amount {
-        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            match self {
-                Self::Packets(packets) => serializer.collect_str(&format_args!("{packets}packets")),
-                Self::Bytes(Bytes(bytes)) => serializer.collect_str(&format_args!("{bytes}B")),
-            }
-        }
-    }
-
-    impl<'de> serde::Deserialize<'de> for Amount {
-        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            let text = <Cow<'de, str>>::deserialize(deserializer)?;
-            let text = text.trim();
-            if let Some(number) = text.strip_suffix("packets").or_else(|| text.strip_suffix("packet")) {
-                return number
-                    .trim()
-                    .parse()
-                    .map(Self::Packets)
-                    .map_err(|_| serde::de::Error::custom(format!("\"{text}\" is no whole number of packets")));
-            }
-            crate::units::schema::parse_bytes(text).map(Self::Bytes).map_err(serde::de::Error::custom)
-        }
-    }
-
-    impl schemars::JsonSchema for Amount {
-        fn schema_name() -> Cow<'static, str> {
-            "Amount".into()
-        }
-
-        fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-            schemars::json_schema!({
-                "type": "string",
-                "description": "Packets of any size or bytes on the wire: \"20packets\", \"64KiB\" (1024), \"128KB\" (1000).",
-                "pattern": String::from(r"^[0-9]+(\.[0-9]+)? ?(packets?|B|KB|MB|GB|KiB|MiB|GiB)$"),
-            })
-        }
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-        use schemars::{JsonSchema, SchemaGenerator};
-
-        /// The name under which the schema of scenario files has it, and what an editor goes by.
-        #[test]
-        fn the_schema_has_an_amount_as_text_with_a_unit() {
-            let mut generator = SchemaGenerator::default();
-            let text = |schema: &schemars::Schema, key: &str| {
-                schema.get(key).and_then(|value| value.as_str().map(String::from))
-            };
-            let reference = generator.subschema_for::<Amount>();
-            assert_eq!(text(&reference, "$ref").as_deref(), Some("#/$defs/Amount"));
-            let schema = Amount::json_schema(&mut generator);
-            assert_eq!(text(&schema, "type").as_deref(), Some("string"));
-            let pattern = text(&schema, "pattern").expect("it says how it is written");
-            for unit in ["packets?", "B", "KB", "MB", "GB", "KiB", "MiB", "GiB"] {
-                assert!(pattern.contains(&format!("{unit}|")) || pattern.contains(&format!("{unit})")), "{pattern}");
-            }
-        }
-    }
-}

@@ -6,10 +6,20 @@
 
 use crate::message::Message;
 use crate::registry::registry;
-use crate::units::{Bytes, Duration, Offset, Time};
+use crate::switch::telemetry::Telemetry;
+use crate::units::{Bytes, Duration, Offset, Rate, Time};
 
+pub mod d2tcp;
+pub mod dcmrg;
+pub mod dctcp;
+pub mod hpcc;
 pub mod minimum_rate;
+pub mod mrg;
+pub mod new_reno;
+pub mod pulser;
+pub mod rdtcp;
 pub mod reno;
+pub mod swift;
 
 registry! {
     Sender: Sender, built from SenderContext;
@@ -24,6 +34,8 @@ registry! {
     "dcmrg" = dcmrg::Dcmrg,
     "pulser" = pulser::Pulser,
     "rdtcp" = rdtcp::Rdtcp,
+    "swift" = swift::Swift,
+    "hpcc" = hpcc::Hpcc,
 }
 
 /// What a sender is told when its connection opens.
@@ -38,31 +50,48 @@ pub struct SenderContext {
     /// The round-trip time for which announced windows are meant, where the receiver's controller does not know the real
     /// one ([`Capability::ReferenceRttWindows`](crate::Capability::ReferenceRttWindows)).
     pub reference_rtt: Option<Duration>,
+    /// What is known of the path, for a sender that [works with time](Sender::wants_timing); others are not told.
+    pub path: Option<PathFacts>,
+}
+
+/// What is known of the path from a sender to its receiver before anything was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathFacts {
+    /// Rate of the sender's own link.
+    pub line_rate: Rate,
+    /// Round trip on an idle network: a full segment there and its ACK back.
+    pub base_rtt: Duration,
+    /// Links on the way there.
+    pub hops: u32,
 }
 
 /// The points of window arithmetic on which the RFCs, Linux and the papers' simulators differ. A
-/// profile sets all of them; no algorithm is forked for their sake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// profile sets all of them; no algorithm is forked for their sake. They are keys of a scenario's table `[tcp]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each with its own source")]
 pub struct WindowRules {
-    /// What is halved on loss.
+    /// What a loss halves.
     pub loss_basis: LossBasis,
-    /// The least window, in segments, that a cut by marks leaves: 2 in Linux and RFC 8257's ssthresh,
-    /// 1 in the code of the RDTCP paper. With n senders, `floor * n` segments are always in flight.
+    /// Minimum window in segments after a cut by marks: 2 in Linux and RFC 8257's ssthresh, 1 in some papers. With n
+    /// senders, n times as many segments are always in flight.
+    #[serde(rename = "window_floor")]
+    #[schemars(range(min = 1, max = 2))]
     pub floor_segments: u64,
-    /// In what unit the window grows, and is kept.
+    /// Unit in which the window grows, and is kept.
     pub growth: Growth,
     /// Whether duplicate ACKs inflate the window in recovery (RFC 6582); not so where SACK tells what
     /// has left the network.
+    #[schemars(skip)]
     pub inflate_in_recovery: bool,
-    /// The window with which recovery ends.
+    /// The window at the end of a recovery.
     pub recovery_exit: RecoveryExit,
-    /// Whether a window that was not used up does not grow (RFC 7661 section 4.4, Linux).
+    /// Whether a window that the application does not use up stays as it is (RFC 7661 section 4.4, Linux).
+    #[serde(rename = "window_validation")]
     pub validate_window: bool,
-    /// Whether the window stays as a mark has left it until an ACK for what was sent after that (the CWR
-    /// state of Linux and ns-3). RFC 3168 and RFC 8257 leave it open.
+    /// Whether the window stays as a mark has left it until an ACK arrives for data sent after that (the CWR state of
+    /// Linux and ns-3). Otherwise ACKs without a mark let it grow meanwhile; RFC 3168 and RFC 8257 leave it open.
     pub hold_after_mark: bool,
-    /// Whether a mark lifts a window that a timeout left below the floor up to it (Linux).
+    /// Whether a mark raises a window that a timeout left below the floor to the floor, as in Linux.
     pub mark_lifts_to_floor: bool,
     /// Which ACK ends an observation window of DCTCP.
     pub observation_end: ObservationEnd,
@@ -84,8 +113,9 @@ impl Default for WindowRules {
     }
 }
 
-/// The window with which recovery ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The window at the end of a recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum RecoveryExit {
     /// `min(ssthresh, max(flight, MSS) + MSS)`: no burst when little is in flight (RFC 6582 section 3.2,
     /// step 3, option 1).
@@ -95,7 +125,8 @@ pub enum RecoveryExit {
 }
 
 /// Which ACK ends an observation window of DCTCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ObservationEnd {
     /// One beyond the window's end (RFC 8257 section 3.3, step 4).
     Beyond,
@@ -104,7 +135,8 @@ pub enum ObservationEnd {
 }
 
 /// What a loss halves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum LossBasis {
     /// The bytes in flight (RFC 5681 equation 4).
     Flight,
@@ -113,7 +145,8 @@ pub enum LossBasis {
 }
 
 /// How the window grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Growth {
     /// In bytes: at most an MSS per ACK in slow start, then `MSS * MSS / cwnd` per ACK, fractions kept
     /// (RFC 5681 equations 2 and 3).
@@ -156,13 +189,22 @@ impl SenderView {
 
 /// One acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ack {
+pub struct Ack<'a> {
     /// Bytes newly acknowledged; zero for a duplicate.
     pub acked: Bytes,
+    /// Bytes that it says for the first time have arrived, cumulatively or beyond a gap (SACK).
+    pub delivered: Bytes,
+    /// The time since the last segment that it tells of was sent. None if that segment was sent more than once and there
+    /// are no timestamps (Karn's rule), if it tells of none, and for a sender that does not
+    /// [work with time](Sender::wants_timing).
+    pub rtt: Option<Duration>,
     /// It echoes a congestion mark.
     pub ece: bool,
     /// It echoes an incast mark.
     pub ein: bool,
+    /// What the switch ports on the path said of themselves, for a sender that
+    /// [wants it](Sender::wants_telemetry) and where the switches say it.
+    pub telemetry: Option<&'a Telemetry>,
     /// Whether the window may move. A wrapper that has taken the window over (Pulser in its safe mode)
     /// clears it, so that the inner sender goes on learning but neither grows nor cuts.
     pub may_move_window: bool,
@@ -207,16 +249,77 @@ pub enum Restart {
     Fresh,
 }
 
+/// What a window is cut for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// An echoed congestion mark.
+    Mark,
+    /// A segment that was found lost, or a timeout.
+    Loss,
+}
+
+/// The rules by which a sender's window moves, where senders differ. Random events hold it to them
+/// (`tests/every_sender.rs`); one that declares nothing is held to those of RFC 5681.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conduct {
+    /// Where its window comes from.
+    pub family: Family,
+    /// Its least window, in thousandths of a segment.
+    pub floor: u32,
+    /// The most that a loss leaves of what it is measured by, in thousandths.
+    pub after_loss: u32,
+    /// Segments that it may grow by for each acknowledged; none if it may grow at once to whatever it has learned.
+    pub growth: Option<u64>,
+    /// It brakes on an incast mark, and later has its old window back.
+    pub brakes: bool,
+}
+
+impl Conduct {
+    /// The rules of RFC 5681.
+    pub const RENO: Self = Self { family: Family::Reno, floor: 1000, after_loss: 500, growth: Some(1), brakes: false };
+}
+
+/// Where a sender's window comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Slow start, congestion avoidance and recovery as in RFC 5681 and RFC 6582: a mark or a loss cuts once per window of
+    /// data, a timeout leaves one segment.
+    Reno,
+    /// A law of its own.
+    Own,
+    /// It has none: the receiver's is the only one.
+    Receiver,
+}
+
 /// A congestion control.
 ///
-/// Loss detection is the connection's business (three duplicate ACKs, later SACK); it calls, in this
+/// The connection detects losses, by three duplicate ACKs or by SACK. It calls, in this
 /// order: [`on_duplicate_ack`](Self::on_duplicate_ack) for each duplicate, [`on_loss`](Self::on_loss)
 /// when they mean a loss, then duplicates and [partial ACKs](Self::on_partial_ack) until
 /// [`on_recovered`](Self::on_recovered); a timeout ends all of that.
+///
+/// A sender around another one overrides [`inner`](Self::inner) and [`inner_mut`](Self::inner_mut). Every method with a
+/// default asks the sender inside first, so that a wrapper passes on whatever it does not decide itself, methods included
+/// that are added after it was written.
 #[enum_dispatch::enum_dispatch]
-pub trait Sender {
+#[auto_impl::auto_impl(Box)]
+pub trait Sender: core::fmt::Debug + dyn_clone::DynClone {
+    /// The sender inside, if this one is a wrapper.
+    fn inner(&self) -> Option<&dyn Sender> {
+        None
+    }
+
+    /// The same, to tell it something.
+    fn inner_mut(&mut self) -> Option<&mut dyn Sender> {
+        None
+    }
+
     /// A message begins to be sent, or the size of the current one became known.
-    fn on_message(&mut self, _view: &SenderView, _message: &Message) {}
+    fn on_message(&mut self, view: &SenderView, message: &Message) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_message(view, message);
+        }
+    }
 
     /// New data was acknowledged outside recovery.
     fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse;
@@ -239,7 +342,8 @@ pub trait Sender {
     /// The window starts over.
     fn on_restart(&mut self, why: Restart);
 
-    /// How much may be in flight now. Usually `min(cwnd, advertised)`.
+    /// How much may be in flight now. Usually `min(cwnd, advertised)`. Below a segment, whole segments leave one at a time,
+    /// so far apart that on average so much is in flight.
     fn send_window(&self, view: &SenderView) -> Bytes;
 
     /// The windows as they are.
@@ -248,14 +352,63 @@ pub trait Sender {
     /// Puts saved windows back.
     fn set_windows(&mut self, windows: Windows);
 
+    /// What congestion found now would leave of `windows`. Nothing changes: it is asked by a wrapper that keeps them.
+    fn cut(&self, view: &SenderView, windows: Windows, why: Congestion) -> Windows;
+
+    /// The rules that it keeps.
+    fn conduct(&self) -> Conduct {
+        self.inner().map_or(Conduct::RENO, |inner| inner.conduct())
+    }
+
+    /// The value of its [column](crate::Part::column) in the table of windows, if it has one now.
+    fn column(&self) -> Option<f64> {
+        self.inner()?.column()
+    }
+
     /// The estimated share of marked bytes in 1/1024, where there is one.
     fn alpha(&self) -> Option<u32> {
-        None
+        self.inner()?.alpha()
     }
 
     /// Whether its packets are ECN-capable (ECT).
     fn ecn_capable(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.ecn_capable())
+    }
+
+    /// Whether its packets collect [`Telemetry`].
+    fn wants_telemetry(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.wants_telemetry())
+    }
+
+    /// Whether it works with time. Only such a sender knows [its path](SenderContext::path), gets an
+    /// [RTT sample](Ack::rtt) with every ACK, and has the methods below called; the others do not pay for it. Asked once.
+    fn wants_timing(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.wants_timing())
+    }
+
+    /// A segment with `payload` bytes left, for the first time or again; `view` has it as sent.
+    fn on_sent(&mut self, view: &SenderView, payload: Bytes) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_sent(view, payload);
+        }
+    }
+
+    /// How fast segments may leave, as bits on the wire; without it as fast as the window lets them. A fast retransmission
+    /// does not wait.
+    fn pacing_rate(&self, view: &SenderView) -> Option<Rate> {
+        self.inner()?.pacing_rate(view)
+    }
+
+    /// When [`on_timer`](Self::on_timer) wants to be called, if at all.
+    fn next_timer(&self) -> Option<Time> {
+        self.inner()?.next_timer()
+    }
+
+    /// The time of [`next_timer`](Self::next_timer) has come; the next one lies ahead. What may be sent is sent after this.
+    fn on_timer(&mut self, view: &SenderView) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_timer(view);
+        }
     }
 }
 
@@ -278,6 +431,7 @@ pub(crate) mod tests {
                 initial_window: Bytes(mss * initial_segments),
                 rules: WindowRules::default(),
                 reference_rtt: None,
+                path: None,
             };
             Self { sender: build(&context), mss, una: 0, nxt: 0 }
         }
@@ -295,8 +449,16 @@ pub(crate) mod tests {
             }
         }
 
-        fn ack(acked: u64, ece: bool) -> Ack {
-            Ack { acked: Bytes(acked), ece, ein: false, may_move_window: true }
+        fn ack(acked: u64, ece: bool) -> Ack<'static> {
+            Ack {
+                acked: Bytes(acked),
+                delivered: Bytes(acked),
+                ece,
+                rtt: None,
+                ein: false,
+                telemetry: None,
+                may_move_window: true,
+            }
         }
 
         pub(crate) fn cwnd_segments(&self) -> f64 {

@@ -15,7 +15,7 @@ use crate::switch::marker::MarkerChoice;
 use crate::units::Duration;
 
 /// What a class of traffic runs at its ends.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EndStack {
     /// At the data's sender.
     pub sender: SenderChoice,

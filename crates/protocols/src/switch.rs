@@ -4,8 +4,11 @@ use crate::units::{Bytes, Rate, Time};
 
 pub mod buffer;
 pub mod marker;
+pub mod scheduler;
+pub mod telemetry;
 
-/// The queue of one output port as an arriving or departing packet finds it.
+/// The queue of one output port as an arriving or departing packet finds it; where the port has several, that of the packet's
+/// class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueState {
     /// Now: on departure the moment transmission begins.
@@ -38,6 +41,51 @@ impl QueueState {
     }
 }
 
+/// A queue so short that a part has nothing to decide and nothing to learn, so that it need not be asked.
+///
+/// A queue is that short if fewer than `packets` wait, and if what waits, the packet in transmission and the arriving
+/// packet are at most `bytes` together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quiet {
+    /// Waiting packets, the one in transmission not among them.
+    pub packets: u32,
+    /// Bytes at the port once the packet has been taken in.
+    pub bytes: Bytes,
+}
+
+impl Quiet {
+    /// Of every queue.
+    pub const ALWAYS: Self = Self { packets: u32::MAX, bytes: Bytes(u64::MAX) };
+    /// Of no queue: the part is asked about every packet.
+    pub const NEVER: Self = Self { packets: 0, bytes: Bytes::ZERO };
+
+    /// Below a number of packets. The packet in transmission may be one of them.
+    #[must_use]
+    pub const fn below_packets(packets: u32, with_in_service: bool) -> Self {
+        Self { packets: packets.saturating_sub(with_in_service as u32), ..Self::ALWAYS }
+    }
+
+    /// As long as the queue with the arriving packet holds at most `bytes`.
+    #[must_use]
+    pub const fn up_to_bytes(bytes: Bytes) -> Self {
+        if bytes.0 == 0 { Self::NEVER } else { Self { bytes, ..Self::ALWAYS } }
+    }
+
+    /// Whether a queue is that short, with so many packets waiting and so many bytes at the port once the arriving
+    /// packet has been taken in.
+    #[inline]
+    #[must_use]
+    pub const fn covers(self, waiting_packets: u32, bytes: Bytes) -> bool {
+        waiting_packets < self.packets && bytes.0 <= self.bytes.0
+    }
+
+    /// Where both are quiet.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { packets: self.packets.min(other.packets), bytes: self.bytes.min(other.bytes) }
+    }
+}
+
 /// Marks on a packet: set by switches, never cleared by them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
@@ -57,12 +105,18 @@ impl Marks {
 }
 
 /// What a switch sees of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketView {
     /// Bytes on the wire.
     pub bytes: Bytes,
+    /// Payload bytes among them: what is left out if the packet is trimmed.
+    pub payload: Bytes,
     /// Its marks so far.
     pub marks: Marks,
     /// It may be marked CE (ECT).
     pub ecn_capable: bool,
+    /// Its class of service, 0 to 7: the priority of its message.
+    pub class: u8,
+    /// What the packets of one connection have in common, both directions, and nothing else.
+    pub flow: u32,
 }

@@ -1,9 +1,9 @@
 //! Closed forms over arrays: every argument is a list, all of the same length.
 
-use incast_protocols::analysis::batch::{Bottleneck, LargestWindow};
-use incast_protocols::analysis::{incast_probability as model, water_level as division};
-use incast_protocols::units::schema::{parse_bytes, parse_duration, parse_rate};
-use incast_protocols::{Bytes, Duration, Rate};
+use incast::protocols::analysis::batch::{Bottleneck, LargestWindow};
+use incast::protocols::analysis::{incast_probability as model, water_level as division};
+use incast::protocols::units::text::{parse_bytes, parse_duration, parse_rate};
+use incast::protocols::{Bytes, Duration, Rate};
 use pyo3::prelude::*;
 
 use crate::errors::ScenarioError;

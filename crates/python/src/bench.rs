@@ -3,16 +3,16 @@
 use std::fs;
 use std::time::Instant;
 
-use incast_protocols::Bytes;
-use incast_results::record::Run;
-use incast_results::statistics::{Permille, percentile};
-use incast_scenario::plan::Plan;
-use incast_simulator::{Control, DriverKind, RunOptions};
+use incast::plan::Plan;
+use incast::protocols::Bytes;
+use incast::record::Run;
+use incast_packets::{Control, DriverKind, RunOptions};
+use incast_tables::statistics::{Permille, percentile};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use crate::errors::{RunError, ScenarioError};
-use crate::scenario::{example, plan};
+use crate::scenario::{example, job};
 
 /// The built-in scenario that is scaled and run.
 const EXAMPLE: &str = "leaf-spine";
@@ -40,8 +40,8 @@ pub(crate) fn bench_leaf_spine(py: Python<'_>, flows: u32, hosts_factor: u32, dr
         return Err(ScenarioError::new_err(message));
     }
     py.detach(|| {
-        let plan = plan(example(EXAMPLE)?, EXAMPLE, &scale(flows, side), None)?;
-        measure(&plan, driver).map_err(RunError::new_err)
+        let job = job(example(EXAMPLE)?, EXAMPLE, &scale(flows, side), None, None)?;
+        measure(&job.plan, driver).map_err(RunError::new_err)
     })
 }
 
@@ -58,7 +58,7 @@ fn scale(flows: u32, side: u32) -> Vec<String> {
 fn measure(plan: &Plan, driver: DriverKind) -> Result<String, String> {
     let options = RunOptions { driver: Some(driver) };
     let control = Control::default();
-    let (run, wall_s) = timed(|| incast_simulator::run(plan, &options, &control));
+    let (run, wall_s) = timed(|| incast_packets::run(plan, &options, &control));
     let peak_rss_mb = peak_rss_mb();
     let run = run.map_err(|error| error.to_string())?;
     Ok(report(&run, wall_s, peak_rss_mb).to_string())

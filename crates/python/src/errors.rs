@@ -1,6 +1,6 @@
 //! What Python catches.
 
-use incast_scenario::Report;
+use incast::scenario::Report;
 use pyo3::PyErr;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};

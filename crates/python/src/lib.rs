@@ -9,9 +9,11 @@ mod errors;
 mod result;
 mod run;
 mod scenario;
-mod work;
 
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
+use pyo3::wrap_pymodule;
 
 #[pymodule]
 mod _native {
@@ -33,6 +35,30 @@ mod _native {
     #[pymodule_export]
     use super::version;
 }
+
+/// Makes `module`, which an extension is initializing, the engine of the Python package `incast`: everything that was
+/// registered before is then known to it.
+///
+/// # Errors
+/// `incast` has its engine already, since it was imported before the extension.
+pub fn serve(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    let modules = py.import("sys")?.getattr("modules")?;
+    if modules.contains(ENGINE)? {
+        let message = format!("import {} before incast, which has its engine already", module.name()?);
+        return Err(PyImportError::new_err(message));
+    }
+    let native = wrap_pymodule!(_native)(py);
+    for (name, value) in native.bind(py).cast::<PyModule>()?.dict() {
+        if !name.extract::<String>()?.starts_with("__") {
+            module.setattr(name.cast::<PyString>()?, value)?;
+        }
+    }
+    modules.set_item(ENGINE, module)
+}
+
+/// The module that the Python package takes for its engine.
+const ENGINE: &str = "incast._native";
 
 /// Version of the native module.
 #[pyfunction]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatchIterator;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::ffi::FFI_ArrowSchema;
-use incast_results::record;
+use incast::record;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -35,12 +35,12 @@ impl Result {
     /// Names of the tables.
     #[staticmethod]
     fn tables() -> Vec<&'static str> {
-        incast_results::Table::ALL.map(incast_results::Table::name).to_vec()
+        incast_tables::Table::ALL.map(incast_tables::Table::name).to_vec()
     }
 
     /// One table by name.
     fn table(&self, name: &str) -> PyResult<Table> {
-        let table = incast_results::Table::from_name(name).ok_or_else(|| {
+        let table = incast_tables::Table::from_name(name).ok_or_else(|| {
             PyKeyError::new_err(format!("there is no table \"{name}\"; there are: {}", Self::tables().join(", ")))
         })?;
         Ok(Table { table, run: Arc::clone(&self.run) })
@@ -52,14 +52,14 @@ impl Result {
     fn write(&self, py: Python<'_>, dir: PathBuf) -> PyResult<Vec<String>> {
         let directory: &Path = &dir;
         let paths = py
-            .detach(|| incast_results::write(&self.run, directory))
+            .detach(|| incast_tables::write(&self.run, directory))
             .map_err(|error| PyOSError::new_err(error.to_string()))?;
         Ok(paths.iter().map(|path| path.to_string_lossy().into_owned()).collect())
     }
 
     /// The summary as one JSON object, as text.
     fn summary_json(&self) -> String {
-        incast_results::summary_json(&self.run).to_string()
+        incast_tables::summary_json(&self.run).to_string()
     }
 }
 
@@ -67,7 +67,7 @@ impl Result {
 #[pyclass(frozen, module = "incast._native")]
 #[derive(Debug)]
 pub(crate) struct Table {
-    table: incast_results::Table,
+    table: incast_tables::Table,
     run: Arc<record::Run>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Table {
 impl Table {
     /// The columns' names and types (Arrow C data interface).
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.table.schema().as_ref())
+        let schema = FFI_ArrowSchema::try_from(self.table.schema_of(&self.run).as_ref())
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
@@ -89,7 +89,7 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
         let batches = py.detach(|| self.table.batches(&self.run));
-        let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), self.table.schema());
+        let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), self.table.schema_of(&self.run));
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
     }
 }

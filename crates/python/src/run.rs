@@ -5,17 +5,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use incast_protocols::Time;
-use incast_results::record;
-use incast_scenario::plan::Plan;
-use incast_simulator::{Control, RunOptions};
+use incast::protocols::Time;
+use incast::record;
+use incast::{Control, Job};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::RunError;
 use crate::result;
-use crate::scenario::plan;
+use crate::scenario::job;
 
 /// How long to wait before Python may see signals, Ctrl-C above all.
 const SLICE: Duration = Duration::from_millis(100);
@@ -57,8 +56,8 @@ impl Desk {
     }
 }
 
-fn carry_out(plan: &Plan, control: &Control) -> Ending {
-    let run = || incast_simulator::run(plan, &RunOptions::default(), control);
+fn carry_out(job: &Job, control: &Control) -> Ending {
+    let run = || job.world.run(&job.plan, control);
     // Python should outlive a defect of ours and be told of it.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(run)) => Ok(Arc::new(run)),
@@ -75,15 +74,22 @@ fn carry_out(plan: &Plan, control: &Control) -> Ending {
 impl Run {
     /// Reads a scenario and starts to run it.
     #[staticmethod]
-    #[pyo3(signature = (text, file, overrides, seed))]
+    #[pyo3(signature = (text, file, overrides, seed, world))]
     #[expect(clippy::needless_pass_by_value, reason = "Python lists arrive as owned values")]
-    fn start(py: Python<'_>, text: &str, file: &str, overrides: Vec<String>, seed: Option<u64>) -> PyResult<Self> {
-        let plan = py.detach(|| plan(text, file, &overrides, seed))?;
+    fn start(
+        py: Python<'_>,
+        text: &str,
+        file: &str,
+        overrides: Vec<String>,
+        seed: Option<u64>,
+        world: Option<&str>,
+    ) -> PyResult<Self> {
+        let job = py.detach(|| job(text, file, &overrides, seed, world))?;
         let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
-        let run = Self { control: Arc::clone(&control), stop_at: plan.stop_at, desk: Arc::clone(&desk) };
+        let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, desk: Arc::clone(&desk) };
         thread::Builder::new()
             .name("incast-run".into())
-            .spawn(move || desk.leave(carry_out(&plan, &control)))
+            .spawn(move || desk.leave(carry_out(&job, &control)))
             .map_err(|error| RunError::new_err(format!("cannot start a thread: {error}")))?;
         Ok(run)
     }

@@ -1,37 +1,41 @@
 //! Scenarios: reading, checking and what they can name.
 
-use std::fmt::Write as _;
-
-use incast_protocols::PartInfo;
-use incast_protocols::application::ApplicationChoice;
-use incast_protocols::echo::EchoChoice;
-use incast_protocols::receiver::ReceiverChoice;
-use incast_protocols::sender::SenderChoice;
-use incast_protocols::switch::buffer::BufferChoice;
-use incast_protocols::switch::marker::MarkerChoice;
-use incast_scenario::plan::Plan;
-use incast_scenario::{Override, Scenario, TcpProfile, catalog as names};
+use incast::protocols::PartInfo;
+use incast::protocols::application::ApplicationChoice;
+use incast::protocols::echo::EchoChoice;
+use incast::protocols::receiver::ReceiverChoice;
+use incast::protocols::sender::SenderChoice;
+use incast::protocols::switch::buffer::BufferChoice;
+use incast::protocols::switch::marker::MarkerChoice;
+use incast::protocols::switch::scheduler::SchedulerChoice;
+use incast::scenario::{TcpProfile, catalog as names};
+use incast::{Job, Override, Scenario, WORLDS};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::{Value, json};
 
 use crate::errors::{ScenarioError, refused};
-use crate::work::packet_hops;
 
-/// Reads a scenario and writes it out as a plan.
-pub(crate) fn plan(text: &str, file: &str, overrides: &[String], seed: Option<u64>) -> PyResult<Plan> {
+/// Reads a scenario and writes it out as a plan for a world: the one named here, or the scenario's own.
+pub(crate) fn job(
+    text: &str,
+    file: &str,
+    overrides: &[String],
+    seed: Option<u64>,
+    world: Option<&str>,
+) -> PyResult<Job> {
     let overrides: Vec<_> = overrides
         .iter()
         .map(|text| Override::parse(text))
         .collect::<Result<_, _>>()
         .map_err(|report| refused(&report))?;
     let scenario = Scenario::parse(text, file, &overrides).map_err(|report| refused(&report))?;
-    scenario.plan(seed).map_err(|report| refused(&report))
+    Job::new(&scenario, seed, world).map_err(|report| refused(&report))
 }
 
 /// Checks a scenario without running it.
 #[pyfunction]
-#[pyo3(signature = (text, file, overrides, seed))]
+#[pyo3(signature = (text, file, overrides, seed, world))]
 #[expect(clippy::needless_pass_by_value, reason = "Python lists arrive as owned values")]
 pub(crate) fn check<'py>(
     py: Python<'py>,
@@ -39,42 +43,20 @@ pub(crate) fn check<'py>(
     file: &str,
     overrides: Vec<String>,
     seed: Option<u64>,
+    world: Option<&str>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let plan = py.detach(|| plan(text, file, &overrides, seed))?;
+    let Job { plan, world } = py.detach(|| job(text, file, &overrides, seed, world))?;
     let checked = PyDict::new(py);
-    checked.set_item("summary", describe(&plan))?;
-    checked.set_item("packet_hops", packet_hops(&plan))?;
+    checked.set_item("summary", plan.describe())?;
+    checked.set_item("packet_hops", world.packet_hops(&plan))?;
     checked.set_item("warnings", plan.warnings)?;
     Ok(checked)
-}
-
-/// One line that says how large the work is.
-fn describe(plan: &Plan) -> String {
-    let responses = |aggregator: &incast_scenario::plan::Aggregator| {
-        aggregator.rounds.iter().map(|round| round.responses.len()).sum::<usize>()
-    };
-    let messages = plan.sends.len() + plan.aggregators.iter().map(responses).sum::<usize>();
-    let mut line = format!("{}: ", plan.name);
-    for (index, (number, one, more)) in [
-        (plan.network.hosts as usize, "host", "hosts"),
-        (plan.network.switches.len(), "switch", "switches"),
-        (plan.network.links.len(), "link", "links"),
-        (plan.connections.len(), "connection", "connections"),
-        (messages, "message", "messages"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let (separator, noun) = (if index == 0 { "" } else { ", " }, if number == 1 { one } else { more });
-        let _ = write!(line, "{separator}{number} {noun}");
-    }
-    line
 }
 
 /// JSON Schema of scenario files, as text.
 #[pyfunction]
 pub(crate) fn schema() -> String {
-    incast_scenario::schema::json()
+    incast::scenario::schema::json()
 }
 
 /// What a scenario can name, as JSON.
@@ -83,12 +65,14 @@ pub(crate) fn catalog() -> String {
     let parts = [
         BufferChoice::ALL,
         MarkerChoice::ALL,
+        SchedulerChoice::ALL,
         SenderChoice::ALL,
         EchoChoice::ALL,
         ReceiverChoice::ALL,
         ApplicationChoice::ALL,
     ];
-    let protocols: Vec<_> = parts.concat().iter().map(part).collect();
+    let registered = incast::scenario::custom::registered();
+    let protocols: Vec<_> = parts.concat().iter().chain(&registered).map(part).collect();
     let workloads: Vec<_> = names::workloads()
         .iter()
         .map(|workload| {
@@ -99,9 +83,17 @@ pub(crate) fn catalog() -> String {
         .iter()
         .map(|topology| json!({ "name": topology.name, "summary": topology.summary, "keys": topology.keys }))
         .collect();
-    let profiles: Vec<_> = incast_scenario::profiles().iter().map(profile).collect();
-    json!({ "protocols": protocols, "workloads": workloads, "topologies": topologies, "profiles": profiles })
-        .to_string()
+    let profiles: Vec<_> = incast::scenario::profiles().iter().map(profile).collect();
+    let worlds: Vec<_> =
+        WORLDS.iter().map(|world| json!({ "name": world.name(), "summary": world.summary() })).collect();
+    json!({
+        "protocols": protocols,
+        "workloads": workloads,
+        "topologies": topologies,
+        "profiles": profiles,
+        "worlds": worlds,
+    })
+    .to_string()
 }
 
 fn profile(profile: &TcpProfile) -> Value {
@@ -124,7 +116,7 @@ fn part(part: &PartInfo) -> Value {
 /// A built-in scenario, as TOML.
 #[pyfunction]
 pub(crate) fn example(name: &str) -> PyResult<&'static str> {
-    incast_scenario::example(name).ok_or_else(|| {
+    incast::scenario::example(name).ok_or_else(|| {
         ScenarioError::new_err(format!("there is no example \"{name}\"; there are: {}", examples().join(", ")))
     })
 }
@@ -132,5 +124,5 @@ pub(crate) fn example(name: &str) -> PyResult<&'static str> {
 /// Names of the built-in scenarios.
 #[pyfunction]
 pub(crate) fn examples() -> Vec<&'static str> {
-    incast_scenario::EXAMPLES.iter().map(|example| example.0).collect()
+    incast::scenario::EXAMPLES.iter().map(|example| example.0).collect()
 }

@@ -1,8 +1,8 @@
 //! What a buffer holds, found by asking it, so that every registered buffer can be asked.
 
 use incast_protocols::Bytes;
-use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex};
-use incast_protocols::switch::{Marks, PacketView, QueueState};
+use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
+use incast_protocols::switch::{PacketView, QueueState};
 use incast_protocols::{Rate, Time};
 
 use crate::limits;
@@ -16,8 +16,8 @@ fn admits(buffer: &BufferChoice, waiting_packets: u32, waiting_bytes: u64, in_se
         in_service: Bytes(in_service),
         rate: Rate(1_000_000_000),
     };
-    let packet = PacketView { bytes: packet, marks: Marks::NONE, ecn_capable: false };
-    buffer.build(&BufferContext { ports: 1 }).admit(PortIndex(0), &queue, &packet)
+    let packet = PacketView { bytes: packet, ..PacketView::default() };
+    buffer.build(&BufferContext { ports: 1 }).admit(PortIndex(0), &queue, &packet) == Verdict::Admit
 }
 
 /// Whether an idle port lets a packet of this size pass.

@@ -40,7 +40,7 @@ impl Cdf {
     /// share that falls, a negative size, a last share that is not 1.
     pub fn new(points: &[(f64, f64)], unit: SizeUnit) -> Result<Self, (usize, String)> {
         if points.len() < 2 {
-            return Err((0, format!("a distribution has at least two points, found {}", points.len())));
+            return Err((0, format!("a distribution needs at least two points, found {}", points.len())));
         }
         let mut before = (0.0, 0.0);
         for (position, &(size, share)) in points.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Cdf {
             let line = line.split('#').next().unwrap_or_default();
             let mut row = Vec::new();
             for word in line.split_whitespace() {
-                row.push(word.parse().map_err(|_| (number, format!("{word:?} is no number")))?);
+                row.push(word.parse().map_err(|_| (number, format!("{word:?} is not a number")))?);
             }
             if !row.is_empty() {
                 rows.push((number, row));
@@ -188,8 +188,8 @@ mod tests {
             .join("\n"),
             @r#"
             1: a line has two columns (size, share) or three (packets, 1, share), not 0
-            1: a distribution has at least two points, found 1
-            2: "x" is no number
+            1: a distribution needs at least two points, found 1
+            2: "x" is not a number
             2: this line has 3 columns, the first has 2
             3: the size falls from 10 to 9
             3: the share falls from 0.5 to 0.4

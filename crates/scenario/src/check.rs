@@ -1,13 +1,15 @@
-//! Holds a document against the JSON Schema and says what does not fit, at its place in the file.
+//! Checks a document against the JSON Schema and reports what does not fit, with its place in the file.
 //!
 //! Knows the part of JSON Schema that our types produce. Where a union is told apart by a constant key (`kind`,
-//! `name`), the value is held against the chosen variant only.
+//! `name`), the value is checked against the chosen variant only.
 
-use incast_protocols::units::schema::{parse_bytes, parse_duration, parse_rate};
+use incast_protocols::units::text::{parse_bytes, parse_duration, parse_rate};
 use serde_json::Value as Json;
 
-use crate::document::{Entry, Node, Path, Place, Problems, Value};
+use crate::document::Problems;
+use crate::node::{Entry, Node, Path, Place, Value};
 use crate::report::nearest;
+use crate::spec::conflict;
 
 /// Notes every value that does not fit `schema`.
 pub(crate) fn document(root: &Node, schema: &Json, problems: &mut Problems<'_>) {
@@ -50,7 +52,7 @@ impl<'s> Alternative<'s> {
             ("Amount", _) => "packets or bytes (\"20packets\", \"64KiB\")",
             (_, "string") => {
                 let names: Vec<String> = self.constants().map(|name| format!("{name:?}")).collect();
-                return Some(if names.is_empty() { "a text".into() } else { names.join(" or ") });
+                return Some(if names.is_empty() { "a string".into() } else { names.join(" or ") });
             }
             (_, "integer") => "a whole number",
             (_, "number") => "a number",
@@ -134,7 +136,7 @@ impl<'c> Checker<'c, '_> {
         let expected = listed(all.iter().filter_map(Alternative::describe).collect());
         let hint = match node.value {
             Value::Integer(_) | Value::Float(_) if all.iter().any(|one| !unit(one.name).is_empty()) => {
-                ": write the unit, in quotes"
+                ": add the unit, in quotes"
             }
             _ => "",
         };
@@ -178,7 +180,7 @@ impl<'c> Checker<'c, '_> {
             return self.wrong_type(node, all, path);
         };
         if !number.is_finite() {
-            self.problems.at(path, format!("{} is no number to work with", node.value.describe()));
+            self.problems.at(path, format!("{} is not finite", node.value.describe()));
             return;
         }
         let format = match one.schema["format"].as_str() {
@@ -188,12 +190,12 @@ impl<'c> Checker<'c, '_> {
         let least = one.schema["minimum"].as_f64();
         let most = one.schema["maximum"].as_f64().or(format);
         if least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most) {
-            let problem = self.problems.at(path, format!("{} is out of range", node.value.describe()));
-            problem.allowed = Some(match (least, most) {
+            let allowed = match (least, most) {
                 (Some(least), Some(most)) => format!("{least} to {most}"),
                 (Some(least), None) => format!("at least {least}"),
                 (_, most) => format!("at most {}", most.unwrap_or_default()),
-            });
+            };
+            self.problems.out_of_range(path, node.value.describe(), allowed);
         }
     }
 
@@ -228,6 +230,10 @@ impl<'c> Checker<'c, '_> {
             },
         };
         self.keys(node, entries, chosen, &tables, path);
+        if let Some(conflict) = conflict(chosen.name, node) {
+            let path = conflict.key.split('.').fold(path.clone(), |path, key| path.key(key));
+            self.problems.at(&path, conflict.message);
+        }
     }
 
     /// The variant that the table's constant key chooses.
@@ -285,8 +291,16 @@ impl<'c> Checker<'c, '_> {
         }
         let required = one.schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str);
         for key in required.filter(|key| node.get(key).is_none() && !meant.iter().any(|meant| meant == key)) {
+            let schema = &one.schema["properties"][key];
+            if path.0.is_empty() {
+                let name = if schema["additionalProperties"].is_object() { ".NAME" } else { "" };
+                let message =
+                    format!("missing table [{key}{name}]: `incast example incast` prints a scenario to start from");
+                self.problems.at_place(node.place, path, message);
+                continue;
+            }
             let mut all = Vec::new();
-            self.alternatives(&one.schema["properties"][key], "", &mut all);
+            self.alternatives(schema, "", &mut all);
             let expected = listed(all.iter().filter_map(Alternative::describe).collect());
             let problem = self.problems.at_place(node.place, path, format!("missing key {key:?}"));
             problem.allowed = Some(expected);
@@ -303,7 +317,7 @@ fn tag(one: Alternative<'_>) -> Option<(&str, &str)> {
     properties.iter().find_map(|(key, schema)| schema["const"].as_str().map(|name| (key.as_str(), name)))
 }
 
-/// The last unit of a quantity, or nothing for what is no quantity.
+/// The last unit of a quantity, or nothing for anything else.
 fn unit(name: &str) -> &'static str {
     match name {
         "Bytes" => "B",

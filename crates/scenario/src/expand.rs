@@ -7,10 +7,16 @@ use incast_protocols::Bytes;
 use crate::capacity::port_capacity;
 use crate::limits;
 use crate::network::Layout;
-use crate::plan::{Connection, Handshake, Node, Plan, WindowPerMessage};
 use crate::random::Stream;
 use crate::report::{Problem, Report};
-use crate::traffic::Reuse;
+use incast_plan::{Connection, Handshake, Node, Plan, WindowPerMessage};
+
+/// How a class uses connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reuse {
+    pub(crate) persistent: bool,
+    pub(crate) window: WindowPerMessage,
+}
 
 /// What a class of traffic adds its connections and messages to.
 pub(crate) struct Expansion<'e> {

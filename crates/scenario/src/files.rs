@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path as FilePath, PathBuf};
 
-use crate::document::{Path, Problems};
+use crate::document::Problems;
+use crate::node::Path;
 use crate::report::{Origin, Problem};
 
 /// Reads a file by the name that the scenario gives it.
@@ -15,17 +16,17 @@ const LARGEST: u64 = 4 << 30;
 /// Reads files relative to the folder of the scenario `file`.
 ///
 /// # Errors
-/// Those of the operating system, for what is no regular file, and for more than 4 GiB.
+/// Those of the operating system; that it is not a regular file, or larger than 4 GiB.
 pub fn beside(file: &str) -> impl Fn(&str) -> io::Result<String> {
     let folder = FilePath::new(file).parent().map_or_else(PathBuf::new, FilePath::to_path_buf);
     move |name| {
         let path = folder.join(name);
         let facts = std::fs::metadata(&path)?;
         if !facts.is_file() {
-            return Err(io::Error::other("it is no regular file"));
+            return Err(io::Error::other("not a regular file"));
         }
         if facts.len() > LARGEST {
-            return Err(io::Error::other("it is larger than 4 GiB"));
+            return Err(io::Error::other("larger than 4 GiB"));
         }
         std::fs::read_to_string(path)
     }

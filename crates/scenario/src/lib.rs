@@ -1,5 +1,5 @@
-//! What to run: scenario files, their checks, and their expansion into a [`plan::Plan`] that a world
-//! (the simulator, the Linux side) carries out.
+//! What to run: scenario files, their checks, and their expansion into a [`Plan`](incast_plan::Plan) that a world
+//! carries out.
 //!
 //! ```
 //! use incast_scenario::{Override, Scenario, example};
@@ -15,20 +15,22 @@ mod capacity;
 pub mod catalog;
 mod cdf;
 mod check;
+pub mod custom;
 mod document;
 mod expand;
 mod files;
 mod limits;
 mod network;
+mod node;
 mod offered;
 mod overrides;
-pub mod plan;
 mod random;
 mod report;
 mod scenario;
 pub mod schema;
 mod sizes;
 mod spec;
+mod top_level;
 mod traffic;
 
 pub use cdf::{Cdf, SizeUnit};
@@ -36,7 +38,7 @@ pub use files::{Reader, beside};
 pub use overrides::Override;
 pub use report::{Origin, Problem, Report};
 pub use scenario::Scenario;
-pub use scenario::profile::{TcpProfile, profiles};
+pub use spec::{TcpProfile, profiles};
 
 /// The scenarios that come with the program: name and text.
 pub const EXAMPLES: &[(&str, &str)] = &[
@@ -46,6 +48,8 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("poisson", include_str!("../../../scenarios/poisson.toml")),
     ("fork-join", include_str!("../../../scenarios/fork-join.toml")),
     ("custom", include_str!("../../../scenarios/custom.toml")),
+    ("swift", include_str!("../../../scenarios/swift.toml")),
+    ("hpcc", include_str!("../../../scenarios/hpcc.toml")),
 ];
 
 /// The text of a scenario that comes with the program.

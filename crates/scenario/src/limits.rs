@@ -17,5 +17,3 @@ pub(crate) const TIME: Duration = Duration(1_000_000_000_000_000_000);
 pub(crate) const RATE_MIN: Rate = Rate(1_000_000);
 /// Fastest link: a byte takes 0.8 ps.
 pub(crate) const RATE_MAX: Rate = Rate(10_000_000_000_000);
-/// Bytes of one packet, header included.
-pub(crate) const PACKET_BYTES: u64 = 65_535;

@@ -4,10 +4,11 @@ use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::{MarkerChoice, none};
 use incast_protocols::{Duration, Rate};
 
-use crate::document::{Path, Problems};
+use crate::document::Problems;
 use crate::limits;
-use crate::plan::{Link, Network, Node, Port, Reorder, Switch};
+use crate::node::Path;
 use crate::spec::{HostRef, LinkSpec, Named, SwitchSpec, TopologySpec};
+use incast_plan::{Link, Network, Node, Switch, SwitchPort};
 
 mod custom;
 mod regular;
@@ -74,6 +75,12 @@ impl Layout {
         self.network.hosts
     }
 
+    /// The most queues that a switch port has.
+    pub(crate) fn queues(&self) -> u32 {
+        let ports = self.network.links.iter().filter_map(|link| link.port.as_ref());
+        ports.map(|port| port.scheduler.queues()).max().unwrap_or(1)
+    }
+
     /// The number of a host, or a problem at `path`.
     pub(crate) fn host(&self, host: &HostRef, path: &Path, problems: &mut Problems<'_>) -> Option<u32> {
         match (host, &self.names) {
@@ -134,7 +141,7 @@ pub(crate) fn shortened(names: &[String]) -> String {
 /// Refuses a time beyond what a run may take.
 pub(crate) fn check_time(time: Duration, path: &Path, problems: &mut Problems<'_>) {
     if time > limits::TIME {
-        problems.at(path, format!("{time} is too long")).allowed = Some(format!("at most {}", limits::TIME));
+        problems.out_of_range(path, time, format!("at most {}", limits::TIME));
     }
 }
 
@@ -181,7 +188,7 @@ impl<'b, 'd> Builder<'b, 'd> {
     /// Refuses more links than a network may have.
     fn check_links(&mut self, links: u64, path: &Path) -> bool {
         if links > limits::LINKS {
-            let message = format!("this makes {links} links (each direction counts)");
+            let message = format!("{links} links are too many (each direction counts)");
             self.fail(path, message).allowed = Some(format!("at most {}", limits::LINKS));
         }
         links <= limits::LINKS
@@ -190,13 +197,8 @@ impl<'b, 'd> Builder<'b, 'd> {
     /// Refuses impossible links; done once for all links of a kind.
     fn check_link(&mut self, link: &LinkSpec, path: &Path) {
         if !(limits::RATE_MIN..=limits::RATE_MAX).contains(&link.rate) {
-            let message = if link.rate.0 == 0 {
-                "the rate is zero: nothing would ever arrive".to_owned()
-            } else {
-                format!("{} is no rate a link can have here", link.rate)
-            };
             let allowed = format!("{} to {}", limits::RATE_MIN, limits::RATE_MAX);
-            self.fail(&path.key("rate"), message).allowed = Some(allowed);
+            self.fail(&path.key("rate"), format!("{} is out of range", link.rate)).allowed = Some(allowed);
         }
         check_time(link.delay, &path.key("delay"), self.problems);
         if let Some(reorder) = &link.reorder {
@@ -219,7 +221,6 @@ impl<'b, 'd> Builder<'b, 'd> {
             Node::Host(_) => None,
             Node::Switch(switch) => self.port(switch, link, path),
         };
-        let reorder = link.reorder.as_ref().filter(|reorder| reorder.probability > 0.0);
         self.network.links.push(Link {
             from,
             to,
@@ -227,17 +228,17 @@ impl<'b, 'd> Builder<'b, 'd> {
             delay: link.delay,
             port,
             loss: link.loss.unwrap_or(0.0),
-            reorder: reorder.map(|reorder| Reorder { probability: reorder.probability, extra: reorder.extra }),
+            reorder: link.reorder.filter(|reorder| reorder.probability > 0.0),
         });
         self.network.links.len() as u32 - 1
     }
 
-    fn port(&mut self, switch: u32, link: &LinkSpec, path: &Path) -> Option<Port> {
+    fn port(&mut self, switch: u32, link: &LinkSpec, path: &Path) -> Option<SwitchPort> {
         let general = self.switch.and_then(|switch| switch.buffer.as_ref());
         let Some(buffer) = link.buffer.as_ref().or(general).cloned() else {
             if !self.buffer_missing {
                 self.buffer_missing = true;
-                let message = "missing: a switch port needs a buffer, and what its limit counts must be said";
+                let message = "missing: switch ports need a buffer that says what its limit counts";
                 let example = "{ name = \"static\", limit = \"64KiB\", count_in_service = true }";
                 self.fail(&Path::of(&["switch", "buffer"]), message).allowed = Some(format!("for example {example}"));
             }
@@ -245,6 +246,8 @@ impl<'b, 'd> Builder<'b, 'd> {
         };
         let marker = link.marker.clone().or_else(|| self.switch.and_then(|switch| switch.marker.clone()));
         let marker = marker.map_or_else(|| MarkerChoice::None(none::Config::default()), |Named(marker)| marker);
+        let scheduler = link.scheduler.clone().or_else(|| self.switch.and_then(|switch| switch.scheduler.clone()));
+        let scheduler = scheduler.map(|Named(scheduler)| scheduler).unwrap_or_default();
         let buffer_path = match &link.buffer {
             Some(_) => path.key("buffer"),
             None => Path::of(&["switch", "buffer"]),
@@ -257,7 +260,7 @@ impl<'b, 'd> Builder<'b, 'd> {
             buffers.push(buffer);
             buffers.len() - 1
         });
-        Some(Port { buffer: index as u32, marker })
+        Some(SwitchPort { buffer: index as u32, marker, scheduler })
     }
 
     fn finish(self) -> Option<Layout> {

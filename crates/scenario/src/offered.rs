@@ -1,8 +1,7 @@
 //! What random traffic offers to each link on average, to warn of links that can never keep up.
 
 use crate::network::Layout;
-use crate::plan::Node;
-use crate::traffic::Pairs;
+use incast_plan::Node;
 
 /// Bits per second, payload and headers, offered to the links of hosts and racks.
 #[derive(Debug)]
@@ -32,18 +31,25 @@ impl Offered {
         self.classes.push(class.to_owned());
     }
 
-    /// Adds so many bits per second in total between pairs of hosts.
-    pub(crate) fn add(&mut self, pairs: &Pairs, bits: f64, layout: &Layout) {
-        let share = bits / pairs.hosts().len() as f64;
-        for (&host, received) in pairs.hosts().iter().zip(pairs.received()) {
-            self.out_of_host[host as usize] += share;
+    /// Adds `bits` per second in total. They leave `hosts` evenly, and each host receives its share of `received`; racks
+    /// are those that bits leave or enter, with the share that does so from or to one of their hosts.
+    pub(crate) fn add(
+        &mut self,
+        hosts: &[u32],
+        received: &[f64],
+        racks: impl Iterator<Item = (u32, f64, f64)>,
+        bits: f64,
+    ) {
+        for (&host, received) in hosts.iter().zip(received) {
+            self.out_of_host[host as usize] += bits / hosts.len() as f64;
             self.into_host[host as usize] += bits * received;
         }
-        if layout.uplinks.is_some() {
-            for (rack, out, back) in pairs.by_rack() {
-                self.out_of_rack[rack as usize] += bits * out;
-                self.into_rack[rack as usize] += bits * back;
-            }
+        if self.out_of_rack.is_empty() {
+            return;
+        }
+        for (rack, out, back) in racks {
+            self.out_of_rack[rack as usize] += bits * out;
+            self.into_rack[rack as usize] += bits * back;
         }
     }
 
@@ -76,8 +82,7 @@ impl Offered {
         let mut warn = |load: Option<(usize, f64)>, link: &dyn Fn(usize) -> String| {
             if let Some((index, load)) = load.filter(|&(_, load)| load > 1.0) {
                 warnings.push(format!(
-                    "{classes}: {} offered {load:.2} of what can be carried (payload and headers, on average): \
-                     queues grow for as long as this lasts",
+                    "{classes}: {} offered {load:.2} times the capacity (payload and headers, on average): queues keep growing",
                     link(index)
                 ));
             }

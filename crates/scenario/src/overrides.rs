@@ -1,6 +1,6 @@
 //! Keys set from outside the file: `--set traffic.burst.senders=40`.
 
-use crate::document::{Entry, Node, Path, Place, Step, Value, read_value};
+use crate::node::{Entry, Node, Path, Place, Step, Value, read_value};
 use crate::report::{Origin, Problem, Report};
 
 /// One key to set, whether or not the file has it.
@@ -13,10 +13,10 @@ pub struct Override {
 
 impl Override {
     /// Reads `key=value`: the key is dotted as in TOML (a number picks an item of a list), the value is
-    /// TOML. What is no TOML value (`10Gbps`, `dctcp`) is taken as a string.
+    /// TOML. What is not a TOML value (`10Gbps`, `dctcp`) is taken as a string.
     ///
     /// # Errors
-    /// No `=`, or a key that is no TOML key.
+    /// No `=`, or an invalid TOML key.
     pub fn parse(text: &str) -> Result<Self, Report> {
         let refuse = |key: &str, message: String| Problem {
             origin: Origin::Override { key: key.to_owned() },
@@ -31,7 +31,7 @@ impl Override {
         let (key, value) = (key.trim(), value.trim());
         let steps = match toml_edit::Key::parse(key) {
             Ok(steps) => steps.iter().map(|step| step.get().to_owned()).collect(),
-            Err(error) => return Err(refuse(key, format!("this is no key: {}", error.message().trim())).into()),
+            Err(error) => return Err(refuse(key, format!("invalid key: {}", error.message().trim())).into()),
         };
         let value = value.parse::<toml_edit::Value>().map_or_else(
             |_| Node { value: Value::String(value.to_owned()), place: Place::File(0) },
@@ -73,9 +73,9 @@ impl Override {
                 Value::Array(items) => {
                     let count = items.len();
                     let item = step.parse().ok().and_then(|number: usize| items.get_mut(number));
-                    item.ok_or_else(|| format!("the list has {count} items, numbered from 0; there is no \"{step}\""))?
+                    item.ok_or_else(|| format!("the list has no item \"{step}\": it has {count}, numbered from 0"))?
                 }
-                other => return Err(format!("there is no \"{step}\" in {}", other.describe())),
+                other => return Err(format!("{} has no key \"{step}\"", other.describe())),
             };
         }
         *node = self.value.clone();
@@ -117,10 +117,10 @@ mod tests {
     fn what_cannot_be_set_is_refused_by_its_key() {
         assert_eq!(Override::parse("senders").unwrap_err().to_string(), "--set senders: no value: write key=value");
         let message = Override::parse("a b=1").unwrap_err().to_string();
-        assert!(message.starts_with("--set a b: this is no key: "), "{message}");
+        assert!(message.starts_with("--set a b: invalid key: "), "{message}");
         let message = after("a = 1", &["a.b=1"]).unwrap_err().to_string();
-        assert_eq!(message, "--set a.b: there is no \"b\" in the number 1");
+        assert_eq!(message, "--set a.b: the number 1 has no key \"b\"");
         let message = after("a = [1]", &["a.1=1"]).unwrap_err().to_string();
-        assert_eq!(message, "--set a.1: the list has 1 items, numbered from 0; there is no \"1\"");
+        assert_eq!(message, "--set a.1: the list has no item \"1\": it has 1, numbered from 0");
     }
 }

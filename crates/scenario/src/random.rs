@@ -1,6 +1,7 @@
 //! Random numbers that are the same on every machine and in every version: xoshiro256++ streams, one
 //! per purpose, so that a new class of traffic does not change the draws of another.
 
+use incast_protocols::random::{GOLDEN, mix};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -15,7 +16,7 @@ impl Stream {
         let hash = name
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        Self(Xoshiro256PlusPlus::seed_from_u64(spread(seed) ^ hash))
+        Self(Xoshiro256PlusPlus::seed_from_u64(mix(seed.wrapping_add(GOLDEN)) ^ hash))
     }
 
     /// Uniform below `bound`, without the bias of a remainder (Lemire's multiplication).
@@ -45,14 +46,6 @@ impl Stream {
         let radius = libm::sqrt(2.0 * self.exponential());
         radius * libm::cos(std::f64::consts::TAU * self.unit())
     }
-}
-
-/// A step of `SplitMix64`: neighbouring seeds become unlike.
-fn spread(seed: u64) -> u64 {
-    let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ impl fmt::Display for Origin {
 pub struct Problem {
     /// Where it was written, or where the missing thing belongs.
     pub origin: Origin,
-    /// The key's path, such as `traffic.burst.senders`; empty where the text is no TOML.
+    /// The key's path, such as `traffic.burst.senders`; empty where the text is invalid TOML.
     pub key: String,
     /// What was found and why it cannot be.
     pub message: String,

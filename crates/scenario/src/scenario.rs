@@ -6,22 +6,22 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::check;
-use crate::document::{Document, Path, Problems};
+use crate::document::{Document, Problems};
 use crate::expand::Expansion;
 use crate::files::{Files, Reader, beside};
 use crate::limits;
 use crate::network::{Layout, check_time};
+use crate::node::Path;
 use crate::offered::Offered;
 use crate::overrides::Override;
-use crate::plan::{Class, Handshake, Model, Plan, Record};
 use crate::report::{Problem, Report};
-use crate::schema::SCHEMA;
-use crate::spec::{RecordSpec, Spec};
+use crate::schema;
+use crate::top_level::Spec;
 use crate::traffic::{Context, Workload};
+use incast_plan::{Class, Handshake, Plan, Record};
 use incast_protocols::{Bytes, Time};
 
 mod ends;
-pub(crate) mod profile;
 mod recorded;
 
 use ends::Ends;
@@ -32,7 +32,8 @@ use recorded::Recorded;
 pub struct Scenario {
     name: String,
     seed: u64,
-    model: Model,
+    world: Option<String>,
+    document: Arc<Document>,
     layout: Layout,
     classes: Vec<Checked>,
     stop_at: Option<Time>,
@@ -65,30 +66,36 @@ impl Scenario {
     /// # Errors
     /// All problems that were found, each with its place.
     pub fn parse_with(text: &str, file: &str, overrides: &[Override], read: &Reader<'_>) -> Result<Self, Report> {
-        let document = Document::parse(text, file, overrides)?;
+        let document = Arc::new(Document::parse(text, file, overrides)?);
         let mut problems = Problems::new(&document);
-        check::document(&document.root, &SCHEMA, &mut problems);
+        check::document(&document.root, &schema::current(), &mut problems);
         if !problems.is_empty() {
             return Err(Report { problems: problems.into_sorted() });
         }
         let spec = Spec::deserialize(&document.root).map_err(|fault| {
             document.problem(fault.place.unwrap_or(document.root.place), &Path::default(), fault.message)
         })?;
-        let scenario = Self::resolve(&spec, file, Files(read), &mut problems);
+        let scenario = Self::resolve(&spec, &document, file, Files(read), &mut problems);
         match scenario {
             Some(scenario) if problems.is_empty() => Ok(scenario),
             _ => Err(Report { problems: problems.into_sorted() }),
         }
     }
 
-    fn resolve(spec: &Spec, file: &str, files: Files<'_>, problems: &mut Problems<'_>) -> Option<Self> {
+    fn resolve(
+        spec: &Spec,
+        document: &Arc<Document>,
+        file: &str,
+        files: Files<'_>,
+        problems: &mut Problems<'_>,
+    ) -> Option<Self> {
         let layout = Layout::build(&spec.topology, spec.switch.as_ref(), problems);
         let stop_at = spec.run.as_ref().and_then(|run| run.stop_at);
         let path = Path::of(&["run", "stop_at"]);
         if let Some(stop_at) = stop_at {
             check_time(stop_at, &path, problems);
             if stop_at.0 == 0 {
-                problems.at(&path, "the run would end before it begins");
+                problems.out_of_range(&path, stop_at, "above 0s");
             }
         }
         let mut warnings = Vec::new();
@@ -123,19 +130,15 @@ impl Scenario {
         check_amount(&classes, problems);
         check_end(&classes, stop_at.is_some(), problems);
         ends::check_receivers(&classes, &layout, problems);
-        let model = spec.run.as_ref().and_then(|run| run.model).map_or(Model::default(), Model::from);
         let recorded = Recorded::resolve(spec.record.as_ref(), spec, &classes, &layout, problems);
-        if model == Model::Ideal && spec.record.as_ref().is_some_and(RecordSpec::asks_for_more) {
-            warnings
-                .push("run.model: the ideal model has no packets, so there is nothing for record to write down".into());
-        }
         let name = spec.name.clone().unwrap_or_else(|| {
             std::path::Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
         });
         Some(Self {
             name,
             seed: spec.seed.unwrap_or(1),
-            model,
+            world: spec.run.as_ref().and_then(|run| run.world.clone()),
+            document: Arc::clone(document),
             layout,
             classes,
             stop_at: stop_at.map(|stop_at| Time(stop_at.0)),
@@ -154,6 +157,22 @@ impl Scenario {
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The world that it asks for, if it does: `run.world`.
+    #[must_use]
+    pub fn world(&self) -> Option<&str> {
+        self.world.as_deref()
+    }
+
+    /// Keys that cannot be honoured, each with a sentence that says why, as problems at their places in the file.
+    #[must_use]
+    pub fn locate(&self, refused: &[(Vec<String>, String)]) -> Report {
+        let mut problems = Problems::new(&self.document);
+        for (key, why) in refused {
+            problems.at(&key.iter().fold(Path::default(), |path, name| path.key(name)), why);
+        }
+        Report { problems: problems.into_sorted() }
     }
 
     /// How many messages it will be: exactly, or on average where chance decides.
@@ -178,7 +197,6 @@ impl Scenario {
         let mut plan = Plan {
             name: self.name.clone(),
             seed,
-            model: self.model,
             network: self.layout.network.clone(),
             classes: self.classes.iter().map(|class| class.class.clone()).collect(),
             connections: Vec::new(),
@@ -219,8 +237,7 @@ fn check_name(name: &str, problems: &mut Problems<'_>) {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || !name.chars().all(plain) {
         let path = Path::of(&["traffic", name]);
-        problems.at(&path, format!("{name:?} is no name for a class of traffic")).allowed =
-            Some("letters, digits, - and _".into());
+        problems.at(&path, format!("invalid class name {name:?}")).allowed = Some("letters, digits, - and _".into());
     }
 }
 
@@ -237,7 +254,7 @@ fn check_amount(classes: &[Checked], problems: &mut Problems<'_>) {
 /// A run of endless flows needs an end.
 fn check_end(classes: &[Checked], stops: bool, problems: &mut Problems<'_>) {
     if !stops && !classes.is_empty() && classes.iter().all(|class| class.workload.is_endless()) {
-        problems.at(&Path::of(&["run", "stop_at"]), "missing: no traffic of this scenario ever ends").allowed =
+        problems.at(&Path::of(&["run", "stop_at"]), "missing: none of the traffic ever ends").allowed =
             Some("a time (\"2s\")".into());
     }
 }

@@ -1,5 +1,6 @@
 //! The JSON Schema of scenarios, generated from the types that read them.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use incast_protocols::application::ApplicationChoice;
@@ -11,14 +12,27 @@ use incast_protocols::switch::marker::MarkerChoice;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use crate::spec::Spec;
+use crate::custom;
+
+use crate::top_level::Spec;
 
 /// The schema as JSON: pretty, keys sorted, ending in a newline.
 #[must_use]
 pub fn json() -> String {
-    format!("{:#}\n", *SCHEMA)
+    format!("{:#}\n", *current())
 }
 
+/// The schema with the parts that are registered now.
+pub(crate) fn current() -> Cow<'static, Value> {
+    if custom::count() == 0 {
+        return Cow::Borrowed(&SCHEMA);
+    }
+    let mut schema = SCHEMA.clone();
+    custom::describe(&mut schema);
+    Cow::Owned(schema)
+}
+
+/// The schema of the tree's own parts.
 pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     // Draft 7 is what editors' TOML support understands best.
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Spec>();

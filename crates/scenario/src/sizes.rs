@@ -1,38 +1,40 @@
 //! Distributions of message sizes: as written, checked, drawn.
 
+use incast_plan::LARGEST_PACKET;
 use incast_protocols::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::catalog;
 use crate::cdf::Cdf;
-use crate::document::{Path, Problems};
+use crate::document::Problems;
 use crate::files::Files;
 use crate::limits;
+use crate::node::Path;
 use crate::random::Stream;
 
-/// How large messages are.
+/// Sizes of messages.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[schemars(rename = "Sizes")]
 pub(crate) enum SizesSpec {
-    /// All the same.
+    /// The same size for all.
     Constant(ConstantSpec),
     /// Uniform between two sizes.
     Uniform(UniformSpec),
     /// Log-normal.
     LogNormal(LogNormalSpec),
-    /// An empirical distribution: a published one or a table of your own.
+    /// An empirical distribution: a published one, or your own table.
     Cdf(CdfSpec),
-    /// Several kinds of messages, each with its share.
+    /// A mixture of several distributions.
     Mixture(MixtureSpec),
 }
 
-/// All the same.
+/// The same size for all.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConstantSpec {
-    /// Payload of each message.
+    /// Payload of each message, e.g. "64KiB".
     size: Bytes,
 }
 
@@ -40,17 +42,17 @@ pub(crate) struct ConstantSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UniformSpec {
-    /// Smallest payload.
+    /// Smallest payload, e.g. "1KB".
     min: Bytes,
-    /// Largest payload.
+    /// Largest payload, e.g. "64KB".
     max: Bytes,
 }
 
-/// Log-normal. Draws beyond 1 TiB are cut to it.
+/// Log-normal. Sizes are at most 1 TiB.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogNormalSpec {
-    /// Mean payload.
+    /// Mean payload, e.g. "50KB".
     mean: Bytes,
     /// Standard deviation of the logarithm of the size.
     #[schemars(range(min = 0.0, max = 5.0))]
@@ -61,27 +63,28 @@ pub(crate) struct LogNormalSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CdfSpec {
-    /// A published distribution, such as "websearch-dctcp"; `incast list workloads` shows all.
+    /// Name of a published distribution, e.g. "websearch-dctcp". `incast list workloads` shows all.
     name: Option<String>,
-    /// A file beside the scenario: lines of size and share (up to 1 or up to 100), or of packets, 1 and share.
+    /// Path of a file, relative to the scenario, with lines of size and cumulative share (up to 1 or up to 100), or of packets, 1
+    /// and cumulative share.
     file: Option<String>,
-    /// Payload of a packet, where a file counts packets. Default: "1460B".
+    /// Payload of a packet, if the file counts packets. Default: "1460B".
     #[schemars(extend("default" = "1460B"))]
     packet: Option<Bytes>,
 }
 
-/// Several kinds of messages.
+/// A mixture of several distributions.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MixtureSpec {
-    /// What the shares are shares of.
+    /// What the shares refer to.
     share_of: ShareOf,
-    /// The kinds; their shares add up to 1.
+    /// The distributions. Their shares add up to 1.
     #[schemars(length(min = 1))]
     parts: Vec<PartSpec>,
 }
 
-/// What the shares of a mixture are shares of.
+/// What the shares of a mixture refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ShareOf {
@@ -91,15 +94,15 @@ pub(crate) enum ShareOf {
     Bytes,
 }
 
-/// One kind of messages of a mixture.
+/// One distribution of a mixture.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "MixturePart")]
 pub(crate) struct PartSpec {
-    /// Its share.
+    /// Share, e.g. 0.2.
     #[schemars(range(min = 0.0, max = 1.0))]
     share: f64,
-    /// Its sizes.
+    /// Sizes of these messages.
     sizes: SizesSpec,
 }
 
@@ -205,25 +208,23 @@ fn weighted(parts: &[(f64, Sizes)], of: impl Fn(&Sizes) -> f64) -> f64 {
 
 /// Refuses an empty message or one that is too large.
 pub(crate) fn check_size(size: Bytes, path: &Path, problems: &mut Problems<'_>) -> bool {
-    let message = match size.0 {
-        0 => "a message of no bytes is never sent".to_owned(),
-        bytes if bytes > limits::MESSAGE_BYTES => format!("{size} is too large"),
-        _ => return true,
-    };
-    problems.at(path, message).allowed = Some("1B to 1024GiB".into());
-    false
+    let fits = (1..=limits::MESSAGE_BYTES).contains(&size.0);
+    if !fits {
+        problems.out_of_range(path, size, "1B to 1024GiB");
+    }
+    fits
 }
 
 fn resolve_cdf(spec: &CdfSpec, path: &Path, files: Files<'_>, problems: &mut Problems<'_>) -> Option<Cdf> {
     if let (Some(_), None) = (spec.packet, &spec.file) {
-        problems.at(&path.key("packet"), "only a file is asked what a packet holds; a published table knows it");
+        problems.at(&path.key("packet"), "no effect without file");
     }
     match (&spec.name, &spec.file) {
         (Some(name), None) => {
             let found = catalog::workload(name);
             if found.is_none() {
                 let names = || catalog::workloads().iter().map(|workload| workload.name);
-                let problem = problems.at(&path.key("name"), format!("there is no published distribution {name:?}"));
+                let problem = problems.at(&path.key("name"), format!("unknown distribution {name:?}"));
                 problem.nearest = crate::report::nearest(name, names());
                 problem.allowed = Some(names().collect::<Vec<_>>().join(", "));
             }
@@ -231,8 +232,8 @@ fn resolve_cdf(spec: &CdfSpec, path: &Path, files: Files<'_>, problems: &mut Pro
         }
         (None, Some(file)) => {
             let payload = spec.packet.unwrap_or(Bytes(1460));
-            if payload.0 == 0 || payload.0 > limits::PACKET_BYTES {
-                problems.at(&path.key("packet"), format!("{payload} is no payload of a packet"));
+            if payload.0 == 0 || payload.0 > LARGEST_PACKET {
+                problems.out_of_range(&path.key("packet"), payload, format!("1B to {LARGEST_PACKET}B"));
                 return None;
             }
             let path = path.key("file");
@@ -246,7 +247,7 @@ fn resolve_cdf(spec: &CdfSpec, path: &Path, files: Files<'_>, problems: &mut Pro
             }
         }
         _ => {
-            problems.at(path, "an empirical distribution has either a name or a file");
+            problems.at(path, "give either name or file");
             None
         }
     }

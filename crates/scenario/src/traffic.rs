@@ -3,19 +3,20 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use incast_protocols::{Bytes, Duration, Time};
+use incast_protocols::{Bytes, Duration, Priority, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::document::{Path, Problems};
-use crate::expand::Expansion;
+use crate::document::Problems;
+use crate::expand::{Expansion, Reuse};
 use crate::files::Files;
 use crate::limits;
 use crate::network::{Layout, check_time};
+use crate::node::Path;
 use crate::offered::Offered;
-use crate::plan::{Tcp, WindowPerMessage};
 use crate::report::{Problem, Report};
-use crate::spec::{HostRef, HostSet, PerRackSpec, Senders, StackSpec, TcpSpec};
+use crate::spec::{HostRef, HostSet, PerRackSpec, Senders, StackSpec, TcpTable};
+use incast_plan::{Tcp, WindowPerMessage};
 
 mod arrivals;
 mod fork_join;
@@ -26,8 +27,6 @@ mod rounds;
 mod service;
 mod trace;
 
-pub(crate) use poisson::Pairs;
-
 /// A class of traffic.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -35,9 +34,9 @@ pub(crate) use poisson::Pairs;
 pub(crate) enum TrafficSpec {
     /// Many hosts send to one at the same time, once or repeatedly.
     Incast(incast::IncastSpec),
-    /// An aggregator asks its workers round by round: the next begins when all have answered.
+    /// An aggregator sends requests to its workers in rounds: the next round starts when all responses are complete.
     Rounds(rounds::RoundsSpec),
-    /// Jobs at random times: a scheduler asks some workers, and the last answer completes the job.
+    /// Jobs at random times: a scheduler sends requests to some workers, and the last response completes the job.
     ForkJoin(fork_join::ForkJoinSpec),
     /// Messages between random hosts at random times.
     Poisson(poisson::PoissonSpec),
@@ -49,7 +48,7 @@ pub(crate) enum TrafficSpec {
 
 impl TrafficSpec {
     /// The stack and TCP of this class, as far as it chooses its own.
-    pub(crate) const fn ends(&self) -> (Option<&StackSpec>, Option<&TcpSpec>) {
+    pub(crate) const fn ends(&self) -> (Option<&StackSpec>, Option<&TcpTable>) {
         match self {
             Self::Incast(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
             Self::Rounds(spec) => (spec.stack.as_ref(), spec.tcp.as_ref()),
@@ -112,6 +111,24 @@ impl Context<'_, '_> {
         self.problems.at(&self.path.key(key), message)
     }
 
+    /// The priority of messages, which has to choose among queues that switch ports have.
+    fn priority(&mut self, priority: Option<u32>) -> Option<Priority> {
+        let queues = self.layout.queues();
+        if let Some(chosen) = priority.filter(|&priority| priority >= queues || queues == 1) {
+            let (message, allowed) = if queues == 1 {
+                let message = "the priority would change nothing: every switch port has one queue".to_owned();
+                (message, "with `scheduler = \"strict-priority\"` in `[switch]`".to_owned())
+            } else {
+                (
+                    format!("there is no queue of priority {chosen}: switch ports have {queues}"),
+                    format!("0 to {}", queues - 1),
+                )
+            };
+            self.problem("priority", message).allowed = Some(allowed);
+        }
+        priority.map(Priority)
+    }
+
     /// The host at `key`, or the first.
     fn host_or_first(&mut self, host: Option<&HostRef>, key: &str) -> Option<u32> {
         host.map_or(Some(0), |host| self.layout.host(host, &self.path.key(key), self.problems))
@@ -121,14 +138,14 @@ impl Context<'_, '_> {
     fn pick(&mut self, senders: &Senders, other: u32, key: &str) -> Option<Vec<u32>> {
         match senders {
             Senders::Count(0) => {
-                self.problem(key, "nobody: at least one host is needed");
+                self.problem(key, "no hosts: at least one is needed");
                 None
             }
             Senders::Count(count) => {
                 let others = self.layout.hosts() - 1;
                 if *count > others {
-                    let other = self.layout.node_name(crate::plan::Node::Host(other));
-                    self.problem(key, format!("{count} {key}, but there are {others} hosts besides {other}"));
+                    let other = self.layout.node_name(incast_plan::Node::Host(other));
+                    self.problem(key, format!("{count} {key}, but there are only {others} hosts besides {other}"));
                     return None;
                 }
                 Some((0..self.layout.hosts()).filter(|&host| host != other).take(*count as usize).collect())
@@ -142,13 +159,13 @@ impl Context<'_, '_> {
         match set {
             HostSet::List(list) => self.pick_from(list, None, key),
             HostSet::Count(0) => {
-                self.problem(key, "nobody: at least one host is needed");
+                self.problem(key, "no hosts: at least one is needed");
                 None
             }
             HostSet::Count(count) => {
                 let hosts = self.layout.hosts();
                 if *count > hosts {
-                    self.problem(key, format!("{count} hosts, but there are {hosts}"));
+                    self.problem(key, format!("{count} hosts, but there are only {hosts}"));
                     return None;
                 }
                 Some((0..*count).collect())
@@ -167,7 +184,7 @@ impl Context<'_, '_> {
         for rack in racks.chunk_by(|a, b| a == b) {
             let size = rack.len() as u32;
             if per_rack > size {
-                let message = format!("{per_rack} hosts of each rack, but rack {} has {size}", rack[0]);
+                let message = format!("{per_rack} hosts of each rack, but rack {} has only {size}", rack[0]);
                 self.problem(key, message);
                 return None;
             }
@@ -180,7 +197,7 @@ impl Context<'_, '_> {
     /// The hosts of a list: known, each once, none of them `other`.
     fn pick_from(&mut self, list: &[HostRef], other: Option<u32>, key: &str) -> Option<Vec<u32>> {
         if list.is_empty() {
-            self.problem(key, "nobody: at least one host is needed");
+            self.problem(key, "no hosts: at least one is needed");
             return None;
         }
         let mut hosts = Vec::with_capacity(list.len());
@@ -188,7 +205,7 @@ impl Context<'_, '_> {
         for (index, host) in list.iter().enumerate() {
             let path = self.path.key(key).index(index);
             let host = self.layout.host(host, &path, self.problems)?;
-            let name = || self.layout.node_name(crate::plan::Node::Host(host));
+            let name = || self.layout.node_name(incast_plan::Node::Host(host));
             if Some(host) == other {
                 self.problems.at(&path, format!("{} would send to itself", name()));
                 return None;
@@ -206,7 +223,7 @@ impl Context<'_, '_> {
     fn repeated<T: Copy>(&mut self, items: &[T], count: usize, key: &str) -> Option<Vec<T>> {
         let most = (limits::CONNECTIONS / items.len().max(1)).max(1);
         if !(1..=most).contains(&count) {
-            self.problem(key, format!("expected 1 to {most}, found {count}"));
+            self.problems.out_of_range(&self.path.key(key), count, format!("1 to {most}"));
             return None;
         }
         Some(items.iter().copied().cycle().take(count * items.len()).collect())
@@ -248,7 +265,7 @@ impl Context<'_, '_> {
                 None
             }
             (None, None) => {
-                let message = format!("missing: give {} (of each) or {} (split among all)", keys[0], keys[1]);
+                let message = format!("missing: give {} (for each) or {} (split among all)", keys[0], keys[1]);
                 self.problem(keys[0], message);
                 None
             }
@@ -256,13 +273,13 @@ impl Context<'_, '_> {
     }
 
     /// How connections are used, checked.
-    fn reuse(&mut self, connections: Option<ConnectionsSpec>, window: Option<WindowSpec>) -> Reuse {
+    fn reuse(&mut self, connections: Option<ConnectionsSpec>, window: Option<WindowPerMessage>) -> Reuse {
         let persistent = matches!(connections, Some(ConnectionsSpec::Persistent));
         if !persistent && window.is_some() {
-            self.problem("window", "every message has a connection of its own, whose window is fresh anyway").allowed =
-                Some("window together with connections = \"persistent\"".into());
+            self.problem("window", "no effect: every message has a connection of its own").allowed =
+                Some("only with connections = \"persistent\"".into());
         }
-        Reuse { persistent, window: window.unwrap_or(WindowSpec::RestartAfterIdle).into() }
+        Reuse { persistent, window: window.unwrap_or(WindowPerMessage::RestartAfterIdle) }
     }
 
     /// Refuses a sum of times beyond what a run may take.
@@ -278,40 +295,10 @@ impl Context<'_, '_> {
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Connections")]
 pub(crate) enum ConnectionsSpec {
-    /// One per message, closed after it.
+    /// One connection per message, closed after it.
     Fresh,
-    /// One per pair of hosts, which stays open.
+    /// One connection per pair of hosts, kept open.
     Persistent,
-}
-
-/// The window at the start of each message after the first of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Window")]
-pub(crate) enum WindowSpec {
-    /// As on a new connection.
-    Fresh,
-    /// Whatever the last message left.
-    Kept,
-    /// Kept, but at most the initial window after an idle time of one RTO (RFC 5681 section 4.1).
-    RestartAfterIdle,
-}
-
-impl From<WindowSpec> for WindowPerMessage {
-    fn from(window: WindowSpec) -> Self {
-        match window {
-            WindowSpec::Fresh => Self::Fresh,
-            WindowSpec::Kept => Self::Kept,
-            WindowSpec::RestartAfterIdle => Self::RestartAfterIdle,
-        }
-    }
-}
-
-/// How a class uses connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Reuse {
-    pub(crate) persistent: bool,
-    pub(crate) window: WindowPerMessage,
 }
 
 /// `start + offset`; both were checked, so the sum is far from overflow.

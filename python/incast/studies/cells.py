@@ -1,4 +1,4 @@
-"""Panels of coloured cells: an expression at every place of two axes, framed where it is small enough."""
+"""Panels of coloured cells: an expression at every point of two axes, framed where it is small enough."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CELL_WIDTH = 28
 
 @dataclass(frozen=True)
 class Cells:
-    """One panel of coloured cells, from 0 to 1 or to the greatest value there is."""
+    """One panel of coloured cells, from 0 to 1 or to the largest value."""
 
     title: str
     x_label: str
@@ -39,12 +39,12 @@ class Cells:
     values: tuple[tuple[float, ...], ...]
     """By row from the bottom, and column."""
     within: float | None
-    """Cells are framed whose value is at most this."""
+    """Cells with at most this value are framed."""
     caption: str
 
     @property
     def greatest(self) -> float:
-        """What the darkest colour stands for."""
+        """The value of the darkest colour."""
         return max([1.0, *(value for row in self.values for value in row if math.isfinite(value))])
 
     def is_within(self, value: float) -> bool:
@@ -53,7 +53,7 @@ class Cells:
 
 
 def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
-    """Return an expression at every place of two axes, with means over seeds."""
+    """Return an expression at every point of two axes, from means over seeds."""
     x, y = study.axis(panel.x), study.axis(panel.y)
     scope = table.scope(study, numbers, np.arange(study.seeds, dtype=np.intp)[np.newaxis, :])
     values = np.broadcast_to(expressions.everywhere(panel.value, scope)[0], len(study.grid()))[study.along(panel)]
@@ -64,7 +64,7 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
         cells = values.reshape(shape[::-1])
     about = [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
     if panel.within is not None:
-        about.append(f"cells with a frame are at most {panel.within:g}")
+        about.append(f"framed cells are at most {panel.within:g}")
     caption = ", ".join(about)
     caption = f"{caption[:1].upper()}{caption[1:]}." if caption else ""
     return Cells(
@@ -75,7 +75,7 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
 
 
 def svg(chart: Cells, *, width: int) -> str:
-    """Draw coloured cells with their values, as wide as this in pixels of the page."""
+    """Draw coloured cells with their values; `width` is in pixels of the page."""
     columns, rows = len(chart.x_names), len(chart.y_names)
     step, row = (width - LEFT - RIGHT) / columns, _ROW
     height = TOP + rows * row + BOTTOM

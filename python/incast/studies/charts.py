@@ -1,4 +1,4 @@
-"""What a figure shows, before anybody draws it: for paper by `pictures`, for the page by `svg`."""
+"""The content of a figure, independent of how it is drawn: `pictures` draws it for print, `svg` for the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_POINTS = 900
 
 @dataclass(frozen=True)
 class Span:
-    """From where to where, at each x."""
+    """Lower and upper end at each x."""
 
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -41,7 +41,7 @@ class Line:
     band: Span | None = None
     """The 95 % interval of the mean over seeds."""
     whiskers: Span | None = None
-    """From one metric to another."""
+    """Whiskers from one metric to another."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +53,13 @@ class Chart:
     y_label: str
     lines: tuple[Line, ...]
     ticks: tuple[str, ...] = ()
-    """Names of x = 0, 1, 2, ... where the axis has no numbers."""
+    """Names of x = 0, 1, 2, ... if the axis has no numbers."""
     log_x: bool = False
     log_y: bool = False
     is_series: bool = False
-    """Whether values hold until the next one, as over time."""
+    """Whether each value holds until the next one, as in a time series."""
     dots: bool = False
-    """Whether values stand for themselves, each at its time."""
+    """Whether values are separate dots instead."""
     limits: tuple[float, float] | None = None
     caption: str = ""
 
@@ -82,10 +82,10 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
         lines.append(Line(curve.label, x, tuple(mean.mean for mean in means), band, whiskers))
     about = [f"Lines are means over {study.seeds} seeds"] if study.seeds > 1 else ["One run per point"]
     if study.seeds > 1:
-        about.append("bands their 95 % intervals (Student's t)")
+        about.append("bands are their 95 % confidence intervals (Student's t)")
     if panel.whiskers:
         low_name, high_name = (study.metric(name).about for name in panel.whiskers)
-        about.append(f"whiskers reach from the {low_name} to the {high_name}")
+        about.append(f"whiskers extend from the {low_name} to the {high_name}")
     about += [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
     return Chart(
         panel.title, axis.label, panel.y_label, tuple(lines),
@@ -95,15 +95,15 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
 
 
 def of_trace(study: Study, panel: Trace, store: Store) -> Chart:
-    """Return what happened in one run per curve; the runs are in the store."""
+    """Return a time series of one run per curve; the runs are in the store."""
     lines = []
     for label, task in plan.traces(study, panel):
         x, y = measuring.series(panel.sql, lambda name, key=task.key: store.table(key, name))  # type: ignore[misc]
-        # Dots cannot be thinned out without leaving some away.
+        # Thinning dots would omit some of them.
         most = len(x) if panel.dots else _MOST_POINTS
         time, value = _within(x, y, panel.limits, most)
         lines.append(Line(label, time, value))
-    caption = "One run of each, with the first seed."
+    caption = "One run per curve, with the first seed."
     return Chart(
         panel.title, panel.x_label, panel.y_label, tuple(lines), is_series=True, dots=panel.dots, limits=panel.limits,
         caption=caption,
@@ -122,7 +122,7 @@ def _within(
 
 
 def extent(chart: Chart) -> tuple[float, float, float, float]:
-    """Return the least and the greatest x and y that are drawn; the y axis begins at zero unless it is logarithmic."""
+    """Return the smallest and largest x and y drawn; the y axis starts at zero unless it is logarithmic."""
     xs = [x for line in chart.lines for x in line.x]
     ys = [y for line in chart.lines for y in line.y]
     for line in chart.lines:

@@ -1,4 +1,4 @@
-"""Judges claims: a number, its interval over seeds, and a verdict by the tolerance in the study file."""
+"""Judges claims: the measured number, its interval over seeds, and a verdict by the tolerance in the study file."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ Verdict: TypeAlias = Literal["holds", "direction", "fails", "not-judged"]
 
 RESAMPLES = 2000
 CONFIDENCE = 95
-# Where the numbers of a paper's claims are recorded, beside its studies.
+# The file next to the studies of a paper that records the verdicts on its claims.
 RECORD = "claims.csv"
 _SEED = 1
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim and what came out."""
+    """A claim and its result."""
 
     claim: Claim
     study: Study
     measured: float | None
     low: float | None
-    """Lower end of the bootstrap interval; none with one seed."""
+    """Lower end of the bootstrap interval; `None` with one seed."""
     high: float | None
     verdict: Verdict
     why: str
-    """Our explanation where the claim does not hold, or why it could not be judged."""
+    """Our explanation if the claim does not hold, or the reason why it could not be judged."""
     parts: tuple[tuple[str, bool], ...] = ()
-    """Of a claim that demands several things, each, and whether it is so."""
+    """For a claim with several conditions, each condition and whether it is met."""
 
 
 def judge(study: Study, numbers: Table | None) -> list[Judged]:
-    """Judge the claims of a study by its table."""
+    """Judge the claims of a study from its table."""
     if numbers is None:
         return [
             Judged(claim, study, None, None, None, "not-judged", "its study has not been run") for claim in study.claims
@@ -57,8 +57,8 @@ def judge(study: Study, numbers: Table | None) -> list[Judged]:
 
 
 def _seeds(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:
-    """Return the seeds as they are, then resampled: the same choice for every point and curve."""
-    # This generator is frozen: the numbers it draws are the same in every version.
+    """Return the original seeds, followed by the resampled ones, which are the same for every point and curve."""
+    # This generator is frozen: it draws the same numbers in every version of NumPy.
     drawn = np.random.RandomState(_SEED).randint(count, size=(RESAMPLES if count > 1 else 0, count))
     return np.concatenate([np.arange(count)[np.newaxis, :], drawn]).astype(np.intp)
 
@@ -66,11 +66,11 @@ def _seeds(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:
 def _judged(study: Study, claim: Claim, scope: expressions.Scope) -> Judged:
     try:
         values = expressions.evaluate(claim.measure, scope)
-    except ExpressionError as error:  # reading.py has tried it: only what numbers decide can be left
+    except ExpressionError as error:  # reading.py has tried the expression: only errors that depend on numbers remain
         raise ScenarioError(f"{claim.place}: {error}") from error
     measured, resampled = float(values[0]), values[1:]
     if not math.isfinite(measured):
-        why = "a number it needs is missing: some run has none"
+        why = "a number it needs is missing in some run"
         return Judged(claim, study, None, None, None, "not-judged", why)
     low, high = _interval(resampled)
     verdict = verdict_of(claim, measured, low, high)
@@ -94,7 +94,7 @@ def _interval(resampled: expressions.Numbers) -> tuple[float | None, float | Non
 
 
 def verdict_of(claim: Claim, measured: float, low: float | None, high: float | None) -> Verdict:
-    """Judge a number: it holds by the tolerance, or its whole interval lies on the claimed side, or neither."""
+    """Judge a number: within the tolerance, or with its whole interval on the claimed side, or neither."""
     held = True
     if claim.within is not None:
         held = held and abs(measured - float(claim.paper)) <= claim.within
@@ -114,7 +114,7 @@ def verdict_of(claim: Claim, measured: float, low: float | None, high: float | N
 
 
 def record(judged: list[Judged]) -> str:
-    """Write verdicts down, to be kept beside the studies."""
+    """Return the verdicts as CSV, to be saved next to the studies."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["id", "verdict", "measured", "low", "high"])
@@ -124,10 +124,10 @@ def record(judged: list[Judged]) -> str:
 
 
 def recorded(directory: Path) -> dict[str, str]:
-    """Return the verdicts kept beside the studies, by claim.
+    """Return the verdicts saved next to the studies, by claim.
 
     Raises:
-        ScenarioError: the file is no such record.
+        ScenarioError: the file is not a valid record.
 
     """
     path = directory / RECORD
@@ -137,9 +137,9 @@ def recorded(directory: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (KeyError, ValueError, OSError) as error:
-        raise ScenarioError(f"{path}: no record of verdicts: {error}; --update renews it") from error
+        raise ScenarioError(f"{path}: not a valid record of verdicts: {error}; --update rewrites it") from error
 
 
 def brief(value: float | None) -> str:
-    """Write a number with four digits."""
+    """Format a number with four digits."""
     return "" if value is None else f"{value:.4g}"

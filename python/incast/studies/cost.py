@@ -1,4 +1,4 @@
-"""What a study costs, said before it is run."""
+"""The cost of a study, estimated before it runs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from incast.studies.study import Study
     from incast.studies.table import Table
 
-# Where nothing has been measured yet: a run is set up, written and measured by SQL, and a packet-hop simulated, in
-# about this time of one core of a 2-core cloud machine.
+# Estimates where nothing has been measured yet, on one core of a 2-core cloud machine: to set up, write and measure a
+# run, and to simulate a packet-hop.
 RUN_S = 10e-3
 PACKET_HOP_S = 0.15e-6
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An estimate, or from a table what it was."""
+    """The cost, either estimated or recorded in a table."""
 
     runs: int
     packet_hops: int
@@ -33,7 +33,7 @@ class Cost:
         """Say it in words."""
         if not self.runs:
             return "formulas, no runs"
-        source = "as measured" if self.was_measured else "estimated"
+        source = "measured" if self.was_measured else "estimated"
         minutes = text.duration(self.cpu_minutes * 60)
         return (
             f"{self.runs:,} runs, {self.packet_hops / 1e6:,.1f} million packet-hops, {minutes} of one core ({source})"
@@ -41,7 +41,7 @@ class Cost:
 
 
 def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
-    """Return what running all of a study costs; `trusting` leaves its points unchecked where that was measured.
+    """Return the cost of a whole study; `trusting` skips the check of its points if the cost was measured.
 
     Raises:
         ScenarioError: a point of it cannot be run.
@@ -56,7 +56,7 @@ def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
 
 
 def total(costs: Sequence[Cost]) -> Cost:
-    """Add costs up."""
+    """Add up costs."""
     return Cost(
         sum(cost.runs for cost in costs),
         sum(cost.packet_hops for cost in costs),

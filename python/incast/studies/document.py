@@ -1,4 +1,4 @@
-"""A TOML file whose tables know where they stand, so that an error can name file, line and key."""
+"""A TOML file whose tables know their position, so that errors can name file, line and key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 
 
 class Table:
-    """One table of a file: hands its keys out, each of the kind that is asked for, and refuses what is left over."""
+    """One table of a file: returns values of the expected type, and rejects unknown keys."""
 
     def __init__(self, file: Path, lines: dict[str, int], path: str, values: dict[str, Any]) -> None:
         self.file = file
@@ -33,7 +33,7 @@ class Table:
         return key in self._values
 
     def refuse(self, key: str, message: str) -> NoReturn:
-        """Refuse the value of a key (`""`: the table).
+        """Reject the value of a key (`""`: the whole table).
 
         Raises:
             ScenarioError: always.
@@ -48,14 +48,14 @@ class Table:
         return ": ".join(filter(None, (f"{self.file}:{line}" if line else str(self.file), path)))
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text."""
-        return str(self._value(key, "a text", str, default))
+        """Return text."""
+        return str(self._value(key, "text", str, default))
 
     def whole(self, key: str, default: int | None = None, *, least: int = 0) -> int:
         """Return a whole number."""
         value = int(self._value(key, "a whole number", int, default))
         if value < least:
-            self.refuse(key, f"expected {least} or more, found {value}")
+            self.refuse(key, f"must be {least} or more, found {value}")
         return value
 
     def number(self, key: str) -> float | None:
@@ -63,32 +63,32 @@ class Table:
         return float(self._value(key, "a number", (int, float), 0)) if key in self else None
 
     def texts(self, key: str, default: list[str] | None = None) -> list[str]:
-        """Return a list of texts."""
-        found: list[object] = self._value(key, "a list of texts", list, default)
+        """Return a list of strings."""
+        found: list[object] = self._value(key, "a list of strings", list, default)
         if not all(isinstance(one, str) for one in found):
-            self.refuse(key, f"expected a list of texts, found {found!r}")
+            self.refuse(key, f"expected a list of strings, found {found!r}")
         return [str(one) for one in found]
 
     def items(self, key: str) -> list[Any]:
-        """Return a list that is not empty."""
+        """Return a non-empty list."""
         found: list[Any] = self._value(key, "a list", list, None)
         if not found:
-            self.refuse(key, "this list is empty")
+            self.refuse(key, "the list is empty")
         return found
 
     def values(self, key: str) -> dict[str, Any]:
-        """Return a table as it is; an empty one if the file has none."""
+        """Return a table as a dictionary; an empty one if the file has none."""
         found: dict[str, Any] = self._value(key, "a table", dict, {})
         return found
 
     def any(self, key: str) -> Any:  # noqa: ANN401
-        """Return whatever the file has there."""
+        """Return a value of any type."""
         if key not in self:
-            self.refuse("", f'the key "{key}" is missing')
+            self.refuse("", f'missing key "{key}"')
         return self._values[key]
 
     def tables(self, key: str) -> dict[str, Table]:
-        """Return the tables below a key by their names."""
+        """Return the subtables of a key by their names."""
         found = self.values(key)
         for name, value in found.items():
             if not isinstance(value, dict):
@@ -97,22 +97,22 @@ class Table:
 
     def rows(self, key: str) -> list[Table]:
         """Return the tables of an array, `[[key]]`."""
-        found: list[object] = self._value(key, "tables, each begun by [[...]]", list, [])
+        found: list[object] = self._value(key, f"an array of tables, [[{key}]]", list, [])
         if not all(isinstance(one, dict) for one in found):
-            self.refuse(key, "expected tables, each begun by [[...]]")
+            self.refuse(key, f"expected an array of tables, [[{key}]]")
         return [self._below(f"{key}[{index}]", one) for index, one in enumerate(found) if isinstance(one, dict)]
 
     def finish(self) -> None:
-        """See that every key was asked for.
+        """Check that the table has no keys but those read so far.
 
         Raises:
-            ScenarioError: one was not.
+            ScenarioError: it has.
 
         """
         self.only(sorted(set(self._asked)))
 
     def only(self, keys: list[str]) -> None:
-        """See that the table has no other keys than these.
+        """Check that the table has no keys but these.
 
         Raises:
             ScenarioError: it has.
@@ -128,7 +128,7 @@ class Table:
     def _value(self, key: str, what: str, kind: type | tuple[type, ...], default: Any) -> Any:  # noqa: ANN401
         if key not in self:
             if default is None:
-                self.refuse("", f'the key "{key}" is missing')
+                self.refuse("", f'missing key "{key}"')
             return default
         value = self._values[key]
         if not isinstance(value, kind) or isinstance(value, bool):
@@ -140,20 +140,20 @@ def read(path: Path) -> Table:
     """Read a TOML file.
 
     Raises:
-        ScenarioError: it cannot be read, or is no TOML.
+        ScenarioError: it cannot be read, or is invalid TOML.
 
     """
     try:
         text = path.read_text(encoding="utf-8")
         return Table(path, _lines(text), "", tomllib.loads(text))
     except FileNotFoundError:
-        reason = "there is no such file"
+        reason = "no such file"
     except IsADirectoryError:
-        reason = "this is a directory; a study is a TOML file"
+        reason = "is a directory; a study is a TOML file"
     except UnicodeDecodeError as error:
-        reason = f"this is not a text file: byte {error.start} is not UTF-8"
+        reason = f"not a text file: byte {error.start} is not UTF-8"
     except tomllib.TOMLDecodeError as error:
-        reason = f"this is no TOML: {error}"
+        reason = f"invalid TOML: {error}"
     except OSError as error:
         reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
     except ValueError as error:  # a null byte in the name
@@ -162,7 +162,7 @@ def read(path: Path) -> Table:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Find the line of every table and key; the parser does not tell."""
+    """Find the line of every table and key, which the parser does not report."""
     found: dict[str, int] = {}
     count: dict[str, int] = {}
     table, quote = "", ""
@@ -177,7 +177,7 @@ def _lines(text: str) -> dict[str, int]:
             elif key := _KEY.match(line):
                 name = ".".join(part.strip("\"'") for part in _PART.findall(key[1]))
                 found.setdefault(".".join(filter(None, (table, name))), number)
-        # Inside texts of several lines nothing is a key.
+        # Lines inside multi-line strings are not keys.
         for mark in ('"""', "'''"):
             if (not quote or quote == mark) and line.count(mark) % 2:
                 quote = "" if quote else mark

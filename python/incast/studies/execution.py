@@ -1,4 +1,4 @@
-"""Runs what the store does not have, on all cores."""
+"""Computes the runs that the store does not have, on all cores."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LOG_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class Spent:
-    """What was computed, as opposed to found in the store."""
+    """The cost of the runs that were computed, without those found in the store."""
 
     runs: int
     packet_hops: int
@@ -41,7 +41,7 @@ def cores() -> int:
 
 
 def distinct(tasks: Iterable[Task]) -> list[Task]:
-    """Return each run once, with all tables that somebody asks of it, in order."""
+    """Return each run once, with all tables requested of it, in order."""
     found: dict[str, Task] = {}
     for task in tasks:
         same = found.get(task.key, task)
@@ -50,11 +50,11 @@ def distinct(tasks: Iterable[Task]) -> list[Task]:
 
 
 def run(tasks: Iterable[Task], store: Store, *, workers: int | None = None, what: str = "runs") -> Spent:
-    """Run what is missing in the store, with progress on stderr.
+    """Compute the runs that are missing in the store, with progress on stderr.
 
     Raises:
         RunError: a run failed.
-        KeyboardInterrupt: Ctrl-C; runs that were finished are kept.
+        KeyboardInterrupt: Ctrl-C; finished runs are kept.
 
     """
     wanted = distinct(tasks)
@@ -80,7 +80,7 @@ def run(tasks: Iterable[Task], store: Store, *, workers: int | None = None, what
 
 
 def _one(task: Task, store: Store, stop: threading.Event) -> int:
-    """Run a task and keep what it found; return its packet-hops."""
+    """Run a task and store its tables; return its packet-hops."""
     handle = scenarios.start(task.source, list(task.changes), task.seed)
     while not handle.wait(_POLL_S):
         if stop.is_set():
@@ -93,7 +93,7 @@ def _one(task: Task, store: Store, stop: threading.Event) -> int:
 
 
 class _Progress:
-    """A line on stderr: live on a terminal, now and then in a log."""
+    """A progress line on stderr: live on a terminal, occasional in a log."""
 
     def __init__(self, what: str, total: int, found: int) -> None:
         self.what, self.total, self.found = what, total, found
@@ -106,7 +106,7 @@ class _Progress:
         self.last = elapsed_s
         line = f"{self.what}: {done:,} of {self.total:,} runs"
         if self.found:
-            line += f" ({self.found:,} more were there)"
+            line += f" ({self.found:,} more already done)"
         if done:
             line += f", {text.duration(elapsed_s * (self.total - done) / done)} left"
         print(f"\r{line}\x1b[K" if self.live else line, end="" if self.live else "\n", file=sys.stderr, flush=True)

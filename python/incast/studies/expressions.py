@@ -1,8 +1,8 @@
-"""The expressions in which claims are measured: a small part of Python's, over arrays along the axes.
+"""The expressions that measure claims: a subset of Python's, over arrays along the axes.
 
-A value has one row per resampling of the seeds and one column per place of the grid, or a single column once it has
-been reduced. `metric.curve` is a mean over seeds, taken before anything else is done with it. Truth is 1 and 0, and
-what depends on a missing number is missing.
+A value has one row per resampling of the seeds and one column per point of the grid, or a single column once it has
+been reduced. `metric.curve` is a mean over seeds, taken before any other operation. Truth values are 1 and 0, and
+anything that depends on a missing number is missing.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class Expression:
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may speak of."""
+    """The names that an expression may use."""
 
     axes: Mapping[str, Operand]
-    """By name, the value at each place of the grid."""
+    """By name, the value at each point of the grid."""
     metrics: Mapping[str, Mapping[str, Numbers]]
-    """By metric and curve: a row per resampling, a column per place."""
+    """By metric and curve: a row per resampling, a column per point."""
 
     @property
     def places(self) -> int:
-        """Number of places of the grid."""
+        """Number of points of the grid."""
         return next((len(values) for values in self.axes.values()), 1)
 
 
@@ -59,47 +59,47 @@ def parse(text: str) -> Expression:
     """Read an expression.
 
     Raises:
-        ExpressionError: it is no expression of Python.
+        ExpressionError: it is not a valid Python expression.
 
     """
     try:
         return Expression(text, ast.parse(text.strip(), mode="eval").body)
     except SyntaxError as error:
-        raise ExpressionError(f"{text!r} is no expression: {error.msg}") from error
+        raise ExpressionError(f"{text!r} is not a valid expression: {error.msg}") from error
 
 
 def evaluate(expression: Expression, scope: Scope) -> Numbers:
     """Return one number per resampling.
 
     Raises:
-        ExpressionError: it names what is not there, or does not come down to one number.
+        ExpressionError: it uses an unknown name, or does not reduce to one number.
 
     """
     value = everywhere(expression, scope)
     if value.shape[1] != 1:
         raise ExpressionError(
             f"{expression.text!r} has a number for each of {value.shape[1]} points; "
-            "reduce them to one, with mean(), all() or at()"
+            "reduce them to one number with mean(), all() or at()"
         )
     return np.asarray(value[:, 0], dtype=np.float64)
 
 
 def everywhere(expression: Expression, scope: Scope) -> Numbers:
-    """Return a row per resampling: a number for each place of the grid, or one for all of them.
+    """Return a row per resampling: a number for each point of the grid, or one for all of them.
 
     Raises:
-        ExpressionError: it names what is not there.
+        ExpressionError: it uses an unknown name.
 
     """
-    with np.errstate(all="ignore"):  # a division by zero is infinite or missing, and judged as that
+    with np.errstate(all="ignore"):  # a division by zero gives infinity or a missing number
         value = _Evaluation(scope).of(expression.tree)
     if value.dtype.kind not in "fiu":
-        raise ExpressionError(f"{expression.text!r} is a text, not a number")
+        raise ExpressionError(f"{expression.text!r} is text, not a number")
     return np.asarray(value, dtype=np.float64)
 
 
 def is_truth(expression: Expression) -> bool:
-    """Whether an expression says yes or no, not how much."""
+    """Whether an expression is true or false, rather than a quantity."""
     match expression.tree:
         case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
             return True
@@ -109,7 +109,7 @@ def is_truth(expression: Expression) -> bool:
 
 
 def parts(expression: Expression) -> list[Expression]:
-    """Return what an expression demands one by one: the operands of its `and`, or itself."""
+    """Return the separate conditions of an expression: the operands of its `and`, or itself."""
     tree = expression.tree
     if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And):
         return [Expression(ast.unparse(value), value) for value in tree.values]
@@ -194,14 +194,14 @@ class _Evaluation:
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(name, tree)
         raise ExpressionError(
-            f"{ast.unparse(tree)!r} is not understood here; there are numbers, axes, metric.curve, + - * / **, "
+            f"{ast.unparse(tree)!r} is not supported; use numbers, axes, metric.curve, + - * / **, "
             f"comparisons, and, or, not, and the functions {', '.join(FUNCTIONS)}"
         )
 
     def _numbers(self, tree: ast.expr) -> Numbers:
         value = self.of(tree)
         if value.dtype.kind not in "fiu":
-            raise ExpressionError(f"{ast.unparse(tree)!r} is a text; only == and != can be asked of it")
+            raise ExpressionError(f"{ast.unparse(tree)!r} is text; it can only be compared with == and !=")
         return value
 
     def _axis(self, name: str) -> Operand:
@@ -209,7 +209,7 @@ class _Evaluation:
             return self.scope.axes[name][np.newaxis, :]
         if name in self.scope.metrics:
             curve = next(iter(self.scope.metrics[name]))
-            raise ExpressionError(f"{name!r} is a metric: say of which curve, as in {name}.{curve}")
+            raise ExpressionError(f"{name!r} is a metric: add the curve, as in {name}.{curve}")
         raise ExpressionError(missing("axis or metric", name, [*self.scope.axes, *self.scope.metrics]))
 
     def _metric(self, metric: str, curve: str) -> Operand:
@@ -222,7 +222,7 @@ class _Evaluation:
 
     def _elementwise(self, apply: Callable[[Any, Any], Any], a: Operand, b: Operand) -> Operand:
         if 1 not in (a.shape[1], b.shape[1]) and a.shape[1] != b.shape[1]:
-            raise ExpressionError(f"{a.shape[1]} points cannot be paired with {b.shape[1]}")
+            raise ExpressionError(f"cannot combine {a.shape[1]} points with {b.shape[1]}")
         return np.asarray(apply(a, b))
 
     def _joined(self, apply: Callable[[Any, Any], Any], values: list[Numbers]) -> Numbers:
@@ -233,9 +233,9 @@ class _Evaluation:
 
     def _compared(self, apply: Callable[[Any, Any], Any], a: Operand, b: Operand) -> Numbers:
         if (a.dtype.kind in "fiu") != (b.dtype.kind in "fiu"):
-            raise ExpressionError("a text cannot be compared with a number")
+            raise ExpressionError("cannot compare text with a number")
         if a.dtype.kind not in "fiu" and apply not in (operator.eq, operator.ne):
-            raise ExpressionError("texts can only be compared by == and !=")
+            raise ExpressionError("text can only be compared with == and !=")
         truth = self._elementwise(apply, a, b).astype(np.float64)
         if a.dtype.kind in "fiu":
             truth = np.where(np.isnan(a) | np.isnan(b), np.nan, truth)
@@ -257,14 +257,14 @@ class _Evaluation:
         if name in _CLOSED_FORMS:
             return self._closed_form(name, [self._numbers(value) for value in tree.args])
         if len(tree.args) < 2:
-            raise ExpressionError(f"{name}() compares at least two arguments point by point")
+            raise ExpressionError(f"{name}() needs at least two arguments")
         return self._joined(_MANY[name], [self._numbers(value) for value in tree.args])
 
     def _closed_form(self, name: str, values: list[Numbers]) -> Operand:
         try:
             together = np.broadcast_arrays(*values)
             missing_here = np.any([np.isnan(value) for value in together], axis=0)
-            # What is missing stays so; anything stands in for it meanwhile.
+            # The closed forms reject missing numbers: compute with 1 and mark the result as missing.
             known = [np.where(missing_here, 1.0, value) for value in together]
             return np.where(missing_here, np.nan, np.asarray(_CLOSED_FORMS[name](*known), dtype=np.float64))
         except (TypeError, ValueError) as error:
@@ -272,7 +272,7 @@ class _Evaluation:
 
     def _at(self, tree: ast.Call) -> Operand:
         if len(tree.args) != 1 or not tree.keywords:
-            raise ExpressionError("at() takes a value and where to look at it, as in at(x, senders=30)")
+            raise ExpressionError("at() takes a value and a point, as in at(x, senders=30)")
         chosen = np.ones(self.scope.places, dtype=bool)
         for keyword in tree.keywords:
             if keyword.arg is None or keyword.arg not in self.scope.axes:
@@ -282,7 +282,7 @@ class _Evaluation:
             here = values == wanted[0, 0] if wanted.shape == (1, 1) else np.zeros(0, dtype=bool)
             if not here.any():
                 there = ", ".join(str(value) for value in dict.fromkeys(values.tolist()))
-                raise ExpressionError(f"no point has {keyword.arg} = {ast.unparse(keyword.value)}; there are {there}")
+                raise ExpressionError(f"no point has {keyword.arg} = {ast.unparse(keyword.value)}; allowed: {there}")
             chosen &= here
         return self._chosen("at", tree.args[0], chosen)
 
@@ -291,27 +291,27 @@ class _Evaluation:
             raise ExpressionError("where() takes a value and a condition, as in where(x, senders >= 50)")
         condition = self._numbers(tree.args[1])
         if condition.shape != (1, self.scope.places):
-            raise ExpressionError("the condition of where() must be one of the axes alone")
+            raise ExpressionError("the condition of where() may use only axes")
         if not (condition[0] == 1).any():
-            raise ExpressionError(f"no point fulfils {ast.unparse(tree.args[1])!r}")
+            raise ExpressionError(f"no point satisfies {ast.unparse(tree.args[1])!r}")
         return self._chosen("where", tree.args[0], condition[0] == 1)
 
     def _chosen(self, function: str, tree: ast.expr, chosen: NDArray[np.bool_]) -> Operand:
         value = self.of(tree)
         if value.shape[1] != len(chosen):
             raise ExpressionError(
-                f"{function}() chooses among all points, and {ast.unparse(tree)!r} has not all of them"
+                f"{function}() selects from all points, but {ast.unparse(tree)!r} does not have all of them"
             )
         return value[:, chosen]
 
 
 def missing(what: str, name: str, allowed: list[str] | tuple[str, ...]) -> str:
-    """Say that a name is unknown, which one may have been meant, and which there are."""
+    """Say that a name is unknown, which one may be meant, and which are allowed."""
     near = difflib.get_close_matches(name, allowed, n=1)
     meant = f'; did you mean "{near[0]}"?' if near else ";"
     return f'unknown {what} "{name}"{meant} allowed: {", ".join(allowed) or "none"}'
 
 
 def axes_of(names: list[str], grid: list[tuple[Value, ...]]) -> dict[str, Operand]:
-    """Lay the grid out: by axis, the value at each place."""
+    """Return by axis the value at each point of the grid."""
     return {name: np.array([place[index] for place in grid]) for index, name in enumerate(names)}

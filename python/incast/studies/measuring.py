@@ -1,4 +1,4 @@
-"""Numbers from the tables of a run, by SQL."""
+"""Measures runs: SQL over their tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from incast.studies.expressions import missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-#: Always kept of a run: what is measured most, and its cost.
+#: The table that is always kept: it is measured most often and has the cost of the run.
 ALWAYS = "summary"
 _FROM = re.compile(r"""\b(?:from|join)\s+["'`]?(\w+)""", re.IGNORECASE)
 _UNKNOWN_COLUMN = re.compile(r"""(?:unable to find column|field not found:|no column named|not found:)\s*['"`]?(\w+)""")
 
-# Two hosts and one message: whatever a run records, in no time.
+# Two hosts and one message: has every table, and takes no time.
 _LEAST: dict[str, object] = {
     "name": "least",
     "topology": {"kind": "star", "hosts": 2, "link": {"rate": "1Gbps", "delay": "1us"}},
@@ -33,7 +33,7 @@ _LEAST: dict[str, object] = {
 
 @functools.cache
 def empty() -> Mapping[str, pl.DataFrame]:
-    """Return every table a run has, without rows."""
+    """Return every table of a run, without rows."""
     result = api.run(_LEAST)
     return {name: pl.DataFrame(result.table(name)).clear() for name in result.tables()}
 
@@ -44,10 +44,10 @@ def tables_of(sql: str) -> frozenset[str]:
 
 
 def check(sql: str, place: str, *, columns: int) -> None:
-    """See that a query can be asked of a run at all.
+    """Check that a query is valid for the tables of a run.
 
     Raises:
-        ScenarioError: it cannot; the message names what there is.
+        ScenarioError: it is not; the message names the tables or columns.
 
     """
     if not tables_of(sql):
@@ -59,24 +59,24 @@ def check(sql: str, place: str, *, columns: int) -> None:
         raise ScenarioError(f"{place}: {_reason(sql, str(error))}") from error
     if found.width != columns:
         raise ScenarioError(
-            f"{place}: the query gives {found.width} columns ({', '.join(found.columns)}), not {columns}"
+            f"{place}: the query returns {found.width} columns ({', '.join(found.columns)}), not {columns}"
         )
     for column in found.columns:
         if not (found[column].dtype.is_numeric() or found[column].dtype in (pl.Boolean, pl.Null)):
-            raise ScenarioError(f"{place}: the column {column} is no number but {found[column].dtype}")
+            raise ScenarioError(f"{place}: the column {column} is not a number but {found[column].dtype}")
 
 
 def number(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> float | int | None:
-    """Return the one number a query gives; `None` if it is not known.
+    """Return the single number that a query returns; `None` if it is null.
 
     Raises:
-        RunError: it gives more or fewer than one.
+        RunError: the query returns no row, or more than one.
 
     """
     found = _ask(sql, table)
     if found.height != 1:
         raise RunError(
-            f"{place}: the query gives {found.height} rows for a run, not one; a sum, a mean or a WHERE is missing"
+            f"{place}: the query returns {found.height} rows for a run, not one; add a sum, a mean or a WHERE"
         )
     value = found.item()
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -85,7 +85,7 @@ def number(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> float 
 
 
 def series(sql: str, table: Callable[[str], pl.DataFrame]) -> tuple[list[float], list[float]]:
-    """Return the two columns a query gives."""
+    """Return the two columns of a query."""
     found = _ask(sql, table).drop_nulls()
     x, y = found.get_columns()
     return x.cast(pl.Float64).to_list(), y.cast(pl.Float64).to_list()
@@ -102,4 +102,4 @@ def _reason(sql: str, error: str) -> str:
     if unknown:
         columns = [column for name in sorted(tables_of(sql)) for column in empty()[name].columns]
         return missing("column", unknown[1], columns)
-    return f"the query cannot be asked: {first}"
+    return f"invalid query: {first}"

@@ -1,4 +1,4 @@
-"""A paper whose studies lie in one folder, and where that folder is."""
+"""A paper: a folder of studies, and how to find it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from incast.studies.expressions import missing
 if TYPE_CHECKING:
     from incast.studies.study import Study
 
-#: What the folder says of the paper itself; every other TOML file in it is a study.
+#: The file that describes the paper; every other TOML file in the folder is a study or its scenario.
 ABOUT = "paper.toml"
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and the studies of it."""
+    """A paper and its studies."""
 
     name: str
     title: str
@@ -30,7 +30,7 @@ class Paper:
     studies: tuple[Study, ...]
 
     def chosen(self, figures: list[str]) -> list[Study]:
-        """Return the studies of these figures, by number or file; all without any.
+        """Return the studies of these figures, by number or file name; without any, all studies.
 
         Raises:
             ScenarioError: there is no such figure.
@@ -47,7 +47,7 @@ def read(name: str, directory: Path | None) -> Paper:
     """Find a paper's folder and read its studies.
 
     Raises:
-        ScenarioError: there is none, or a file in it is wrong.
+        ScenarioError: there is none, or a file in it is invalid.
 
     """
     folder = _folder(name, directory)
@@ -58,7 +58,7 @@ def read(name: str, directory: Path | None) -> Paper:
 
 
 def _folder(name: str, directory: Path | None) -> Path:
-    # Where the user stands, then the source tree that an editable installation runs from.
+    # The current directory, then the source tree of an editable installation.
     places = [directory] if directory else [Path("studies"), Path(incast.__file__).parents[2] / "studies"]
     names = sorted({about.parent.name for place in places for about in place.glob(f"*/{ABOUT}")})
     for place in places:
@@ -66,5 +66,5 @@ def _folder(name: str, directory: Path | None) -> Path:
             return place / name
     looked = ", ".join(str(place) for place in places)
     if not names:
-        raise ScenarioError(f"there are no studies in {looked}; --studies DIR says where they are")
-    raise ScenarioError(f"{missing('paper', name, names)} (looked in {looked}; --studies DIR says where else)")
+        raise ScenarioError(f"no studies in {looked}; give their directory with --studies DIR")
+    raise ScenarioError(f"{missing('paper', name, names)} (looked in {looked}; --studies DIR looks elsewhere)")

@@ -1,4 +1,4 @@
-"""Charts for paper: matplotlib draws a study's panels, many of them in two columns."""
+"""Charts for print: matplotlib draws the panels of a study, in two columns if there are many."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def draw(charts: Sequence[Chart | Cells], *, style: figures.Style = figures.LIGH
 
 
 def _columns(labels: Sequence[str]) -> int:
-    """Return how many names of curves stand beside one another above a panel."""
+    """Return the number of columns of the legend above a panel."""
     widest = max((len(label) for label in labels), default=0) + _HANDLE
     return max(1, min(len(labels), _WIDTH // widest))
 
@@ -97,7 +97,7 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
 
 
 def _whiskers(axes: Axes, chart: Chart, line: Line, index: int, colour: str) -> None:
-    """Draw what a line reaches from and to, beside those of the other lines."""
+    """Draw the whiskers of a line, next to those of the other lines."""
     if not line.whiskers:
         return
     x = np.asarray(line.x)

@@ -1,4 +1,4 @@
-"""The runs of a study, each with a name made of everything that decides what it finds."""
+"""The runs of a study. The key of a run is a hash of everything that determines its result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Task:
-    """One run: what it is called, what it runs, and which of its tables are asked for."""
+    """One run: its key, what it runs, and which of its tables to keep."""
 
     key: str
     source: scenarios.Source
@@ -39,13 +39,13 @@ class Row:
     point: Point
     seed: int
     task: Task | None
-    """What is to be run; nothing in a study of formulas alone."""
+    """The run; `None` in a study of formulas alone."""
 
 
 def rows(study: Study) -> list[Row]:
     """Return all runs of a study in the order of its table.
 
-    The seeds are the same everywhere: what is drawn at random is common to all that is compared.
+    The seeds are the same everywhere, so that all points and curves share their random choices.
 
     Raises:
         ScenarioError: the scenario cannot be read.
@@ -62,12 +62,12 @@ def rows(study: Study) -> list[Row]:
 
 
 def runs(rows: Iterable[Row]) -> list[Task]:
-    """Return what has to be run for some rows."""
+    """Return the runs of some rows."""
     return [row.task for row in rows if row.task]
 
 
 def traces(study: Study, panel: Trace) -> list[tuple[str, Task]]:
-    """Return the runs that a panel shows over time, each with the label of its curve: the first seed of one point."""
+    """Return the runs of a panel over time, each with the label of its curve: one point with the first seed."""
     if study.scenario is None:  # reading.py sees to it
         return []
     source, at = scenarios.read(study.scenario), tuple(panel.at[axis.name] for axis in study.axes)
@@ -80,7 +80,7 @@ def traces(study: Study, panel: Trace) -> list[tuple[str, Task]]:
 def tasks(
     source: scenarios.Source, changes: Mapping[str, object], seeds: Iterable[int], tables: frozenset[str]
 ) -> list[Task]:
-    """Name runs by their scenario after all changes, the files this reads, the program, and the seed."""
+    """Name runs by the scenario after all changes, the files it reads, the program, and the seed."""
     resolved = _resolved(source, changes)
     content = {"scenario": resolved, "files": _files(source, resolved), "program": program()}
     # The order of keys is kept: that of classes of traffic and links decides what happens.
@@ -92,7 +92,7 @@ def tasks(
 
 
 def check(study: Study) -> list[int]:
-    """See that every point of a study can be run; return the packet-hops each run has if nothing is lost.
+    """Check that every point of a study can be run; return the packet-hops of each run if nothing is lost.
 
     Raises:
         ScenarioError: a point cannot be run.
@@ -113,7 +113,7 @@ def check(study: Study) -> list[int]:
 
 @functools.cache
 def program() -> str:
-    """Name the program: its version, and a fingerprint of what was compiled, since not every change has a version."""
+    """Name the program: its version and a fingerprint of the binary, since not every change has a new version."""
     compiled = hashlib.sha256(Path(str(_native.__file__)).read_bytes()).hexdigest()[:16]
     return f"incast {_native.version()} {compiled}"
 
@@ -123,7 +123,7 @@ def _parsed(text: str, file: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{file}: this is no TOML: {error}") from error
+        raise ScenarioError(f"{file}: invalid TOML: {error}") from error
 
 
 def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def _steps(key: str) -> list[str]:
     try:
         found: dict[str, Any] | int = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f'"{key}" is no key of a scenario') from error
+        raise ScenarioError(f'"{key}" is not a valid key') from error
     steps = []
     while isinstance(found, dict):
         ((step, found),) = found.items()
@@ -164,7 +164,7 @@ def _steps(key: str) -> list[str]:
 
 
 def _files(source: scenarios.Source, resolved: object) -> dict[str, str]:
-    """Return fingerprints of the files a scenario may name: every text in it that is the name of one."""
+    """Return fingerprints of the files that a scenario names: every text in it that is an existing path."""
     match resolved:
         case dict():
             parts = list(resolved.values())

@@ -1,4 +1,4 @@
-"""Reads study files, and refuses what cannot be meant before anything is run."""
+"""Reads study files, and rejects mistakes before anything is run."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _KINDS = ("lines", "trace", "dots", "map")
 _KEYS = ["axes", "claims", "curves", "figure", "metrics", "note", "panels", "scenario", "seeds", "set", "title"]
 
 
-_NOTHING_RUNS = "a study without a scenario runs nothing: its metrics are formulas of its axes"
+_NOTHING_RUNS = "a study without a scenario has no runs: its metrics must be formulas of its axes"
 
 
 def read(path: Path) -> Study:
     """Read a study file.
 
     Raises:
-        ScenarioError: it is wrong; the message says where and how.
+        ScenarioError: it is invalid; the message says where and why.
 
     """
     file = document.read(path)
-    # Before all else: what is said of the parts of a study makes no sense if one of them is misspelt.
+    # First of all: other errors would mislead if the name of a table is misspelt.
     file.only(_KEYS)
     scenario = _scenario(file)
     axes = tuple(_axis(name, table, runs=bool(scenario)) for name, table in file.tables("axes").items())
     curves = tuple(_curve(name, table, runs=bool(scenario)) for name, table in file.tables("curves").items())
     if not curves:
-        file.refuse("", "a study needs at least one curve: [curves.NAME] with label and set")
+        file.refuse("", "a study needs at least one curve, [curves.NAME] with label and set")
     metrics = tuple(
         _metric(name, table, axes, curves, runs=bool(scenario)) for name, table in file.tables("metrics").items()
     )
@@ -71,13 +71,13 @@ def _scenario(file: Table) -> Path | None:
         return None
     scenario = file.file.parent / file.text("scenario")
     if not scenario.is_file():
-        file.refuse("scenario", f"there is no such file: {scenario}")
+        file.refuse("scenario", f"no such file: {scenario}")
     return scenario
 
 
 def _name(name: str, table: Table) -> str:
     if not name.isidentifier() or keyword.iskeyword(name) or name in expressions.FUNCTIONS:
-        table.refuse("", f'"{name}" cannot be used in expressions; a name has letters, digits and underscores')
+        table.refuse("", f'"{name}" cannot be used in expressions; use letters, digits and underscores')
     return name
 
 
@@ -85,7 +85,7 @@ def _distinct(file: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) 
     taken = {"curve", "seed", "packet_hops"}
     for kind, name in [("axes", axis.name) for axis in axes] + [("metrics", metric.name) for metric in metrics]:
         if name in taken:
-            file.refuse(f"{kind}.{name}", f'the name "{name}" is taken')
+            file.refuse(f"{kind}.{name}", f'the name "{name}" is already used')
         taken.add(name)
 
 
@@ -95,28 +95,28 @@ def _axis(name: str, table: Table, *, runs: bool) -> Axis:
             if key in table:
                 table.refuse(key, _NOTHING_RUNS)
     elif ("key" in table) == ("keys" in table):
-        table.refuse("", "an axis has either a key or keys that move together")
+        table.refuse("", "an axis needs either key, or keys that change together")
     keys = table.texts("keys") if "keys" in table else [table.text("key")] if runs else []
     values = table.items("values")
     rows: list[tuple[object, ...]] = [(value,) if runs else () for value in values]
     if "keys" in table:
         if not all(isinstance(value, list) and len(value) == len(keys) for value in values):
-            table.refuse("values", f"expected lists of {len(keys)} values, one for each of the keys")
+            table.refuse("values", f"expected lists of {len(keys)} values, one per key")
         rows = [tuple(value) for value in values]
     shown: list[Any] = [row[0] for row in rows] if runs else values
     place = "values"
     if "shown" in table:
         shown, place = table.items("shown"), "shown"
         if len(shown) != len(values):
-            table.refuse("shown", f"expected {len(values)} names, one for each of the values, found {len(shown)}")
+            table.refuse("shown", f"expected {len(values)} names, one per value, found {len(shown)}")
     if not all(isinstance(value, str | int | float) for value in shown):
         table.refuse(
-            place, "what is shown at an axis is a number or a text: with keys the first of them, or give shown"
+            place, "axis labels must be numbers or text: with keys, the first value is the label unless shown is given"
         )
     if len({isinstance(value, str) for value in shown}) > 1:
-        table.refuse(place, "texts and numbers are mixed")
+        table.refuse(place, "text and numbers are mixed")
     if len(set(shown)) < len(shown):
-        table.refuse(place, "a value stands there twice")
+        table.refuse(place, "a value appears twice")
     axis = Axis(_name(name, table), table.text("label", name), tuple(keys), tuple(rows), tuple(shown))
     table.finish()
     return axis
@@ -135,7 +135,7 @@ def _metric(
 ) -> Metric:  # fmt: skip
     formulas = _formulas(table, axes, curves) if "formula" in table or not runs else {}
     if formulas and "sql" in table:
-        table.refuse("sql", "a metric has either sql or a formula")
+        table.refuse("sql", "a metric has either sql or formula, not both")
     place = table.place("formula" if formulas else "sql")
     sql = "" if formulas else table.text("sql")
     metric = Metric(_name(name, table), sql, formulas, table.text("about", name), table.text("unit", ""), place)
@@ -148,18 +148,18 @@ def _metric(
 def _formulas(table: Table, axes: tuple[Axis, ...], curves: tuple[Curve, ...]) -> dict[str, Expression]:
     """Read the formula of every curve: one for all, or a table of them."""
     if "formula" not in table:
-        table.refuse("", f'the key "formula" is missing: {_NOTHING_RUNS}')
+        table.refuse("", f'missing key "formula": {_NOTHING_RUNS}')
     given = table.any("formula")
     names = [curve.name for curve in curves]
     texts = dict.fromkeys(names, given) if isinstance(given, str) else given
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):
-        table.refuse("formula", f"expected a text, or a table with a text for each curve, found {given!r}")
+        table.refuse("formula", f"expected text, or a table with one text per curve, found {given!r}")
     for name in texts:
         if name not in names:
             table.refuse(f"formula.{name}", missing("curve", name, names))
     for name in names:
         if name not in texts:
-            table.refuse("formula", f'the curve "{name}" has none')
+            table.refuse("formula", f'missing formula for the curve "{name}"')
     grid = Study.grid_of(axes)
     scope = Scope(expressions.axes_of([axis.name for axis in axes], grid[:1]), {})
     found = {}
@@ -213,16 +213,16 @@ def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) ->
 
 
 def _at(table: Table, axes: Sequence[Axis], reason: str) -> dict[str, Value]:
-    """Read the one value that each of these axes has in a panel."""
+    """Read the value at which a panel fixes each of these axes."""
     at = table.values("at")
     for name in at:
         if name not in [axis.name for axis in axes]:
             table.refuse(f"at.{name}", missing("axis", name, [axis.name for axis in axes]))
     for axis in axes:
         if axis.name not in at:
-            table.refuse("at", f'{reason}: a value of the axis "{axis.name}" is needed')
+            table.refuse("at", f'{reason}: give a value of the axis "{axis.name}"')
         if at[axis.name] not in axis.shown:
-            table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; there are {_listed(list(axis.shown))}")
+            table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; allowed: {_listed(list(axis.shown))}")
     return {name: cast("Value", value) for name, value in at.items()}
 
 
@@ -238,7 +238,7 @@ def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
     try:
         value = expressions.parse(table.text("value"))
         if expressions.everywhere(value, scope).shape[1] not in (1, scope.places):
-            table.refuse("value", "a map needs a number at every point; at() and where() leave some out")
+            table.refuse("value", "a map needs a number at every point; at() and where() omit some")
     except ExpressionError as error:
         table.refuse("value", str(error))
     return Map(x, y, value, table.text("title", value.text), table.text("label", ""), table.number("within"), at)
@@ -273,9 +273,9 @@ def _claim(table: Table, scope: Scope) -> Claim:
         place=table.place(),
     )
     if claim.within is not None and isinstance(claim.paper, str):
-        table.refuse("within", "a tolerance around the paper's number needs a number in paper")
+        table.refuse("within", "a tolerance around the paper's value needs a number in paper")
     if claim.within is None and claim.at_least is None and claim.at_most is None:
-        table.refuse("", "nothing says when the claim holds: within, at_least or at_most")
+        table.refuse("", "a claim needs within, at_least or at_most, which say when it holds")
     table.finish()
     return claim
 
@@ -283,7 +283,7 @@ def _claim(table: Table, scope: Scope) -> Claim:
 def _paper(table: Table) -> float | str:
     value = table.any("paper")
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        table.refuse("paper", f"expected a number or a text, found {value!r}")
+        table.refuse("paper", f"expected a number or text, found {value!r}")
     return value if isinstance(value, str) else float(value)
 
 
@@ -307,7 +307,7 @@ def _direction(table: Table) -> Direction | None:
 
 
 def _ones(axes: tuple[Axis, ...], curves: tuple[Curve, ...], metrics: tuple[Metric, ...]) -> Scope:
-    """Return a scope in which every metric is 1, to try expressions with."""
+    """Return a scope in which every metric is 1, for trying expressions."""
     grid = Study.grid_of(axes)
     ones = np.ones((1, len(grid)))
     return Scope(
@@ -324,19 +324,19 @@ def folder(directory: Path, *, leaving_out: str) -> list[Study]:
     """Read all studies of a paper: every TOML file in a folder that is not the scenario of another.
 
     Raises:
-        ScenarioError: one is wrong, or two claims have the same id.
+        ScenarioError: one is invalid, or two claims have the same id.
 
     """
     files = {path: document.read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out}
     scenarios = {path.parent / file.text("scenario") for path, file in files.items() if "scenario" in file}
     studies = [read(path) for path in files if path not in scenarios]
     if not studies:
-        raise ScenarioError(f"{directory}: there are no studies here (files *.toml)")
-    # As the paper has them; what has no number there comes after.
+        raise ScenarioError(f"{directory}: no studies here (*.toml)")
+    # In the order of the paper, followed by studies without a figure number.
     studies.sort(key=lambda study: (not study.figure, study.figure))
     seen: dict[str, Claim] = {}
     for claim in (claim for study in studies for claim in study.claims):
         if claim.id in seen:
-            raise ScenarioError(f'{claim.place}: the id "{claim.id}" is taken: {seen[claim.id].place}')
+            raise ScenarioError(f'{claim.place}: the id "{claim.id}" is already used: {seen[claim.id].place}')
         seen[claim.id] = claim
     return studies

@@ -1,4 +1,4 @@
-"""The report on a paper: one HTML file that needs nothing but itself, and its figures as files beside it."""
+"""The report on a paper: one self-contained HTML file, and its figures as separate files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ VERDICTS: dict[Verdict, str] = {
     "fails": "does not hold",
     "not-judged": "not judged",
 }
-# What is said of one of several demands.
+# The verdict on one of several conditions.
 _MET: dict[bool | None, str] = {True: ": yes", False: ": <b>no</b>", None: ""}
-# As wide as the page's column, and as wide as a phone's.
+# Sizes for the column of the page, and for a phone.
 _WIDE, _NARROW = (704, 330), (358, 290)
 
 
@@ -72,12 +72,12 @@ def write(
 
 
 def paper_value(claim: Claim) -> str:
-    """Write down what the paper says."""
+    """Format the paper's value."""
     return claim.paper if isinstance(claim.paper, str) else f"{claim.paper:.4g}"
 
 
 def measured(one: Judged) -> str:
-    """Write down what was measured, with its interval."""
+    """Format the measured value with its interval."""
     if one.measured is None:
         return "-"
     if expressions.is_truth(one.claim.measure):
@@ -114,7 +114,7 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], jud
     series = [chart for chart in drawn if isinstance(chart, Chart) and chart.is_series]
     if series:
         content = _series(series).encode()
-        links.insert(0, _download(f"{study.name}-over-time.csv", "text/csv", content, "what is drawn (CSV)"))
+        links.insert(0, _download(f"{study.name}-over-time.csv", "text/csv", content, "plotted data (CSV)"))
     number = f"Figure {escape(study.figure)}: " if study.figure else ""
     named = ", ".join(f'<a href="#{escape(one.claim.id)}">{escape(one.claim.id)}</a>' for one in judged)
     return "\n".join(
@@ -122,7 +122,7 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], jud
             f'<section id="{escape(study.name)}"><h2>{number}{escape(study.title)}</h2>',
             _paragraphs(study.note),
             *(_panel(chart) for chart in drawn),
-            *([] if drawn or not study.panels else ['<p class="note">Nothing to draw yet: its runs are missing.</p>']),
+            *([] if drawn or not study.panels else ['<p class="note">Nothing to draw yet: the runs are missing.</p>']),
             f'<p class="note">{" · ".join([*links, *([f"claims {named}"] if named else [])])}</p>',
             _settings(study, numbers),
             "</section>",
@@ -131,7 +131,7 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], jud
 
 
 def _series(drawn: Sequence[Chart]) -> str:
-    """Write down the points of panels over time."""
+    """Write the points of panels over time as CSV."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["panel", "curve", "x", "y"])
@@ -164,7 +164,7 @@ def _panel(chart: Chart | Cells) -> str:
 
 
 def _settings(study: Study, numbers: Table | None) -> str:
-    """Say what was run, as far as it can be said in tables, and then by the scenario itself."""
+    """List the settings in tables, followed by the scenario itself."""
     rows = [("scenario", f"<code>{escape(study.scenario.name)}</code>" if study.scenario else "none: formulas")]
     if study.changes:
         rows.append(("all runs", _changes(study.changes)))
@@ -173,8 +173,8 @@ def _settings(study: Study, numbers: Table | None) -> str:
         for axis in study.axes
     ]
     if study.scenario:
-        rows += [(curve.label, _changes(curve.changes) or "as the scenario") for curve in study.curves]
-        rows.append(("seeds", f"1 to {study.seeds}, the same for all"))
+        rows += [(curve.label, _changes(curve.changes) or "scenario unchanged") for curve in study.curves]
+        rows.append(("seeds", f"1 to {study.seeds}, the same everywhere"))
     if numbers and study.scenario:
         cost = f"{len(numbers.rows):,} runs, {numbers.packet_hops:,} packet-hops"
         if numbers.cpu_minutes is not None:
@@ -222,12 +222,13 @@ def _claim(one: Judged) -> str:
     why = f"<p>{escape(one.why)}</p>" if one.why else ""
     judged = f"holds if {' and '.join(tolerance)}"
     if one.parts:
-        judged = "holds if all of this is so"
+        judged = "holds if all of these are true"
     elif expressions.is_truth(claim.measure):
-        judged = "holds if this is so"
-    # Of several demands, which are met.
-    demands = one.parts or ((claim.measure.text, None),)
-    measure = "".join(f"<div><code>{escape(' '.join(text.split()))}</code>{_MET[met]}</div>" for text, met in demands)
+        judged = "holds if this is true"
+    conditions = one.parts or ((claim.measure.text, None),)
+    measure = "".join(
+        f"<div><code>{escape(' '.join(text.split()))}</code>{_MET[met]}</div>" for text, met in conditions
+    )
     if claim.direction:
         judged += f"; direction only: {claim.direction.side} {claim.direction.level:g}"
     return (
@@ -250,10 +251,10 @@ def _counts(judged: Sequence[Judged]) -> str:
 def _source(paper: Paper, *, is_sample: bool) -> str:
     if is_sample:
         return (
-            "The numbers are those of the tables kept beside the studies; a sample of their runs was computed anew for "
-            f"this page and compared. All of them: <code>incast reproduce {escape(paper.name)}</code>."
+            "The numbers come from the tables saved next to the studies. A sample of the runs was recomputed for this "
+            f"page and compared with them. To recompute all: <code>incast reproduce {escape(paper.name)}</code>."
         )
-    return "All runs of the figures shown were computed, or found in the store of finished runs, for this page."
+    return "All runs behind the figures were computed for this page, or found in the store of finished runs."
 
 
 def _download(name: str, kind: str, content: bytes, label: str) -> str:

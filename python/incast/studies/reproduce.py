@@ -1,4 +1,4 @@
-"""The command `incast reproduce`: a paper's figures and claims, from all runs or from a sample of them."""
+"""The command `incast reproduce`: the figures and claims of a paper, from all runs or a sample of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TEXT_WIDTH = 70
 
 @dataclass(frozen=True)
 class Wish:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     figures: list[str]
     quick: bool
@@ -46,7 +46,7 @@ class Wish:
 
 @dataclass
 class _State:
-    """What is known of the studies as the command goes on."""
+    """The tables of the studies while the command runs."""
 
     known: dict[str, Table | None]
     tables: dict[str, Table | None]
@@ -54,7 +54,7 @@ class _State:
 
 
 def main(name: str, studies: Path | None, wish: Wish) -> int:
-    """Reproduce a paper; return the exit code: 1 if results or recorded verdicts are no longer what they were."""
+    """Reproduce a paper; return the exit code: 1 if results or recorded verdicts have changed."""
     about = paper.read(name, studies)
     chosen = about.chosen(wish.figures)
     known = {study.name: _known(study, renewing=wish.update and study in chosen) for study in about.studies}
@@ -72,7 +72,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
             execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time")
     except (KeyboardInterrupt, RunError) as error:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        print(f"incast: {reason}; finished runs are kept in {store.directory}, and the same command goes on from there",
+        print(f"incast: {reason}; finished runs are kept in {store.directory}; run the same command again to resume",
               file=sys.stderr)  # fmt: skip
         return 1
     judged = [one for study in about.studies for one in claims.judge(study, state.tables[study.name])]
@@ -92,7 +92,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
 
 
 def as_json(name: str, judged: list[Judged]) -> dict[str, Any]:
-    """Return the claims as others read them."""
+    """Return the claims and verdicts for other programs."""
     return {
         "paper": name,
         "claims": [
@@ -130,7 +130,7 @@ def _say_cost(studies: list[Study], known: dict[str, Table | None], wish: Wish) 
 
 
 def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
-    """Run everything that is not in the store, and hold it against the tables."""
+    """Run everything that is not in the store, and compare it with the saved tables."""
     rows = {study.name: plan.rows(study) for study in studies}
     # A run that several studies share is kept with the tables of all of them.
     merged = {task.key: task for task in execution.distinct(task for some in rows.values() for task in plan.runs(some))}
@@ -152,7 +152,7 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
 
 
 def _with_cost(study: Study, rows: list[Row], new: Table, old: Table | None, minutes: float, found: int) -> Table:
-    """Put down what a table cost; runs that an earlier command left in the store were not seen to cost anything."""
+    """Record the cost of a table; runs that an earlier command left in the store were not measured this time."""
     if found and old and old.cpu_minutes is not None and old.packet_hops == new.packet_hops:
         minutes = old.cpu_minutes
     elif found:
@@ -161,7 +161,7 @@ def _with_cost(study: Study, rows: list[Row], new: Table, old: Table | None, min
 
 
 def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
-    """Hold a sample of the runs against the tables; with --update renew those that are no longer right."""
+    """Compare a sample of the runs with the saved tables; with --update recompute the tables that differ."""
     stale = []
     # Samples that studies share are computed once, and always anew.
     with tempfile.TemporaryDirectory(prefix="incast-") as directory:
@@ -172,7 +172,7 @@ def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> Non
             if known is None:
                 stale.append(study)
                 if not wish.update:
-                    state.complaints.append(f"{study.table}: there is no such table; --update computes it")
+                    state.complaints.append(f"{study.table}: missing table; --update computes it")
                 continue
             found = sample.differences(study, known, samples, budget, wish.workers)
             if found:
@@ -186,7 +186,7 @@ def _quick(studies: list[Study], state: _State, store: Store, wish: Wish) -> Non
 def _differs(study: Study, found: list[str]) -> list[str]:
     if not found:
         return []
-    renew = f"the results of {study.name} have changed; if that is meant, --update renews its table"
+    renew = f"the results of {study.name} have changed; if that is intended, --update saves the new table"
     return [*sample.shown(found), renew]
 
 
@@ -197,7 +197,7 @@ def _traced(study: Study) -> list[Task]:
 
 
 def _no_longer(about: Paper, judged: list[Judged]) -> list[str]:
-    """Say which claims are recorded as holding and do not hold."""
+    """Name the claims that are recorded as holding but no longer hold."""
     recorded = claims.recorded(about.directory)
     return [
         f"{one.claim.id} is recorded as holding; now: {report.VERDICTS[one.verdict]} "

@@ -1,4 +1,4 @@
-"""A sample of a study's runs computed anew, and held against its table to the byte."""
+"""Recomputes a sample of a study's runs and compares it with the saved table, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 #: CPU seconds for all studies of a paper together.
 BUDGET_S = 20.0
-# More say hardly more: what changes one run of a stack changes most of them.
+# More rows would hardly find more: a change that affects one run of a stack affects most of them.
 _MOST_ROWS = 40
 _MOST_SAID = 5
 
 
 @dataclass
 class Budget:
-    """What the samples of some studies may cost, of which each takes its part."""
+    """The CPU time for the samples of several studies, shared among them."""
 
     left_s: float
     studies: int
 
     def share_s(self) -> float:
-        """Return what the next study may spend."""
+        """Return the share of the next study."""
         self.studies -= 1
         return self.left_s / (self.studies + 1)
 
 
 def differences(study: Study, known: Table, store: Store, budget: Budget, workers: int | None) -> list[str]:
-    """Compute a sample of the runs, in a store of samples; return what differs from the table, as sentences.
+    """Compute a sample of the runs, in a store of samples; return the differences from the table, as sentences.
 
     Raises:
-        ScenarioError: a run of the study is not possible.
+        ScenarioError: a run of the study is invalid.
         RunError: a run failed.
 
     """
@@ -52,9 +52,10 @@ def differences(study: Study, known: Table, store: Store, budget: Budget, worker
 
 
 def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, store: Store) -> list[int]:
-    """Choose rows: the ends of every curve first, then others in an order that never changes.
+    """Choose rows: the ends of every curve first, then others in a fixed order.
 
-    Within the budget every curve of a study is looked at once, however dear; beyond it, one run of the study.
+    While budget is left, every curve of a study gets at least one run, whatever it costs; after that, every study gets
+    one run.
     """
     hops = known.head.index("packet_hops")
     ends = {study.points()[0].at, study.points()[-1].at}
@@ -82,7 +83,7 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
             found = task is None or store.has(task.key, task.tables)
             cost_s = 0.0 if found else cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
             left_s -= cost_s
-            # However dear, every curve is looked at once.
+            # Every curve gets one run, whatever it costs.
             if left_s < 0 and name in {rows[i].point.curve.name for i in chosen}:
                 del by_curve[name]
                 continue
@@ -92,14 +93,14 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
 
 
 def compare(study: Study, known: Table, found: dict[int, tuple[str, ...]]) -> list[str]:
-    """Say which cells of some rows differ from the table."""
+    """Name the cells of some rows that differ from the table."""
     said = []
     for index, cells in found.items():
         labels = dict(zip(known.head, cells, strict=True))
         where = ", ".join(f"{key} {labels[key]}" for key in ("curve", *(axis.name for axis in study.axes), "seed"))
         said += [
             f"{study.table}:{index + 3}: {column} ({where}): the table has {old or 'nothing'}, "
-            f"this program gives {new or 'nothing'}"
+            f"this program computes {new or 'nothing'}"
             for column, old, new in zip(known.head, known.rows[index], cells, strict=True)
             if old != new
         ]
@@ -107,6 +108,6 @@ def compare(study: Study, known: Table, found: dict[int, tuple[str, ...]]) -> li
 
 
 def shown(differing: list[str]) -> list[str]:
-    """Shorten a list of differences for people."""
+    """Shorten a list of differences for printing."""
     more = len(differing) - _MOST_SAID
     return [*differing[:_MOST_SAID], *([f"... and {more:,} more cells"] if more > 0 else [])]

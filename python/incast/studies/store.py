@@ -1,4 +1,4 @@
-"""Where finished runs are kept: each under the name of its task, whole or not at all."""
+"""The store of finished runs: each is kept under the key of its task, complete or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNFINISHED = ".unfinished"
 
 
 class Store:
-    """A directory of runs; several processes may use it at once."""
+    """A directory of runs, safe for several processes at once."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = output.prepare(directory)
@@ -31,11 +31,11 @@ class Store:
         self._sweep_up()
 
     def has(self, key: str, tables: Collection[str]) -> bool:
-        """Whether a run is there with these tables."""
+        """Whether a run is stored with these tables."""
         return all(self._file(key, table).is_file() for table in tables)
 
     def put(self, key: str, result: Result, tables: Collection[str]) -> None:
-        """Keep a run. It appears under its name when all of it is written."""
+        """Store a run. It appears under its key once it is completely written."""
         import pyarrow.parquet as pq
 
         written = Path(tempfile.mkdtemp(prefix=self._owner, dir=self._unfinished))
@@ -52,7 +52,7 @@ class Store:
         except OSError:
             if not self.has(key, tables):
                 raise
-            # Somebody else has finished the same run meanwhile; it is the same to the byte.
+            # Another process has finished the same run meanwhile, with the same bytes.
             shutil.rmtree(written)
         shutil.rmtree(written.with_name(f"{written.name}-old"), ignore_errors=True)
 
@@ -61,7 +61,7 @@ class Store:
         return pl.read_parquet(self._file(key, table), glob=False)
 
     def kept(self, key: str) -> frozenset[str]:
-        """Return the tables that are there of a run."""
+        """Return the names of the stored tables of a run."""
         return frozenset(file.stem for file in self._entry(key).glob("*.parquet"))
 
     def _entry(self, key: str) -> Path:
@@ -71,7 +71,7 @@ class Store:
         return self._entry(key) / f"{table}.parquet"
 
     def _sweep_up(self) -> None:
-        """Remove what killed processes of this machine have left behind."""
+        """Remove unfinished runs of killed processes on this machine."""
         here = f"{socket.gethostname()}-"
         for left in self._unfinished.iterdir():
             if left.name.startswith(here):

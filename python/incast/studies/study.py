@@ -1,4 +1,4 @@
-"""What a study file says."""
+"""The content of a study file."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ Value: TypeAlias = "str | int | float | bool"
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the scenario (or several that move together) and the values it takes."""
+    """A key of the scenario (or several that change together) and its values."""
 
     name: str
     label: str
     keys: tuple[str, ...]
-    """None in a study of formulas."""
+    """Empty in a study of formulas."""
     values: tuple[tuple[object, ...], ...]
     """At each point, one entry per key."""
     shown: tuple[Value, ...]
-    """What stands at the axis for each point."""
+    """The label of each point at the axis."""
 
     def is_numeric(self) -> bool:
-        """Whether values have places on a line; amounts with units stand side by side instead."""
+        """Whether the values are numbers on a scale; amounts with units are drawn side by side instead."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.shown)
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A stack that is compared, as changes to the scenario."""
+    """A variant to compare, as changes to the scenario."""
 
     name: str
     label: str
@@ -44,13 +44,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Metric:
-    """How one run gives one number: by its tables, or by where it stands in the grid."""
+    """How one number is measured per run: from its tables, or by a formula of the axes."""
 
     name: str
     sql: str
-    """Of the tables of the run; empty with formulas."""
+    """Query over the tables of the run; empty with formulas."""
     formulas: Mapping[str, Expression]
-    """By curve, of the axes."""
+    """By curve, formulas of the axes."""
     about: str
     unit: str
     place: str
@@ -67,14 +67,14 @@ class Lines:
     y_label: str
     log: tuple[str, ...]
     whiskers: tuple[str, str] | None
-    """Metrics from and to which a whisker reaches."""
+    """Metrics at the two ends of a whisker."""
     at: Mapping[str, Value]
     """The value of every other axis."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A panel of a figure: one run per curve over time, straight from its tables."""
+    """A panel of a figure: one run per curve over time, directly from its tables."""
 
     sql: str
     title: str
@@ -83,13 +83,13 @@ class Trace:
     at: Mapping[str, Value]
     limits: tuple[float, float] | None
     dots: bool
-    """Whether there is a dot for each row, not a line that holds until the next."""
+    """Whether to draw a dot per row instead of a line that holds until the next row."""
     place: str
 
 
 @dataclass(frozen=True)
 class Map:
-    """A panel of a figure: an expression at every place of two axes, as coloured cells."""
+    """A panel of a figure: an expression at every point of two axes, as coloured cells."""
 
     x: str
     y: str
@@ -97,7 +97,7 @@ class Map:
     title: str
     value_label: str
     within: float | None
-    """Cells are framed whose value is at most this."""
+    """Cells with at most this value are framed."""
     at: Mapping[str, Value]
 
 
@@ -106,7 +106,7 @@ Panel: TypeAlias = "Lines | Trace | Map"
 
 @dataclass(frozen=True)
 class Direction:
-    """The side of a number on which the whole interval must lie for a claim to hold in its direction."""
+    """The side of a number on which the whole interval must lie for a claim to hold in direction only."""
 
     side: str
     """`below` or `above`."""
@@ -115,7 +115,7 @@ class Direction:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, as something that can be measured."""
+    """A statement of a paper, in measurable form."""
 
     id: str
     text: str
@@ -131,24 +131,24 @@ class Claim:
 
 @dataclass(frozen=True)
 class Point:
-    """One curve at one place of the grid of the axes."""
+    """One curve at one point of the grid of the axes."""
 
     curve: Curve
     at: tuple[Value, ...]
-    """By axis, in the order of the file."""
+    """Its value on each axis, in the order of the file."""
     changes: Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class Study:
-    """One study file: the runs it asks for, what they give, and what is said of them."""
+    """One study file: its runs, metrics, panels and claims."""
 
     path: Path
     title: str
     figure: str
     note: str
     scenario: Path | None
-    """What its runs run; a study without one only computes formulas."""
+    """The scenario of the runs; a study without one only computes formulas."""
     changes: Mapping[str, object]
     seeds: int
     axes: tuple[Axis, ...]
@@ -159,12 +159,12 @@ class Study:
 
     @property
     def name(self) -> str:
-        """What the study is called: the file's name without its ending."""
+        """The name of the study: the file name without its suffix."""
         return self.path.stem
 
     @property
     def table(self) -> Path:
-        """Where the numbers of its runs are kept."""
+        """The file with the results of its runs."""
         return self.path.with_suffix(".csv")
 
     def axis(self, name: str) -> Axis:
@@ -176,7 +176,7 @@ class Study:
         return next(metric for metric in self.metrics if metric.name == name)
 
     def grid(self) -> list[tuple[Value, ...]]:
-        """Return every combination of axis values, the last axis changing fastest; one empty one without axes."""
+        """Return every combination of axis values, the last axis changing fastest; without axes, one empty tuple."""
         return self.grid_of(self.axes)
 
     @staticmethod
@@ -185,13 +185,13 @@ class Study:
         return list(product(*(axis.shown for axis in axes)))
 
     def along(self, panel: Lines | Map) -> list[int]:
-        """Return which places of the grid a panel shows."""
+        """Return which points of the grid a panel shows."""
         names = [axis.name for axis in self.axes]
         places = [dict(zip(names, place, strict=True)) for place in self.grid()]
         return [index for index, place in enumerate(places) if all(place[name] == at for name, at in panel.at.items())]
 
     def points(self) -> list[Point]:
-        """Return every curve at every place of the grid. A curve overrides the study, an axis overrides the curve."""
+        """Return every curve at every point of the grid. A curve overrides the study, an axis overrides the curve."""
         found = []
         for curve in self.curves:
             for place, values in zip(self.grid(), product(*(axis.values for axis in self.axes)), strict=True):

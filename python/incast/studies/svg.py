@@ -1,4 +1,4 @@
-"""Charts for the page: SVG without a library. Every point carries its numbers for a little script to show."""
+"""Charts for the page: SVG without a library. Every point carries its numbers, which a small script shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
 _SPREAD = 0.35
-# Two names at the x axis need so many pixels from middle to middle.
+# Minimum distance of two names at the x axis, in pixels from centre to centre.
 TICK_WIDTH = 27
 _LETTER_WIDTH = 6.5
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
@@ -25,7 +25,7 @@ _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, 
 
 @dataclass(frozen=True)
 class _Frame:
-    """Where things are drawn."""
+    """The plot area and its scales."""
 
     chart: Chart
     width: int
@@ -43,7 +43,7 @@ class _Frame:
 
 
 def draw(chart: Chart, *, width: int, height: int) -> str:
-    """Draw a chart that is as wide as this in pixels of the page."""
+    """Draw a chart; `width` is in pixels of the page."""
     x0, x1, y0, y1 = charts.extent(chart)
     if chart.ticks:
         x0, x1 = -0.4, len(chart.ticks) - 0.6
@@ -79,7 +79,7 @@ def _axes(frame: _Frame) -> Iterable[str]:
     for value, _ in ys:
         yield f'<line x1="{LEFT}" x2="{right}" y1="{frame.y(value):.1f}" y2="{frame.y(value):.1f}"/>'
     yield '</g><g class="names">'
-    # Names that would run into one another stand in two rows.
+    # Names that would overlap are drawn in two rows.
     step = (right - LEFT) / max(1, len(chart.ticks))
     lower = 10 if chart.ticks and max(map(len, chart.ticks)) * _LETTER_WIDTH > step else 0
     for index, (value, name) in enumerate(xs):
@@ -96,7 +96,7 @@ def _axes(frame: _Frame) -> Iterable[str]:
 
 
 def _x_ticks(frame: _Frame, width: int) -> list[float]:
-    """Name the points of a sweep where they are, if there is room; else round numbers."""
+    """Label the points of a sweep if there is room, else round numbers."""
     chart, (x0, x1, _, _) = frame.chart, frame.extent
     points = sorted({x for line in chart.lines for x in line.x})
     places = [frame.x(x) for x in points]
@@ -112,7 +112,7 @@ def _line(frame: _Frame, line: Line, index: int) -> Iterable[str]:
     if line.band:
         yield _band(frame, line)
     if chart.dots:
-        # One path: hundreds of circles would be most of the page.
+        # One path: hundreds of circles would make up most of the page.
         yield f'<path class="dots" d="{"".join(f"M{frame.x(x):.1f} {frame.y(y):.1f}h0" for x, y in known)}"/>'
     elif chart.is_series:
         yield f'<path class="series" d="{_steps(frame, known)}"/>'
@@ -131,7 +131,7 @@ def _line(frame: _Frame, line: Line, index: int) -> Iterable[str]:
 
 
 def _said(line: Line, number: int) -> str:
-    """Write down a point as the page shows it: mean, interval, and in brackets where whiskers end."""
+    """Format a point for the page: mean, interval, and in brackets the ends of whiskers."""
     said = quantity(line.y[number])
     if line.band and line.band.high[number] > line.band.low[number]:
         said += f" ± {quantity((line.band.high[number] - line.band.low[number]) / 2, digits=2)}"
@@ -176,7 +176,7 @@ def _whiskers(frame: _Frame, line: Line, index: int) -> str:
 
 
 def ticks(low: float, high: float, most: int, *, log: bool) -> list[float]:
-    """Return round numbers from `low` to `high`, about so many."""
+    """Return about `most` round numbers from `low` to `high`."""
     if log:
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
         steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
@@ -189,7 +189,7 @@ def ticks(low: float, high: float, most: int, *, log: bool) -> list[float]:
 
 
 def _named(values: list[float], log: bool) -> list[tuple[float, str]]:
-    """Name values, all with the same prefix unless they span decades."""
+    """Format values, all with the same prefix unless they span decades."""
     if log:
         return [(value, quantity(value)) for value in values]
     largest = max((abs(value) for value in values), default=0.0)
@@ -204,7 +204,7 @@ def _prefix(value: float) -> tuple[float, str]:
 
 
 def quantity(value: float, *, digits: int = 4) -> str:
-    """Write a number with so many digits, large and small ones with a prefix."""
+    """Format a number with the given digits; large and small ones get a prefix."""
     if not math.isfinite(value):
         return "unknown"
     factor, prefix = _prefix(value)

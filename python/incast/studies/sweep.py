@@ -1,4 +1,4 @@
-"""The command `incast sweep`: all runs of one study, or a share of them, and their table."""
+"""The command `incast sweep`: all runs of one study, or one shard of them, and their table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | None) -> int:
-    """Run a study's share that is missing; write its table once every run is there. Return the exit code."""
+    """Compute the missing runs of a shard; write the table once all runs are done. Return the exit code."""
     part, parts = _shard(shard)
     study = reading.read(path)
     print(f"{study.name}: {cost.of(study, None).line()}", file=sys.stdout if dry_run else sys.stderr)
@@ -36,13 +36,13 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
     except (KeyboardInterrupt, RunError) as error:
         done = sum(store.has(task.key, task.tables) for task in everything)
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        print(f"incast: {reason}; {done:,} of {len(everything):,} runs are kept in {store.directory}, "
-              "and the same command goes on from there", file=sys.stderr)  # fmt: skip
+        print(f"incast: {reason}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
+              "run the same command again to resume", file=sys.stderr)  # fmt: skip
         return 1
     there = sum(store.has(task.key, task.tables) for task in everything)
-    print(f"{spent.runs:,} runs computed; {there:,} of {len(everything):,} are there", file=sys.stderr)
+    print(f"{spent.runs:,} runs computed; {there:,} of {len(everything):,} done", file=sys.stderr)
     if there < len(everything):
-        print(f"{store.directory}: the table is written by the shard that finds all runs there")
+        print(f"{store.directory}: the shard that completes the last run writes the table")
         return 0
     file = out / f"{study.name}.csv"
     table.write(file, measured(study, rows, store, None).text())
@@ -51,7 +51,7 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
 
 
 def measured(study: Study, rows: list[Row], store: Store, cpu_minutes: float | None) -> Table:
-    """Measure every run; they are all in the store."""
+    """Measure every run; all of them are in the store."""
     started = time.process_time()
     with ThreadPoolExecutor(execution.cores()) as pool:
         found = list(pool.map(lambda row: table.measured(study, row, store), rows))

@@ -1,4 +1,4 @@
-"""The table of a study: one row per run, kept beside the study file as text."""
+"""The table of a study: one row per run, saved next to the study file as text."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _HEAD = re.compile(r"^# incast (?P<version>\S+): (?P<runs>[\d,]+) runs, (?P<hops
 
 @dataclass(frozen=True)
 class Table:
-    """What all runs of a study gave, as text: numbers in the fewest digits that say them exactly."""
+    """The results of all runs of a study, as text: numbers with the fewest digits that represent them exactly."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     cpu_minutes: float | None
-    """What computing it took; `None` if that was not measured."""
+    """The time it took to compute; `None` if not measured."""
     version: str
 
     @property
@@ -50,7 +50,7 @@ class Table:
         return sum(int(row[self.head.index("packet_hops")]) for row in self.rows)
 
     def text(self) -> str:
-        """Write the table down."""
+        """Return the table as CSV."""
         cost = f", {self.cpu_minutes:.2f} CPU minutes" if self.cpu_minutes is not None else ""
         file = io.StringIO()
         file.write(f"# incast {self.version}: {len(self.rows):,} runs, {self.packet_hops:,} packet-hops{cost}\n")
@@ -58,7 +58,7 @@ class Table:
         return file.getvalue()
 
     def numbers(self, study: Study, metric: str) -> dict[str, NDArray[np.float64]]:
-        """Return a metric by curve: a row per seed, a column per place of the grid; `nan` where it is not known."""
+        """Return a metric by curve: a row per seed, a column per point of the grid; `nan` where it is missing."""
         column = self.head.index(metric)
         places = len(study.grid())
         values = [float(row[column] or "nan") for row in self.rows]
@@ -78,7 +78,7 @@ def head(study: Study) -> tuple[str, ...]:
 
 
 def labels(row: Row) -> tuple[str, ...]:
-    """Return what tells a row from the others: curve, place and seed."""
+    """Return the key of a row: curve, point and seed."""
     return (row.point.curve.name, *(_text(value) for value in row.point.at), str(row.seed))
 
 
@@ -102,15 +102,15 @@ def _by_formula(study: Study, metric: Metric, point: Point) -> float | None:
 
 
 def of_rows(study: Study, rows: Sequence[tuple[str, ...]], cpu_minutes: float | None) -> Table:
-    """Return the table of rows that were just measured."""
+    """Return the table of newly measured rows."""
     return Table(head(study), tuple(rows), cpu_minutes, _native.version())
 
 
 def read(study: Study) -> Table | None:
-    """Read the table kept beside a study; `None` if there is none.
+    """Read the table saved next to a study; `None` if there is none.
 
     Raises:
-        ScenarioError: it is no such table, or that of another study.
+        ScenarioError: the file is not a valid table, or does not match the study.
 
     """
     try:
@@ -122,7 +122,7 @@ def read(study: Study) -> Table | None:
     known = _HEAD.match(first)
     rows = [tuple(row) for row in csv.reader(lines)]
     if not known or not rows:
-        raise ScenarioError(f"{study.table}:1: this is no table of a study; --update renews it")
+        raise ScenarioError(f"{study.table}:1: not the table of a study; --update rewrites it")
     cpu = known["cpu"]
     table = Table(rows[0], tuple(rows[1:]), float(cpu) if cpu else None, known["version"])
     _belongs(study, table)
@@ -130,7 +130,7 @@ def read(study: Study) -> Table | None:
 
 
 def _belongs(study: Study, table: Table) -> None:
-    renew = f"is not that of {study.path.name} as it is now; --update renews it"
+    renew = f"does not match {study.path.name}; --update recomputes it"
     if table.head != head(study):
         raise ScenarioError(f"{study.table}:2: the table {renew} (columns {', '.join(table.head)}; "
                             f"the study has {', '.join(head(study))})")  # fmt: skip
@@ -146,23 +146,23 @@ def _belongs(study: Study, table: Table) -> None:
         try:
             [float(cell) for cell in row[width:] if cell]
         except ValueError as error:
-            raise ScenarioError(f"{study.table}:{number}: not a number: {error}; --update renews it") from error
+            raise ScenarioError(f"{study.table}:{number}: not a number: {error}; --update rewrites it") from error
     if len(table.rows) != len(expected):
         raise ScenarioError(f"{study.table}: the table {renew} ({len(table.rows)} rows; the study has {len(expected)})")
 
 
 def scope(study: Study, table: Table, seeds: NDArray[np.intp]) -> Scope:
-    """Return what expressions speak of: means over the seeds chosen by each row of `seeds`."""
+    """Return the names for expressions: means over the seeds chosen by each row of `seeds`."""
     metrics = {}
     for metric in study.metrics:
         by_curve = table.numbers(study, metric.name)
-        # Summed seed by seed, so that the last digit does not depend on how a library groups them.
+        # Summed seed by seed, so that the last digit does not depend on the summation order of a library.
         metrics[metric.name] = {curve: values[seeds].sum(axis=1) / seeds.shape[1] for curve, values in by_curve.items()}
     return expressions.Scope(expressions.axes_of([axis.name for axis in study.axes], study.grid()), metrics)
 
 
 def write(path: Path, content: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:

@@ -16,12 +16,8 @@ pub struct Bottleneck {
 }
 
 /// How the largest window of a response is told from its size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum LargestWindow {
     /// The last complete doubling from one packet (the paper, before equation 8): `2^(floor(log2(Ys + 1)) - 1)`.
     #[default]

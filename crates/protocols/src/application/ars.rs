@@ -12,20 +12,16 @@ use crate::registry::Part;
 use crate::units::{Bytes, Duration, Time};
 
 /// What the paper leaves open, or to the application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The largest batch (n*), instead of the one that equation 7 gives for the network and the responses.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub batch_size: Option<u32>,
     /// How the largest window of a response is told from its size.
     pub largest_window: LargestWindow,
     /// Packets with which a response begins, where the largest window is exact. The formula is for one.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub initial_window: u32,
     /// Whether the batch size outlives a round; otherwise it is n* again when nothing is asked for or outstanding.
     pub keep_batch_size: bool,

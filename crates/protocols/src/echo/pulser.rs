@@ -6,12 +6,8 @@ use crate::registry::{Capability, Part};
 use crate::switch::Marks;
 
 /// No parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {}
 
 /// Two machines of DCTCP, one for each kind of mark.

@@ -9,6 +9,7 @@ mod round_trip;
 mod share;
 mod slot;
 
+use alloc::format;
 use alloc::vec::Vec;
 
 pub use share::Share;
@@ -17,42 +18,38 @@ use self::flow::Flow;
 use self::slot::Slots;
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, SentAck};
 use crate::message::Message;
-use crate::registry::Part;
+use crate::registry::{Conflict, Part};
 use crate::units::{Bytes, Duration, Time};
 
 /// ICTCP's parameters, by the names of the paper where it has names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Share of the line rate that may come in.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub alpha: Share,
     /// Weight of the past in the measured throughput. Published code has 0.75, 0.9, 0.5 and 0.2.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub beta: Share,
     /// Up to this share of the expected throughput missing, a window may grow.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub gamma1: Share,
     /// With more than this share missing, a window shrinks.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub gamma2: Share,
     /// In how many round trips in a row that must be so before it shrinks, by a segment.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub low_rounds: u32,
     /// With less than this share of the line rate left, windows above the mean shrink by a segment.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub fair_below: Share,
     /// How windows grow in slow start.
     pub growth: SlowStartGrowth,
     /// Window of a new connection, in segments.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub initial_window: u64,
     /// Least window, in segments.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
+    #[schemars(range(min = 1, max = 1_000_000))]
     pub window_floor: u64,
     /// Connections with round trips from here on are left alone.
     pub rtt_limit: Duration,
@@ -89,12 +86,8 @@ impl Config {
 }
 
 /// How windows grow in slow start. In congestion avoidance they grow by a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum SlowStartGrowth {
     /// They double, as published code for Linux has it.
     Double,
@@ -235,6 +228,17 @@ impl Part for Ictcp {
          slot is over no window grows.",
         "Growth by less than a segment where the quota is short, which the code of the RDTCP paper has, is left out.",
     ];
+
+    fn check(config: &Config) -> Result<(), Conflict> {
+        let Config { gamma1, gamma2, .. } = *config;
+        if gamma1 <= gamma2 {
+            return Ok(());
+        }
+        let (grows, shrinks) = (f64::from(gamma1), f64::from(gamma2));
+        let message =
+            format!("a window would grow and shrink at once: gamma1 ({grows}) must not exceed gamma2 ({shrinks})");
+        Err(Conflict::at("gamma1", message))
+    }
 }
 
 #[cfg(test)]

@@ -28,21 +28,17 @@ const UNKNOWN_SIZE: u64 = 1 << 40;
 const MOST_BACK_OFF: u32 = 10;
 
 /// RDTCP's parameters.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Packets that may be granted and under way, in the last-hop queue and on the path to it.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub queue_maxsize: u32,
     /// Whether `queue_maxsize` is known. If not, it becomes what is under way when the first packet with a mark
     /// arrives, and there is no limit before.
     pub queue_known: bool,
-    /// What a flow's priority is.
-    pub priority: Priority,
+    /// What decides the priority of a flow.
+    pub priority: PriorityRule,
     /// Which size that is.
     pub size_basis: SizeBasis,
     /// When budget that rounding has left is given out.
@@ -55,12 +51,12 @@ pub struct Config {
     /// How marks are counted and answered.
     pub ecn: EcnForm,
     /// Segments granted before anything has arrived.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub initial_window: u32,
     /// Slow-start threshold of a new flow.
     pub initial_ssthresh: Bytes,
     /// g = 2^-shift is the weight of the newest observation of marks.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10)))]
+    #[schemars(range(min = 1, max = 10))]
     pub shift: u32,
     /// Least time without a packet after which the receiver asks for a retransmission.
     pub rto_min: Duration,
@@ -71,7 +67,7 @@ impl Default for Config {
         Self {
             queue_maxsize: 40,
             queue_known: true,
-            priority: Priority::Size,
+            priority: PriorityRule::Size,
             size_basis: SizeBasis::Initial,
             refill: Refill::Always,
             skip_max: 700,
@@ -85,14 +81,10 @@ impl Default for Config {
     }
 }
 
-/// What a flow's priority is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
-pub enum Priority {
+/// What decides the priority of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorityRule {
     /// The inverse of its size: small flows first.
     Size,
     /// The same for all: in the order of their coming.
@@ -100,12 +92,8 @@ pub enum Priority {
 }
 
 /// Which size decides priority.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum SizeBasis {
     /// That of the whole message: equal flows progress together ("fixed flow priority", section IV.B).
     Initial,
@@ -114,12 +102,8 @@ pub enum SizeBasis {
 }
 
 /// When budget that rounding has left is given out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Refill {
     /// Always, as the text's example of 21 equal flows wants it.
     Always,
@@ -130,12 +114,8 @@ pub enum Refill {
 }
 
 /// How marks are counted and answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum EcnForm {
     /// As DCTCP: alpha is renewed every round trip, ssthresh is cut once in it.
     Regular,
@@ -271,9 +251,9 @@ impl Rdtcp {
     fn rank(&self, flow: u32) -> u64 {
         let flow = &self.flows[flow as usize];
         match (self.config.priority, self.config.size_basis) {
-            (Priority::None, _) => 0,
-            (Priority::Size, SizeBasis::Initial) => flow.size,
-            (Priority::Size, SizeBasis::Remaining) => flow.remaining().unwrap_or(UNKNOWN_SIZE),
+            (PriorityRule::None, _) => 0,
+            (PriorityRule::Size, SizeBasis::Initial) => flow.size,
+            (PriorityRule::Size, SizeBasis::Remaining) => flow.remaining().unwrap_or(UNKNOWN_SIZE),
         }
     }
 
@@ -289,14 +269,14 @@ impl Rdtcp {
         order.sort_unstable_by_key(|&flow| (self.rank(flow), self.flows[flow as usize].came));
         self.shares.clear();
         for &flow in &order {
-            let size = (self.config.priority == Priority::Size).then(|| self.rank(flow));
+            let size = (self.config.priority == PriorityRule::Size).then(|| self.rank(flow));
             let most = self.flows[flow as usize].remaining().map_or(u64::MAX, |left| left.div_ceil(self.mss));
             self.shares.push(Share { flow, size, most, window: 0 });
         }
         self.order = order;
         let refill = match self.config.refill {
             Refill::Always => true,
-            Refill::WithPriority => self.config.priority == Priority::Size,
+            Refill::WithPriority => self.config.priority == PriorityRule::Size,
             Refill::Never => false,
         };
         assignment::assign(&mut self.shares, budget / self.mss, refill, &mut self.scratch);

@@ -50,29 +50,26 @@ impl MarkedShareByDeadline {
 }
 
 impl Variant for MarkedShareByDeadline {
-    const ECN_CAPABLE: bool = true;
+    fn inner(&self) -> Option<&dyn Variant> {
+        Some(&self.share)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Variant> {
+        Some(&mut self.share)
+    }
+
+    fn ecn_capable(&self) -> bool {
+        self.share.ecn_capable()
+    }
 
     fn on_message(&mut self, _view: &SenderView, message: &Message) {
         self.deadline = message.deadline;
     }
 
-    #[inline]
-    fn account(&mut self, view: &SenderView, delivered: Bytes, ece: bool) {
-        self.share.account(view, delivered, ece);
-    }
-
     /// `cwnd * (1 - p / 2)`, rounded as DCTCP does.
-    fn cut_by_mark(&mut self, cwnd: Bytes, view: &SenderView) -> Bytes {
+    fn cut_by_mark(&self, cwnd: Bytes, view: &SenderView) -> Bytes {
         let removed = (u128::from(cwnd.0) * u128::from(self.penalty(cwnd, view))) >> (PENALTY_BITS + 1);
         Bytes(cwnd.0 - removed as u64)
-    }
-
-    fn forget(&mut self) {
-        self.share.forget();
-    }
-
-    fn alpha(&self) -> Option<u32> {
-        self.share.alpha()
     }
 }
 
@@ -146,7 +143,7 @@ mod tests {
         for (left_us, d, p, after) in
             [(400, 1.0, 0.25, 8.75), (100, 2.0, 0.0625, 9.6875), (800, 0.5, 0.5, 7.5), (4_000, 0.5, 0.5, 7.5)]
         {
-            let mut share = share(256, Some(1_000 + left_us));
+            let share = share(256, Some(1_000 + left_us));
             assert!((share.imminence(cwnd, &view()).unwrap() - d).abs() < 1e-12, "{left_us}");
             assert!((share.penalty(cwnd, &view()) as f64 / f64::from(1 << PENALTY_BITS) - p).abs() < 1e-12);
             assert!((share.cut_by_mark(cwnd, &view()).0 as f64 / MSS as f64 - after).abs() < 1e-9, "{left_us}");
@@ -174,7 +171,7 @@ mod tests {
             (Some(1_100), unknown_rtt),
         ] {
             for (alpha, cwnd) in [(0, 14_461), (1, 14_461), (300, 123_457), (1023, 14_461), (1024, 14_461)] {
-                let mut share = share(alpha, deadline);
+                let share = share(alpha, deadline);
                 let dctcp = share.share.cut_by_mark(Bytes(cwnd), &view);
                 assert_eq!(share.cut_by_mark(Bytes(cwnd), &view), dctcp, "{deadline:?}, {alpha}");
             }
@@ -185,7 +182,7 @@ mod tests {
     #[test]
     fn a_deadline_that_is_just_met_cuts_as_dctcp() {
         for alpha in 0..=1024 {
-            let (mut met, mut none) = (share(alpha, Some(1_400)), share(alpha, None));
+            let (met, none) = (share(alpha, Some(1_400)), share(alpha, None));
             assert_eq!(met.cut_by_mark(Bytes(10 * MSS), &view()), none.cut_by_mark(Bytes(10 * MSS), &view()));
         }
     }

@@ -10,12 +10,8 @@ use super::{SenderContext, mrg};
 use crate::registry::{Capability, Part, Place, Requirement};
 
 /// DCMRG's parameters at the sender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How a window below its minimum grows in congestion avoidance.
     pub ca_law: CaLaw,
@@ -26,10 +22,10 @@ pub struct Config {
     /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
     pub scaled_window: ScaledWindow,
     /// Alpha before the first observation, in 1/1024, as in DCTCP.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1024)))]
+    #[schemars(range(min = 0, max = 1024))]
     pub initial_alpha: u32,
     /// g = 2^-shift is the weight of the newest observation, as in DCTCP.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10)))]
+    #[schemars(range(min = 1, max = 10))]
     pub shift: u32,
 }
 

@@ -20,19 +20,15 @@ pub const ALPHA_ONE: u32 = 1024;
 const MAX_SHIFT: u32 = 10;
 
 /// DCTCP's parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Alpha before the first observation, in 1/1024. 1024 (RFC 8257 section 3.3 and Linux) halves a
     /// flow at its first mark, 0 (the code of the RDTCP paper) cuts it by 1/32.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1024)))]
+    #[schemars(range(min = 0, max = 1024))]
     pub initial_alpha: u32,
     /// g = 2^-shift is the weight of the newest observation (RFC 8257 section 4.2: 4).
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10)))]
+    #[schemars(range(min = 1, max = 10))]
     pub shift: u32,
 }
 
@@ -78,7 +74,9 @@ impl MarkedShare {
 }
 
 impl Variant for MarkedShare {
-    const ECN_CAPABLE: bool = true;
+    fn ecn_capable(&self) -> bool {
+        true
+    }
 
     #[inline]
     fn account(&mut self, view: &SenderView, delivered: Bytes, ece: bool) {
@@ -95,7 +93,7 @@ impl Variant for MarkedShare {
 
     /// `cwnd * (1 - alpha / 2)`, in Linux's integers: `cwnd - ((cwnd * alpha) >> 11)`.
     #[inline]
-    fn cut_by_mark(&mut self, cwnd: Bytes, _view: &SenderView) -> Bytes {
+    fn cut_by_mark(&self, cwnd: Bytes, _view: &SenderView) -> Bytes {
         Bytes(cwnd.0 - ((cwnd.0 * u64::from(self.alpha)) >> 11))
     }
 

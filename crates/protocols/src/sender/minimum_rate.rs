@@ -2,17 +2,13 @@
 //! window that the rate asks for, a sender grows faster; what a cut is, is that of the sender inside.
 
 use super::reno::{Pace, Variant, Window};
-use super::{SenderContext, SenderView};
+use super::{Conduct, SenderContext, SenderView};
 use crate::message::Message;
 use crate::units::{Bytes, Duration, Rate, Time};
 
 /// What the paper leaves open, or says in two ways: all parameters of MRG.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Law {
     /// How a window below its minimum grows in congestion avoidance.
     pub ca_law: CaLaw,
@@ -25,12 +21,8 @@ pub struct Law {
 }
 
 /// How a window W below its minimum grows in congestion avoidance, in one round trip.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum CaLaw {
     /// To 3 W + 1, as equation 14 is printed.
     #[default]
@@ -42,12 +34,8 @@ pub enum CaLaw {
 }
 
 /// The rate that a deadline asks for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Theta {
     /// Size over time at the start, as in equation 12.
     #[default]
@@ -57,12 +45,8 @@ pub enum Theta {
 }
 
 /// The rate that a deadline asks for when it is over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum DeadlinePassed {
     /// None.
     #[default]
@@ -72,12 +56,8 @@ pub enum DeadlinePassed {
 }
 
 /// The receiver's window after it was scaled to the round trip. A sender sends whole segments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum ScaledWindow {
     /// As it is: of 1.9 segments one is sent.
     #[default]
@@ -143,17 +123,28 @@ impl<C> MinimumRate<C> {
 }
 
 impl<C: Variant> Variant for MinimumRate<C> {
-    const ECN_CAPABLE: bool = C::ECN_CAPABLE;
+    fn inner(&self) -> Option<&dyn Variant> {
+        Some(&self.congestion)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Variant> {
+        Some(&mut self.congestion)
+    }
+
+    fn ecn_capable(&self) -> bool {
+        self.congestion.ecn_capable()
+    }
+
+    /// Below its minimum rate a window grows by four segments for each acknowledged, or by two and a part of three windows
+    /// (DCMRG, equations 10, 11, 13 and 14).
+    fn conduct(&self) -> Conduct {
+        Conduct { growth: Some(5), ..self.congestion.conduct() }
+    }
 
     fn on_message(&mut self, view: &SenderView, message: &Message) {
         self.congestion.on_message(view, message);
         self.asked = message.minimum_rate.unwrap_or_default();
         self.deadline = message.deadline;
-    }
-
-    #[inline]
-    fn account(&mut self, view: &SenderView, delivered: Bytes, ece: bool) {
-        self.congestion.account(view, delivered, ece);
     }
 
     /// W is held against `W_min` with every ACK, so that it is not far exceeded; once in a round trip as in the equations,
@@ -179,20 +170,8 @@ impl<C: Variant> Variant for MinimumRate<C> {
         }
     }
 
-    fn cut_by_mark(&mut self, cwnd: Bytes, view: &SenderView) -> Bytes {
+    fn cut_by_mark(&self, cwnd: Bytes, view: &SenderView) -> Bytes {
         self.congestion.cut_by_mark(cwnd, view)
-    }
-
-    fn cut_by_loss(&mut self, basis: Bytes, view: &SenderView) -> Bytes {
-        self.congestion.cut_by_loss(basis, view)
-    }
-
-    fn forget(&mut self) {
-        self.congestion.forget();
-    }
-
-    fn alpha(&self) -> Option<u32> {
-        self.congestion.alpha()
     }
 }
 
@@ -232,7 +211,7 @@ mod tests {
 
     fn context(reference_rtt: Option<Duration>) -> SenderContext {
         let rules = WindowRules { floor_segments: 1, ..WindowRules::default() };
-        SenderContext { mss: Bytes(MSS), initial_window: Bytes(MSS), rules, reference_rtt }
+        SenderContext { mss: Bytes(MSS), initial_window: Bytes(MSS), rules, reference_rtt, path: None }
     }
 
     fn with_rate(law: Law, rate: Rate) -> Reno<MinimumRate<Halving>> {
@@ -241,8 +220,16 @@ mod tests {
         sender
     }
 
-    fn ack(acked: u64) -> Ack {
-        Ack { acked: Bytes(acked), ece: false, ein: false, may_move_window: true }
+    fn ack(acked: u64) -> Ack<'static> {
+        Ack {
+            acked: Bytes(acked),
+            delivered: Bytes(acked),
+            rtt: None,
+            ece: false,
+            ein: false,
+            telemetry: None,
+            may_move_window: true,
+        }
     }
 
     /// The window, in segments, after one of so many was acknowledged segment by segment.

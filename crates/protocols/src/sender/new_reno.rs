@@ -9,12 +9,8 @@ use crate::registry::Part;
 use crate::units::Bytes;
 
 /// No parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {}
 
 /// TCP `NewReno`.
@@ -25,9 +21,11 @@ pub type NewReno = Reno<Halving>;
 pub struct Halving;
 
 impl Variant for Halving {
-    const ECN_CAPABLE: bool = false;
+    fn ecn_capable(&self) -> bool {
+        false
+    }
 
-    fn cut_by_mark(&mut self, cwnd: Bytes, _view: &SenderView) -> Bytes {
+    fn cut_by_mark(&self, cwnd: Bytes, _view: &SenderView) -> Bytes {
         Bytes(cwnd.0 / 2)
     }
 }

@@ -5,23 +5,21 @@
 
 use alloc::boxed::Box;
 
-use super::{Ack, AnySender, MarkResponse, Restart, Sender, SenderChoice, SenderContext, SenderView, Windows, dctcp};
-use crate::message::Message;
-use crate::registry::{Capability, Part, Place, Requirement};
+use super::{
+    Ack, AnySender, Conduct, Congestion, MarkResponse, Restart, Sender, SenderChoice, SenderContext, SenderView,
+    Windows, dctcp,
+};
+use crate::registry::{Capability, Conflict, Part, PartColumn, Place, Requirement};
 use crate::units::{Bytes, Offset};
 
 /// Pulser's parameters at the sender.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The sender inside.
     pub inner: Box<SenderChoice>,
     /// The window during incast, in segments.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
+    #[schemars(range(min = 1))]
     pub safe_window: u32,
     /// What has to be without incast marks for the old window to come back.
     pub batch: Batch,
@@ -44,12 +42,8 @@ impl Default for Config {
 }
 
 /// What has to be without incast marks for the old window to come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Batch {
     /// All that was sent until the last mark was heard of, about a round trip.
     Window,
@@ -58,12 +52,8 @@ pub enum Batch {
 }
 
 /// What congestion marks do to the old window meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum MarksInSafe {
     /// Nothing: the paper promises the window from before the incast.
     Ignore,
@@ -72,12 +62,8 @@ pub enum MarksInSafe {
 }
 
 /// What becomes of ssthresh.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Ssthresh {
     /// It comes back with the window.
     Restore,
@@ -99,7 +85,6 @@ struct Saved {
 #[derive(Clone, Debug)]
 pub struct Pulser {
     inner: Box<AnySender>,
-    mss: Bytes,
     safe: Bytes,
     batch: Batch,
     marks_in_safe: MarksInSafe,
@@ -115,7 +100,6 @@ impl Pulser {
     pub fn new(config: &Config, context: &SenderContext) -> Self {
         Self {
             inner: Box::new(config.inner.build(context)),
-            mss: context.mss,
             safe: context.mss.times(u64::from(config.safe_window.max(1))),
             batch: config.batch,
             marks_in_safe: config.marks_in_safe,
@@ -171,20 +155,22 @@ impl Pulser {
         if self.marks_in_safe == MarksInSafe::Ignore || !ack.ece || view.una < saved.cut_end {
             return;
         }
-        let alpha = u64::from(self.inner.alpha().unwrap_or(dctcp::ALPHA_ONE));
-        let cwnd = saved.windows.cwnd.0;
-        saved.windows.cwnd = Bytes(cwnd - ((cwnd * alpha) >> 11)).max(self.mss.times(2).min(saved.windows.cwnd));
+        saved.windows = self.inner.cut(view, saved.windows, Congestion::Mark);
         saved.cut_end = view.nxt;
-    }
-
-    fn halved(&self, windows: Windows) -> Bytes {
-        Bytes(windows.cwnd.0 / 2).max(self.mss.times(2))
     }
 }
 
 impl Sender for Pulser {
-    fn on_message(&mut self, view: &SenderView, message: &Message) {
-        self.inner.on_message(view, message);
+    fn inner(&self) -> Option<&dyn Sender> {
+        Some(&*self.inner)
+    }
+
+    fn inner_mut(&mut self) -> Option<&mut dyn Sender> {
+        Some(&mut *self.inner)
+    }
+
+    fn conduct(&self) -> Conduct {
+        Conduct { brakes: true, ..self.inner.conduct() }
     }
 
     fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
@@ -212,9 +198,8 @@ impl Sender for Pulser {
     fn on_loss(&mut self, view: &SenderView) {
         self.inner.on_loss(view);
         self.in_recovery = true;
-        if let Some(saved) = self.saved {
-            let halved = self.halved(saved.windows);
-            self.saved = Some(Saved { windows: Windows { cwnd: halved, ssthresh: halved }, ..saved });
+        if let Some(saved) = &mut self.saved {
+            saved.windows = self.inner.cut(view, saved.windows, Congestion::Loss);
         }
     }
 
@@ -236,7 +221,7 @@ impl Sender for Pulser {
         self.in_recovery = false;
         self.inner.on_timeout(view, again);
         if let Some(saved) = self.saved.take() {
-            let ssthresh = self.halved(saved.windows);
+            let Windows { ssthresh, .. } = self.inner.cut(view, saved.windows, Congestion::Loss);
             self.inner.set_windows(Windows { ssthresh, ..self.inner.windows() });
         }
     }
@@ -259,12 +244,8 @@ impl Sender for Pulser {
         self.inner.set_windows(windows);
     }
 
-    fn alpha(&self) -> Option<u32> {
-        self.inner.alpha()
-    }
-
-    fn ecn_capable(&self) -> bool {
-        self.inner.ecn_capable()
+    fn cut(&self, view: &SenderView, windows: Windows, why: Congestion) -> Windows {
+        self.inner.cut(view, windows, why)
     }
 }
 
@@ -290,16 +271,25 @@ impl Part for Pulser {
          heard of; in the authors' prototype one ACK (batch = \"ack\").",
         "A mark that comes while the window is safe does not save again: the text would lose the old window.",
         "A window below the safe one stays as it is.",
-        "A loss while the window is safe halves the window that will come back; a timeout forgets it, and leaves half of \
-         it as ssthresh. The paper is silent.",
+        "A loss while the window is safe cuts the window that will come back, as the sender inside would; a timeout forgets \
+         it, and leaves what that cut would as ssthresh. The paper is silent.",
         "ssthresh comes back with the window; in the authors' prototype it stays at the safe window.",
     ];
+
+    fn column(config: &Config) -> Option<PartColumn> {
+        config.inner.column()
+    }
+
+    fn check(config: &Config) -> Result<(), Conflict> {
+        config.inner.check().map_err(|conflict| conflict.inside("inner"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sender::tests::Script;
+    use crate::sender::{Growth, WindowRules};
 
     const MSS: u64 = 1000;
 
@@ -376,6 +366,22 @@ mod tests {
         assert_eq!(saved_segments(&script), Some(10));
         script.recover_fully();
         assert_eq!(segments(&script), (10, 10), "all of it was without a mark");
+    }
+
+    /// Linux keeps windows in whole segments, and so does what comes back.
+    #[test]
+    fn a_loss_meanwhile_leaves_whole_segments_where_windows_are_kept_so() {
+        let mut script = Script::new(MSS, 20, |context| {
+            let rules = WindowRules { growth: Growth::Segments, ..context.rules };
+            Pulser::new(&Config::default(), &SenderContext { rules, ..*context })
+        });
+        script.send_window_full();
+        script.sender.set_windows(Windows { cwnd: Bytes(5 * MSS), ssthresh: Bytes(5 * MSS) });
+        ack(&mut script, true, false);
+        script.third_duplicate();
+        assert_eq!(script.sender.saved(), Some(Windows { cwnd: Bytes(2 * MSS), ssthresh: Bytes(2 * MSS) }));
+        script.recover_fully();
+        assert_eq!(script.sender.windows().cwnd, Bytes(2 * MSS));
     }
 
     /// Alpha is learned on, and the window that comes back is cut by it only if that is wanted.

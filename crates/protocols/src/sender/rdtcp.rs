@@ -2,17 +2,13 @@
 //!
 //! What is lost is sent again as ever, by duplicates, the timer, or an ACK with PSH; no loss changes a window.
 
-use super::{Ack, MarkResponse, Restart, Sender, SenderContext, SenderView, Windows};
+use super::{Ack, Conduct, Congestion, Family, MarkResponse, Restart, Sender, SenderContext, SenderView, Windows};
 use crate::registry::{Capability, Part, Place, Requirement};
 use crate::units::Bytes;
 
 /// No parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {}
 
 /// A sender that obeys.
@@ -72,6 +68,14 @@ impl Sender for Rdtcp {
     }
 
     fn set_windows(&mut self, _windows: Windows) {}
+
+    fn cut(&self, _view: &SenderView, windows: Windows, _why: Congestion) -> Windows {
+        windows
+    }
+
+    fn conduct(&self) -> Conduct {
+        Conduct { family: Family::Receiver, floor: 0, after_loss: 1000, growth: None, brakes: false }
+    }
 
     fn ecn_capable(&self) -> bool {
         true

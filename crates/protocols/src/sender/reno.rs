@@ -2,48 +2,84 @@
 //! how the window grows, how a mark or a loss cuts it, what is learned from marks.
 
 use super::{
-    Ack, Growth, LossBasis, MarkResponse, RecoveryExit, Restart, Sender, SenderContext, SenderView, WindowRules,
-    Windows,
+    Ack, Conduct, Congestion, Growth, LossBasis, MarkResponse, RecoveryExit, Restart, Sender, SenderContext,
+    SenderView, WindowRules, Windows,
 };
 use crate::message::Message;
 use crate::units::{Bytes, Offset};
 
 /// What a member of the family decides for itself. The defaults are those of `NewReno`.
-pub trait Variant {
+///
+/// A member around another one overrides [`inner`](Self::inner) and [`inner_mut`](Self::inner_mut): every method with a
+/// default asks the one inside first.
+pub trait Variant: core::fmt::Debug {
+    /// The member inside, if this one is around another.
+    fn inner(&self) -> Option<&dyn Variant> {
+        None
+    }
+
+    /// The same, to tell it something.
+    fn inner_mut(&mut self) -> Option<&mut dyn Variant> {
+        None
+    }
+
     /// Its packets are ECN-capable.
-    const ECN_CAPABLE: bool;
+    fn ecn_capable(&self) -> bool;
 
     /// A message begins.
-    fn on_message(&mut self, _view: &SenderView, _message: &Message) {}
+    fn on_message(&mut self, view: &SenderView, message: &Message) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_message(view, message);
+        }
+    }
 
     /// Learns from the marks on any ACK. `delivered` is what it tells of for the first time: a duplicate
     /// tells of one segment beyond the gap, which the ACK that closes the gap does not count again.
-    fn account(&mut self, _view: &SenderView, _delivered: Bytes, _ece: bool) {}
+    #[inline]
+    fn account(&mut self, view: &SenderView, delivered: Bytes, ece: bool) {
+        if let Some(inner) = self.inner_mut() {
+            inner.account(view, delivered, ece);
+        }
+    }
 
     /// Grows the window for one ACK of `acked` new bytes.
-    fn grow(&mut self, window: &mut Window, _view: &SenderView, acked: Bytes) {
-        window.grow_as_reno(acked);
+    #[inline]
+    fn grow(&mut self, window: &mut Window, view: &SenderView, acked: Bytes) {
+        match self.inner_mut() {
+            Some(inner) => inner.grow(window, view, acked),
+            None => window.grow_as_reno(acked),
+        }
     }
 
     /// What the receiver lets be in flight.
+    #[inline]
     fn receive_window(&self, view: &SenderView) -> Bytes {
-        view.advertised
+        self.inner().map_or(view.advertised, |inner| inner.receive_window(view))
     }
 
     /// The window after a cut by marks, before the floor is applied.
-    fn cut_by_mark(&mut self, cwnd: Bytes, view: &SenderView) -> Bytes;
+    fn cut_by_mark(&self, cwnd: Bytes, view: &SenderView) -> Bytes;
 
     /// The new ssthresh after a loss of which `basis` is what conventional TCP halves.
-    fn cut_by_loss(&mut self, basis: Bytes, _view: &SenderView) -> Bytes {
-        Bytes(basis.0 / 2)
+    fn cut_by_loss(&self, basis: Bytes, view: &SenderView) -> Bytes {
+        self.inner().map_or(Bytes(basis.0 / 2), |inner| inner.cut_by_loss(basis, view))
+    }
+
+    /// The rules that it keeps.
+    fn conduct(&self) -> Conduct {
+        self.inner().map_or(Conduct::RENO, |inner| inner.conduct())
     }
 
     /// A new connection's window was asked for: forget what was learned.
-    fn forget(&mut self) {}
+    fn forget(&mut self) {
+        if let Some(inner) = self.inner_mut() {
+            inner.forget();
+        }
+    }
 
     /// Share of marked bytes in 1/1024.
     fn alpha(&self) -> Option<u32> {
-        None
+        self.inner()?.alpha()
     }
 }
 
@@ -227,21 +263,31 @@ impl<V: Variant> Reno<V> {
         self.before_cut = self.loss_basis(view);
         self.cut_end = Some(view.nxt);
         self.held = self.rules.hold_after_mark;
-        let cwnd = self.window.cwnd;
-        let cut = self.variant.cut_by_mark(cwnd, view);
-        // What is removed is rounded, not what is left: Linux's `cwnd - ((cwnd * alpha) >> 11)`.
-        let removed = self.window.whole(cwnd.saturating_sub(cut));
-        let floor = self.window.mss.times(self.rules.floor_segments);
-        self.window.ssthresh = (cwnd - removed).max(floor);
-        // A window that a timeout left below the floor stays there, but for Linux.
-        let most = if self.rules.mark_lifts_to_floor { Windows::UNLIMITED } else { cwnd };
-        self.window.set(self.window.ssthresh.min(most));
+        let Windows { cwnd, ssthresh } = self.after_mark(view, self.window.cwnd);
+        self.window.ssthresh = ssthresh;
+        self.window.set(cwnd);
         MarkResponse::Reduced
     }
 
-    /// The new ssthresh after a loss: never less than two segments (RFC 5681 equation 4). Where the
-    /// window was already cut in this window of data, the loss is measured by what it was before, so that
-    /// one congestion is not answered by the product of two cuts.
+    /// The windows after a mark that found `cwnd`.
+    #[inline]
+    fn after_mark(&self, view: &SenderView, cwnd: Bytes) -> Windows {
+        let cut = self.variant.cut_by_mark(cwnd, view);
+        // What is removed is rounded, not what is left: Linux's `cwnd - ((cwnd * alpha) >> 11)`.
+        let removed = self.window.whole(cwnd.saturating_sub(cut));
+        let ssthresh = (cwnd - removed).max(self.window.mss.times(self.rules.floor_segments));
+        // A window that a timeout left below the floor stays there, but for Linux.
+        let most = if self.rules.mark_lifts_to_floor { Windows::UNLIMITED } else { cwnd };
+        Windows { cwnd: ssthresh.min(most), ssthresh }
+    }
+
+    /// The new ssthresh after a loss that is measured by `basis`: never less than two segments (RFC 5681 equation 4).
+    fn after_loss(&self, view: &SenderView, basis: Bytes) -> Bytes {
+        self.window.whole(self.variant.cut_by_loss(basis, view)).max(self.window.mss.times(2))
+    }
+
+    /// Answers a loss. Where the window was already cut in this window of data, the loss is measured by what it was
+    /// before, so that one congestion is not answered by the product of two cuts.
     fn cut_by_loss(&mut self, view: &SenderView) {
         let basis = match self.rules.loss_basis {
             // A timeout in recovery: RFC 5681 has the flight as it is; the window is cut and inflated.
@@ -250,15 +296,14 @@ impl<V: Variant> Reno<V> {
             _ if self.lost_before_cut(view.una) => self.loss_basis(view).max(self.before_cut),
             _ => self.loss_basis(view),
         };
-        let halved = self.window.whole(self.variant.cut_by_loss(basis, view));
-        self.window.ssthresh = halved.max(self.window.mss.times(2));
+        self.window.ssthresh = self.after_loss(view, basis);
         self.before_cut = basis;
         self.cut_end = Some(view.nxt);
         self.held = false;
     }
 }
 
-impl<V: Variant> Sender for Reno<V> {
+impl<V: Variant + Clone> Sender for Reno<V> {
     fn on_message(&mut self, view: &SenderView, message: &Message) {
         self.variant.on_message(view, message);
     }
@@ -372,11 +417,25 @@ impl<V: Variant> Sender for Reno<V> {
         self.window.ssthresh = windows.ssthresh;
     }
 
+    fn cut(&self, view: &SenderView, windows: Windows, why: Congestion) -> Windows {
+        match why {
+            Congestion::Mark => self.after_mark(view, windows.cwnd),
+            Congestion::Loss => {
+                let ssthresh = self.after_loss(view, windows.cwnd);
+                Windows { cwnd: ssthresh, ssthresh }
+            }
+        }
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.variant.conduct()
+    }
+
     fn alpha(&self) -> Option<u32> {
         self.variant.alpha()
     }
 
     fn ecn_capable(&self) -> bool {
-        V::ECN_CAPABLE
+        self.variant.ecn_capable()
     }
 }

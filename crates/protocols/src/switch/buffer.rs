@@ -1,8 +1,11 @@
 //! Admission: which packet gets a place in the switch's memory.
 
-use super::{PacketView, QueueState};
+use super::{PacketView, QueueState, Quiet};
 use crate::registry::registry;
 use crate::units::Bytes;
+
+pub mod dynamic_threshold;
+pub mod static_limit;
 
 registry! {
     Buffer: Buffer, built from BufferContext;
@@ -21,23 +24,55 @@ pub struct BufferContext {
     pub ports: u32,
 }
 
+/// What becomes of a packet that arrives at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is taken in.
+    Admit,
+    /// It is dropped.
+    Drop,
+    /// Its payload is dropped and its header is taken in, as one of the highest class (Cheng et al., CP, 2014; Handley
+    /// et al., NDP, 2017). A packet without payload is taken in as it is.
+    Trim,
+    /// The packet that would be sent last from this port of the same memory is dropped to make room, and the buffer is asked again. Where no packet waits there,
+    /// the arriving packet is dropped.
+    Evict(PortIndex),
+}
+
+impl Verdict {
+    /// Admitted or dropped.
+    #[inline]
+    #[must_use]
+    pub const fn admit_if(admitted: bool) -> Self {
+        if admitted { Self::Admit } else { Self::Drop }
+    }
+}
+
 /// A port's number at its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortIndex(pub u32);
 
 /// The memory of one switch, which its output ports use each for itself or together.
 #[enum_dispatch::enum_dispatch]
-pub trait Buffer {
-    /// Whether `packet`, bound for `port` whose queue is `queue`, is taken in. It is asked for every
-    /// packet; on "yes" the memory counts as used until [`on_departure`](Self::on_departure).
-    fn admit(&mut self, port: PortIndex, queue: &QueueState, packet: &PacketView) -> bool;
+#[auto_impl::auto_impl(Box)]
+pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
+    /// What becomes of `packet`, bound for `port` whose queue is `queue`. It is asked about every packet that does not
+    /// find a [quiet](Self::quiet) queue; what it admits or trims uses memory until
+    /// [`on_departure`](Self::on_departure).
+    fn admit(&mut self, port: PortIndex, queue: &QueueState, packet: &PacketView) -> Verdict;
 
-    /// The transmission of a packet of this size begins at `port`. Only told to a buffer that
-    /// [couples its ports](Self::couples_ports).
+    /// A packet of this size leaves the memory at `port`: its transmission begins, or it was evicted. Only told to a
+    /// buffer that [couples its ports](Self::couples_ports).
     fn on_departure(&mut self, _port: PortIndex, _bytes: Bytes) {}
 
-    /// Whether what one port holds changes what another may take. Such a switch is simulated as a
-    /// whole in time order; ports that do not couple are simulated one by one, which is faster.
+    /// Queues at which every packet is taken in and nothing is learnt from it. Constant over a run.
+    fn quiet(&self) -> Quiet {
+        Quiet::NEVER
+    }
+
+    /// Whether what one port holds changes what another may take. Such a buffer hears of
+    /// arrivals and departures at all its ports in order of time; ports that do not couple are simulated one by one,
+    /// which is faster.
     fn couples_ports(&self) -> bool {
         false
     }

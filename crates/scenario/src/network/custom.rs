@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Builder, shortened};
-use crate::document::Path;
-use crate::plan::Node;
+use crate::node::Path;
 use crate::report::nearest;
 use crate::spec::{CustomLink, CustomSpec};
+use incast_plan::Node;
 
 pub(super) fn build(custom: &CustomSpec, path: &Path, builder: &mut Builder<'_, '_>) {
     let switches = custom.switches.as_deref().unwrap_or_default();
@@ -61,11 +61,11 @@ fn name_node<'n>(
     builder: &mut Builder<'_, '_>,
 ) {
     if name.trim() != name || name.is_empty() || name.contains("->") {
-        builder.fail(path, format!("{name:?} is no name for a node")).allowed =
+        builder.fail(path, format!("invalid node name {name:?}")).allowed =
             Some("text without \"->\" and without spaces around it".into());
     }
     if nodes.insert(name, node).is_some() {
-        builder.fail(path, format!("the name {name:?} is given twice"));
+        builder.fail(path, format!("duplicate node name {name:?}"));
     }
 }
 
@@ -78,7 +78,7 @@ fn ends<'l>(link: &'l CustomLink, path: &Path, builder: &mut Builder<'_, '_>) ->
         }
         (None, Some(from), Some(to)) => Some(([(from, path.key("from")), (to, path.key("to"))], false)),
         _ => {
-            builder.fail(path, "a link has either its two ends (between) or one direction (from and to)").allowed =
+            builder.fail(path, "a link needs either two ends (between) or one direction (from and to)").allowed =
                 Some("between = [\"a\", \"b\"], or from = \"a\" and to = \"b\"".into());
             None
         }
@@ -155,8 +155,8 @@ fn check_hosts(hosts: &[String], path: &Path, builder: &mut Builder<'_, '_>) {
         let (out, back) = (&out[index], &back[index]);
         if out.len() != 1 || out != back {
             let message = match (out.len(), back.len()) {
-                (1, 1) => format!("the host {name:?} sends to one neighbour and hears from another"),
-                (sends, hears) => format!("the host {name:?} has {sends} links out and {hears} in"),
+                (1, 1) => format!("host {name:?} sends to one neighbour and receives from another"),
+                (sends, hears) => format!("host {name:?} has {sends} links out and {hears} in"),
             };
             builder.fail(&path.key("hosts").index(index), message).allowed =
                 Some("exactly one link, in both directions".into());

@@ -1,9 +1,9 @@
 //! The topologies that numbers describe.
 
 use super::{Builder, Uplinks};
-use crate::document::Path;
-use crate::plan::Node;
+use crate::node::Path;
 use crate::spec::{DumbbellSpec, LeafSpineSpec, StarSpec};
+use incast_plan::Node;
 
 pub(super) fn star(star: &StarSpec, path: &Path, builder: &mut Builder<'_, '_>) {
     let link = path.key("link");

@@ -13,12 +13,13 @@ use incast_protocols::{Bytes, Place};
 
 use super::Checked;
 use crate::capacity::passes;
-use crate::document::{Path, Problems};
-use crate::limits;
+use crate::document::Problems;
 use crate::network::{Layout, check_time};
-use crate::plan::{Handshake, LARGEST_WINDOW, Node, Reduction, Tcp};
-use crate::spec::{HandshakeSpec, Named, Spec, StackSpec, TcpSpec};
+use crate::node::Path;
+use crate::spec::{Named, StackSpec, TcpTable};
+use crate::top_level::Spec;
 use crate::traffic::TrafficSpec;
+use incast_plan::{Handshake, Node, Tcp, Unfit};
 
 /// Stack and TCP of one class.
 pub(super) struct Ends {
@@ -39,13 +40,11 @@ impl Ends {
     ) -> Option<Self> {
         let (own_stack, own_tcp) = traffic.ends();
         let stack = own_stack.cloned().unwrap_or_default().or(&spec.stack.clone().unwrap_or_default());
-        let tcp = own_tcp.cloned().unwrap_or_default().or(&spec.tcp.clone().unwrap_or_default());
         let class = Path::of(&["traffic", name]);
-        let handshake = tcp.handshake.map(|handshake| match handshake {
-            HandshakeSpec::Counted => Handshake::Counted,
-            HandshakeSpec::Before => Handshake::Before,
-        });
-        let tcp = resolve_tcp(&tcp, &class, problems, warnings);
+        let settings = TcpTable::resolve([spec.tcp.as_ref(), own_tcp]);
+        let settings = settings.map_err(|error| problems.at(&class.key("tcp"), error.to_string())).ok();
+        let (tcp, handshake) = settings.map_or((None, None), |settings| (Some(settings.tcp), settings.handshake));
+        let tcp = tcp.filter(|tcp| check_tcp(tcp, &class, problems, warnings));
         let stack = resolve_stack(&stack);
         if let Some(layout) = layout {
             check_stack(&stack, &class, layout, problems, warnings);
@@ -63,51 +62,19 @@ fn blame(class: &Path, section: &str, key: &str, problems: &Problems<'_>) -> Pat
     if problems.document.find(&own).is_some() { own } else { Path::of(&[section, key]) }
 }
 
-fn resolve_tcp(spec: &TcpSpec, class: &Path, problems: &mut Problems<'_>, warnings: &mut Vec<String>) -> Option<Tcp> {
-    let tcp = spec.resolve();
-    let mut fine = true;
-    let mut refuse = |key: &str, message: String, allowed: String| {
-        fine = false;
-        problems.at(&blame(class, "tcp", key, problems), message).allowed = Some(allowed);
-    };
-    let most = limits::PACKET_BYTES;
-    if tcp.mss.0 == 0 || tcp.mss.0 > most {
-        refuse("mss", format!("{} is no payload of a segment", tcp.mss), format!("1B to {most}B"));
-    } else if tcp.header.0 == 0 || tcp.header.0 > most - tcp.mss.0 {
-        let message = format!("a header of {} does not go with a payload of {}", tcp.header, tcp.mss);
-        refuse("header", message, format!("at least 1B, and together at most {most}B"));
+fn check_tcp(tcp: &Tcp, class: &Path, problems: &mut Problems<'_>, warnings: &mut Vec<String>) -> bool {
+    let unfit = tcp.unfit();
+    for Unfit { key, found, allowed } in &unfit {
+        problems.at(&blame(class, "tcp", key, problems), found).allowed = Some(allowed.clone());
     }
-    if tcp.receive_buffer < tcp.mss || tcp.receive_buffer > LARGEST_WINDOW {
-        let allowed = format!("a segment ({}) to 1GiB", tcp.mss);
-        refuse("receive_buffer", format!("TCP cannot work with a buffer of {}", tcp.receive_buffer), allowed);
-    }
-    for (key, time) in [("rto_min", tcp.rto_min), ("rto_initial", tcp.rto_initial)] {
-        if time.0 == 0 {
-            refuse(key, "a timer of zero would always expire".into(), "a time above 0s".into());
-        } else if time > tcp.rto_max {
-            refuse(key, format!("{time} is more than rto_max ({})", tcp.rto_max), format!("at most {}", tcp.rto_max));
-        }
-    }
-    if tcp.reduction == Reduction::Proportional && !tcp.sack {
-        refuse(
-            "recovery",
-            "proportional rate reduction counts what SACK tells, and sack is off".into(),
-            "\"rfc\", or sack = true".into(),
-        );
-    }
-    if let Some(delay) = tcp.delayed_ack {
-        if delay.timeout.0 == 0 {
-            refuse("delayed_ack", "an ACK that waits for no time is not delayed".into(), "a time above 0s".into());
-        } else if delay.timeout >= tcp.rto_min {
-            warnings.push(format!(
-                "{class}: ACKs may be delayed by {}, and a retransmission timeout may be as short as {}: \
-                 some timeouts will mean no loss",
-                delay.timeout, tcp.rto_min
-            ));
-        }
+    if let Some(delay) = tcp.delayed_ack.filter(|delay| delay.timeout >= tcp.rto_min) {
+        warnings.push(format!(
+            "{class}: delayed ACKs (up to {}) can outlast the minimum retransmission timeout ({}): expect spurious timeouts",
+            delay.timeout, tcp.rto_min
+        ));
     }
     check_time(tcp.rto_max, &blame(class, "tcp", "rto_max", problems), problems);
-    fine.then_some(tcp)
+    unfit.is_empty()
 }
 
 fn resolve_stack(spec: &StackSpec) -> EndStack {
@@ -160,19 +127,19 @@ fn check_stack(
     let unmet: Vec<_> = ports.iter().filter_map(|(buffer, marker)| stack.check(buffer, marker).err()).collect();
     let Some(first) = unmet.first() else { return };
     if unmet.len() < ports.len() {
-        warnings.push(format!("{class}: at some switch ports {first}"));
+        warnings.push(format!("{class}: at some switch ports, {first}"));
         return;
     }
     let place = stack.parts().iter().find(|part| part.name == first.part).map_or("sender", |part| part.place.key());
     problems.at(&blame(class, "stack", place, problems), first.to_string());
 }
 
-/// Refuses a buffer through which no full packet passes.
+/// Refuses a buffer into which no full packet fits.
 fn check_buffers(tcp: &Tcp, layout: &Layout, problems: &mut Problems<'_>) {
     let packet = Bytes(tcp.mss.0 + tcp.header.0);
     for discipline in &layout.disciplines {
         if !passes(&discipline.buffer, packet) {
-            let message = format!("no full packet ({packet} with its header) would ever pass this buffer");
+            let message = format!("a full packet ({packet} with its header) does not fit into this buffer");
             let keys = ["limit", "size"].map(|key| discipline.buffer_path.key(key));
             let written = keys.iter().find(|key| problems.document.find(key).is_some());
             problems.at(written.unwrap_or(&discipline.buffer_path), message);
@@ -192,7 +159,7 @@ pub(super) fn check_receivers(classes: &[Checked], layout: &Layout, problems: &m
         let host = layout.node_name(Node::Host(host));
         let class = Path::of(&["traffic", second]);
         let message = format!(
-            "the NIC of {host} can have one receiver controller only, and traffic.{first} gives it another one (or other parameters)"
+            "the NIC of {host} can have only one receiver controller, but traffic.{first} gives it a different one (or different parameters)"
         );
         problems.at(&blame(&class, "stack", "receiver", problems), message);
     }

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::Checked;
-use crate::document::{Path, Problems};
+use crate::document::Problems;
 use crate::network::{Layout, shortened};
-use crate::plan::{Node, Port, Record};
+use crate::node::Path;
 use crate::report::{Problem, Report, nearest};
-use crate::spec::{RecordSpec, Spec};
+use crate::spec::RecordSpec;
+use crate::top_level::Spec;
+use incast_plan::{Node, Record, SwitchPort};
 
 /// Checked wishes.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +57,7 @@ impl Recorded {
             recorded.incasts = ports(wishes, "incasts");
         } else {
             let ports = (0_u32..).zip(&layout.network.links);
-            let marking = ports.filter(|(_, link)| link.port.as_ref().is_some_and(Port::marks_incast));
+            let marking = ports.filter(|(_, link)| link.port.as_ref().is_some_and(SwitchPort::marks_incast));
             recorded.incasts.extend(marking.map(|(index, _)| index));
         }
         let path = Path::of(&["record", "window_series"]);
@@ -74,7 +76,7 @@ impl Recorded {
             let count = u64::from(all.end - all.start);
             let (first, last) = wish.numbers.unwrap_or((0, count.saturating_sub(1)));
             if last >= count {
-                let message = format!("this class has {count} connections, numbered from 0; there is no {last}");
+                let message = format!("there is no connection {last}: this class has {count}, numbered from 0");
                 problems.push(Problem { message, ..wish.blame.clone() });
                 continue;
             }
@@ -107,7 +109,7 @@ fn links(wish: &str, path: &Path, classes: &[Checked], layout: &Layout, problems
             let found: BTreeSet<u32> = down.filter(of_switch).chain(layout.core.iter().copied()).collect();
             // Where classes have problems of their own, it is not known yet.
             if found.is_empty() && problems.is_empty() {
-                problems.at(path, "no traffic of this scenario has a bottleneck known beforehand: name the ports");
+                problems.at(path, "none of the traffic has a bottleneck known beforehand: name the ports");
             }
             found
         }
@@ -118,7 +120,7 @@ fn links(wish: &str, path: &Path, classes: &[Checked], layout: &Layout, problems
             }
             // Enough names to find a slip of the finger, not the millions of a large network.
             let names: Vec<String> = names().take(20_000).map(|link| layout.link_name(link)).collect();
-            let problem = problems.at(path, format!("there is no switch port {wish:?}"));
+            let problem = problems.at(path, format!("unknown switch port {wish:?}"));
             problem.nearest = nearest(&wanted, names.iter().map(String::as_str));
             problem.allowed = Some(format!("bottlenecks, all, {}", shortened(&names)));
             BTreeSet::new()
@@ -146,7 +148,7 @@ fn windows(
         let written = || scenario.traffic.0.iter().map(|(name, _)| name.as_str());
         // A class that has problems of its own is not among the checked ones.
         if !written().any(|written| written == name) {
-            let problem = problems.at(path, format!("there is no class of traffic {name:?}"));
+            let problem = problems.at(path, format!("unknown class of traffic {name:?}"));
             problem.nearest = nearest(name, written());
             problem.allowed = Some(written().collect::<Vec<_>>().join(", "));
         }
@@ -159,7 +161,7 @@ fn windows(
         (first <= last).then_some((first, last))
     });
     if parsed == Some(None) {
-        problems.at(path, format!("{wish:?} names no connections")).allowed =
+        problems.at(path, format!("{wish:?} does not name connections")).allowed =
             Some(format!("{name}, {name}:0, {name}:0-9"));
         return None;
     }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A host: its number from 0, or its name in a custom topology.
+/// A host: its number, from 0, or its name in a custom topology.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Host")]
@@ -12,7 +12,7 @@ pub(crate) enum HostRef {
     Name(String),
 }
 
-/// How many hosts (the first by number, leaving out the one at the other end), or a list of them.
+/// A number of hosts (the first ones, except the host at the other end) or a list of hosts.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Hosts")]
@@ -21,7 +21,7 @@ pub(crate) enum Senders {
     List(Vec<HostRef>),
 }
 
-/// The first so many hosts, a list of them, or the first so many of each rack.
+/// A number of hosts (the first ones), a list of hosts, or a number of hosts per rack.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum HostSet {
@@ -30,12 +30,12 @@ pub(crate) enum HostSet {
     PerRack(PerRackSpec),
 }
 
-/// The first so many hosts of each rack (of each side of a dumbbell).
+/// The first hosts of each rack, or of each side of a dumbbell.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PerRack")]
 pub(crate) struct PerRackSpec {
-    /// How many of each.
+    /// Number of hosts per rack.
     #[schemars(range(min = 1))]
     pub(crate) per_rack: u32,
 }

@@ -14,13 +14,13 @@ use super::Named;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Stack")]
 pub(crate) struct StackSpec {
-    /// Decides how much may be in flight. Default: "newreno".
+    /// Congestion control of senders. Default: "newreno".
     pub(crate) sender: Option<Named<SenderChoice>>,
-    /// What ACKs echo of marks. Default: what the sender needs, else "none".
+    /// How ACKs echo marks. Default: what the sender needs, else "none".
     pub(crate) echo: Option<Named<EchoChoice>>,
-    /// Controls the windows of all flows that end at one NIC. Default: "none".
+    /// Controller of the advertised windows of all flows into one NIC. Default: "none".
     pub(crate) receiver: Option<Named<ReceiverChoice>>,
-    /// How many requests an aggregator keeps outstanding. Default: "all-at-once".
+    /// How an aggregator schedules its requests. Default: "all-at-once".
     pub(crate) application: Option<Named<ApplicationChoice>>,
 }
 

@@ -1,270 +1,196 @@
-//! TCP as a scenario configures it.
+//! The tables `[tcp]`: a profile's keys, overlaid by those of the scenario, overlaid by those of the class. The keys
+//! themselves are those of [`Tcp`].
 
-use incast_protocols::{Bytes, Duration};
-use schemars::JsonSchema;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use incast_plan::{Handshake, Tcp};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
-/// How TCP behaves: a profile, and what is to differ from it.
-///
-/// A key that is written, in the class or for all, beats what a profile says; of two profiles that of the
-/// class counts.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Tcp")]
-pub(crate) struct TcpSpec {
-    /// Sets every key of this table at once. Default: "linux".
-    #[schemars(extend("default" = "linux"))]
-    pub(crate) profile: Option<Profile>,
-    /// Payload of a full segment.
-    pub(crate) mss: Option<Bytes>,
-    /// What every packet carries besides payload, as it counts in queues and on the wire.
-    pub(crate) header: Option<Bytes>,
-    /// Segments sent before the first ACK (RFC 6928: 10).
-    #[schemars(range(min = 1, max = 1_000_000))]
-    pub(crate) initial_window: Option<u64>,
-    /// Least retransmission timeout (RFC 6298 section 2.4: 1 s; Linux: 200 ms).
-    pub(crate) rto_min: Option<Duration>,
-    /// Retransmission timeout before there is a round-trip sample (RFC 6298 section 2.1).
-    pub(crate) rto_initial: Option<Duration>,
-    /// Greatest retransmission timeout after back-off (RFC 6298 section 2.5).
-    pub(crate) rto_max: Option<Duration>,
-    /// Whether the round trip is measured with retransmissions too (RFC 7323 section 4), so that the first
-    /// ACK after a timeout ends the back-off; without, only by segments sent once (Karn's rule).
-    pub(crate) timestamps: Option<bool>,
-    /// What ends the retransmission timer's back-off.
-    pub(crate) backoff_end: Option<BackoffEndSpec>,
-    /// Delayed ACKs, or "none": every data segment is acknowledged at once.
-    pub(crate) delayed_ack: Option<DelayedAckSpec>,
-    /// The receiver's buffer, which is the window it advertises, as far as `window_scaling` lets it.
-    pub(crate) receive_buffer: Option<Bytes>,
-    /// What the window field of a header can say.
-    pub(crate) window_scaling: Option<WindowScalingSpec>,
-    /// Receivers say what they have beyond a gap (RFC 2018), and senders recover by it (RFC 6675). Without,
-    /// they count duplicate ACKs (RFC 6582).
-    pub(crate) sack: Option<bool>,
-    /// How the window comes down in a recovery.
-    pub(crate) recovery: Option<RecoverySpec>,
-    /// The window with which a recovery ends.
-    pub(crate) recovery_exit: Option<RecoveryExitSpec>,
-    /// Whether new data may follow the first two duplicate ACKs (RFC 3042).
-    pub(crate) limited_transmit: Option<bool>,
-    /// What a loss halves.
-    pub(crate) loss_basis: Option<LossBasisSpec>,
-    /// Least window in segments after a cut by marks: 2 as in Linux, 1 as in some papers.
-    #[schemars(range(min = 1, max = 2))]
-    pub(crate) window_floor: Option<u64>,
-    /// Whether the window stays as a mark has left it until an ACK for what was sent after the mark's
-    /// answer (the CWR state of Linux and ns-3). Without, ACKs without a mark let it grow meanwhile.
-    pub(crate) hold_after_mark: Option<bool>,
-    /// Whether a mark lifts a window that a timeout left below the floor up to it, as in Linux.
-    pub(crate) mark_lifts_to_floor: Option<bool>,
-    /// How congestion avoidance adds its segment per round trip.
-    pub(crate) growth: Option<GrowthSpec>,
-    /// Whether a window that the application does not use up stays as it is (RFC 7661 section 4.4, Linux).
-    pub(crate) window_validation: Option<bool>,
-    /// What idle time does to a window that is kept between messages.
-    pub(crate) slow_start_restart: Option<SlowStartRestartSpec>,
-    /// Which packets of an ECN-capable sender may be marked.
-    pub(crate) ect: Option<EctSpec>,
-    /// Which ACK ends an observation window of DCTCP.
-    pub(crate) observation_end: Option<ObservationEndSpec>,
-    /// Whether the handshake is part of a message's time. Default: "counted" for fresh connections,
-    /// "before" for persistent ones.
-    pub(crate) handshake: Option<HandshakeSpec>,
+use crate::node::read_table;
+
+/// Profiles, the default first: name and file.
+const PROFILES: [(&str, &str); 3] = [
+    ("linux", include_str!("../../profiles/linux.toml")),
+    ("ns3", include_str!("../../profiles/ns3.toml")),
+    ("paper", include_str!("../../profiles/paper.toml")),
+];
+
+/// A profile of TCP: a value for every key of the table `[tcp]`.
+#[derive(Clone, Debug)]
+pub struct TcpProfile {
+    /// Name, as `tcp.profile` has it.
+    pub name: &'static str,
+    /// One line that describes it.
+    pub summary: String,
+    /// All keys with their values, as a scenario would write them.
+    pub settings: Vec<(String, &'static str)>,
+    table: TcpTable,
 }
 
-impl TcpSpec {
-    /// These keys, and those of `base` where there is none.
-    pub(crate) fn or(&self, base: &Self) -> Self {
-        Self {
-            profile: self.profile.or(base.profile),
-            mss: self.mss.or(base.mss),
-            header: self.header.or(base.header),
-            initial_window: self.initial_window.or(base.initial_window),
-            rto_min: self.rto_min.or(base.rto_min),
-            rto_initial: self.rto_initial.or(base.rto_initial),
-            rto_max: self.rto_max.or(base.rto_max),
-            timestamps: self.timestamps.or(base.timestamps),
-            backoff_end: self.backoff_end.or(base.backoff_end),
-            delayed_ack: self.delayed_ack.clone().or_else(|| base.delayed_ack.clone()),
-            receive_buffer: self.receive_buffer.or(base.receive_buffer),
-            window_scaling: self.window_scaling.or(base.window_scaling),
-            sack: self.sack.or(base.sack),
-            recovery: self.recovery.or(base.recovery),
-            recovery_exit: self.recovery_exit.or(base.recovery_exit),
-            limited_transmit: self.limited_transmit.or(base.limited_transmit),
-            loss_basis: self.loss_basis.or(base.loss_basis),
-            window_floor: self.window_floor.or(base.window_floor),
-            hold_after_mark: self.hold_after_mark.or(base.hold_after_mark),
-            mark_lifts_to_floor: self.mark_lifts_to_floor.or(base.mark_lifts_to_floor),
-            growth: self.growth.or(base.growth),
-            window_validation: self.window_validation.or(base.window_validation),
-            slow_start_restart: self.slow_start_restart.or(base.slow_start_restart),
-            ect: self.ect.or(base.ect),
-            observation_end: self.observation_end.or(base.observation_end),
-            handshake: self.handshake.or(base.handshake),
+/// All profiles; the first is the default.
+#[must_use]
+pub fn profiles() -> &'static [TcpProfile] {
+    static READ: LazyLock<Vec<TcpProfile>> =
+        LazyLock::new(|| PROFILES.iter().map(|(name, text)| TcpProfile::read(name, text)).collect());
+    &READ
+}
+
+impl TcpProfile {
+    fn read(name: &'static str, text: &'static str) -> Self {
+        #[derive(Deserialize)]
+        struct File {
+            summary: String,
+            tcp: TcpTable,
         }
+        let file = toml_edit::Document::parse(text).expect("profiles are TOML, as a test shows");
+        let keys = file["tcp"].as_table().into_iter().flat_map(toml_edit::Table::iter);
+        let settings = keys.filter_map(|(key, item)| Some((key.to_owned(), &text[item.span()?]))).collect();
+        let File { summary, tcp } = File::deserialize(&read_table(file.as_table())).expect("a test shows this too");
+        Self { name, summary, settings, table: tcp }
+    }
+
+    /// The TCP that this profile stands for.
+    ///
+    /// # Panics
+    /// Never for the profiles of this crate.
+    #[must_use]
+    pub fn tcp(&self) -> Tcp {
+        let profile = TcpTable(Map::from_iter([("profile".to_owned(), self.name.into())]));
+        TcpTable::resolve([None, Some(&profile)]).expect("profiles are whole, as a test shows").tcp
     }
 }
 
-/// A TCP as it is found somewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Profile {
-    /// Linux as it is deployed: SACK with proportional rate reduction, initial window 10, delayed ACKs,
-    /// timestamps, windows in whole segments, RTO from 200 ms.
-    #[default]
-    Linux,
-    /// ns-3 3.44 with its defaults, but for segments of 1460 bytes and no timestamps.
-    Ns3,
-    /// What the papers on incast simulate: RFC 6582 without SACK, initial window 1, every segment
-    /// acknowledged.
-    Paper,
+/// Keys of the table `[tcp]` as they are written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct TcpTable(Map<String, Value>);
+
+/// How TCP behaves: a profile, and the keys that differ from it.
+///
+/// Keys of a class override those of all traffic, and both override the profile. If both have a profile, the one of the
+/// class counts.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Tcp", transform = make_optional)]
+pub(crate) struct ResolvedTcp {
+    /// Sets every key of this table at once. Default: "linux".
+    #[schemars(extend("default" = PROFILES[0].0))]
+    #[expect(dead_code, reason = "looked up before its keys are overlaid")]
+    profile: Option<ProfileName>,
+    /// Whether the handshake is part of a message's completion time. Default: "counted" for fresh connections, "before"
+    /// for persistent ones.
+    pub(crate) handshake: Option<Handshake>,
+    #[serde(flatten)]
+    pub(crate) tcp: Tcp,
 }
 
-/// Delayed ACKs (RFC 5681 section 4.2), or "none".
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "DelayedAck")]
-pub(crate) enum DelayedAckSpec {
-    Off(NoDelay),
-    On(DelaySpec),
+impl TcpTable {
+    /// The keys of all tables, each overriding those before it, and the profile's where there is none.
+    pub(crate) fn resolve(tables: [Option<&Self>; 2]) -> Result<ResolvedTcp, serde_json::Error> {
+        let written: Map<_, _> = tables.into_iter().flatten().flat_map(|table| table.0.clone()).collect();
+        let name = written.get("profile").map_or(Some(PROFILES[0].0), Value::as_str);
+        let profile = profiles().iter().find(|profile| Some(profile.name) == name);
+        let mut keys = profile.map_or_else(Map::new, |profile| profile.table.0.clone());
+        let chooses_recovery = written.contains_key("recovery");
+        keys.extend(written);
+        let sack = keys.get("sack") == Some(&Value::Bool(true));
+        // SACK tells what has left the network; without it, duplicate ACKs have to.
+        keys.insert("inflate_in_recovery".into(), (!sack).into());
+        // Proportional reduction counts what SACK tells, so a profile's choice of it goes with SACK.
+        if !sack && !chooses_recovery {
+            keys.insert("recovery".into(), "rfc".into());
+        }
+        ResolvedTcp::deserialize(Value::Object(keys))
+    }
 }
 
-/// No delayed ACKs.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum NoDelay {
-    /// Every data segment is acknowledged at once.
-    None,
+impl JsonSchema for TcpTable {
+    fn schema_name() -> Cow<'static, str> {
+        ResolvedTcp::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        ResolvedTcp::json_schema(generator)
+    }
 }
 
-/// How ACKs are delayed.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Delay")]
-pub(crate) struct DelaySpec {
-    /// An ACK at least for every so many full segments. Default: 2.
-    #[schemars(range(min = 1, max = 1000), extend("default" = 2))]
-    pub(crate) every: Option<u32>,
-    /// An ACK at the latest after this time. Default: "40ms".
-    #[schemars(extend("default" = "40ms"))]
-    pub(crate) timeout: Option<Duration>,
-    /// So many segments at the start of a connection are acknowledged at once; Linux: 16. Default: 0.
-    #[schemars(range(max = 1000), extend("default" = 0))]
-    pub(crate) quick: Option<u32>,
+/// What is not written comes from the profile.
+fn make_optional(schema: &mut Schema) {
+    schema.remove("required");
+    schema.insert("additionalProperties".into(), false.into());
 }
 
-/// What the window field of a header can say.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "WindowScaling")]
-pub(crate) enum WindowScalingSpec {
-    /// Any number of bytes, as in simulators.
-    Exact,
-    /// 16 bits and a shift (RFC 7323), the least that can say all of the receive buffer.
-    Rfc7323,
-    /// At most 65,535 bytes.
-    Off,
+/// The name of a profile.
+#[derive(Deserialize)]
+struct ProfileName(#[expect(dead_code, reason = "looked up before its keys are overlaid")] String);
+
+impl JsonSchema for ProfileName {
+    fn schema_name() -> Cow<'static, str> {
+        "Profile".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = profiles()
+            .iter()
+            .map(|profile| json_schema!({ "type": "string", "const": profile.name, "description": profile.summary }));
+        json_schema!({ "description": "A value for every key of `[tcp]`.", "oneOf": names.collect::<Vec<_>>() })
+    }
 }
 
-/// What ends the retransmission timer's back-off.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "BackoffEnd")]
-pub(crate) enum BackoffEndSpec {
-    /// A round-trip sample (RFC 6298 section 5, with Karn's rule; Linux).
-    Sample,
-    /// Any ACK for new data, of retransmissions too (ns-3).
-    Ack,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use incast_plan::Reduction;
+    use incast_protocols::Bytes;
 
-/// How the window comes down in a recovery.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Recovery")]
-pub(crate) enum RecoverySpec {
-    /// At once: RFC 6675 with SACK, RFC 6582 without.
-    Rfc,
-    /// In proportion to what is delivered (RFC 6937), as in Linux and ns-3; needs SACK.
-    Prr,
-}
+    fn resolved(all: &str, class: &str) -> Tcp {
+        let table = |text: &str| {
+            TcpTable::deserialize(&read_table(toml_edit::Document::parse(text).unwrap().as_table())).unwrap()
+        };
+        TcpTable::resolve([Some(&table(all)), Some(&table(class))]).unwrap().tcp
+    }
 
-/// The window with which a recovery ends.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "RecoveryExit")]
-pub(crate) enum RecoveryExitSpec {
-    /// Little more than is in flight, at most ssthresh (RFC 6582 section 3.2, step 3, option 1).
-    Flight,
-    /// ssthresh (RFC 6582, option 2; Linux).
-    Ssthresh,
-}
+    /// Nothing but the schema's keys, and all of them: over another profile, a profile's settings are that profile.
+    #[test]
+    fn a_profile_sets_every_key_of_the_table_and_no_other() {
+        let schema = crate::schema::SCHEMA.pointer("/definitions/Tcp/properties").unwrap().as_object().unwrap();
+        let mut known: Vec<&str> = schema.keys().map(String::as_str).collect();
+        known.retain(|key| !["handshake", "profile"].contains(key));
+        for profile in profiles() {
+            let mut keys: Vec<&str> = profile.settings.iter().map(|(key, _)| key.as_str()).collect();
+            keys.sort_unstable();
+            assert_eq!(keys, known, "{}", profile.name);
+            assert_eq!(profile.tcp().unfit(), [], "{}", profile.name);
+            let settings: Vec<_> = profile.settings.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            for other in profiles() {
+                let text = format!("profile = \"{}\"\n{}", other.name, settings.join("\n"));
+                assert_eq!(resolved("", &text), profile.tcp());
+            }
+        }
+    }
 
-/// What idle time does to a window that is kept between messages.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "SlowStartRestart")]
-pub(crate) enum SlowStartRestartSpec {
-    /// Nothing.
-    Off,
-    /// After one RTO it is at most the initial window (RFC 5681 section 4.1).
-    Rfc5681,
-    /// Each RTO halves it, down to the initial window (RFC 2861, Linux).
-    Decay,
-}
+    #[test]
+    fn a_written_key_beats_the_profile_and_that_of_the_class_beats_all() {
+        let linux = profiles()[0].tcp();
+        assert_eq!(resolved("", ""), linux, "the first is the default");
+        let tcp = resolved("initial_window = 5\nsack = false", "initial_window = 3");
+        let mut rules = linux.rules;
+        rules.inflate_in_recovery = true;
+        let (initial_window_segments, reduction) = (3, Reduction::Immediate);
+        assert_eq!(tcp, Tcp { initial_window_segments, sack: false, reduction, rules, ..linux });
+        assert_eq!(resolved("profile = \"paper\"", "profile = \"ns3\""), profiles()[1].tcp());
+    }
 
-/// Which packets of an ECN-capable sender may be marked.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Ect")]
-pub(crate) enum EctSpec {
-    /// New data only (RFC 3168 section 6.1).
-    NewData,
-    /// ACKs, retransmissions and SYNs too, as Linux and ns-3 do with DCTCP.
-    All,
-}
+    #[test]
+    fn the_profile_of_the_papers_is_tcp_of_the_rfcs_with_an_initial_window_of_one() {
+        assert_eq!(profiles()[2].tcp(), Tcp { initial_window_segments: 1, ..Tcp::default() });
+    }
 
-/// Which ACK ends an observation window of DCTCP.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "ObservationEnd")]
-pub(crate) enum ObservationEndSpec {
-    /// One beyond the window's end (RFC 8257 section 3.3, step 4).
-    Beyond,
-    /// One at its end, or beyond it (Linux).
-    At,
-}
-
-/// What a loss halves.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "LossBasis")]
-pub(crate) enum LossBasisSpec {
-    /// The bytes in flight (RFC 5681 equation 4).
-    Flight,
-    /// The congestion window, as in Linux.
-    Cwnd,
-}
-
-/// How congestion avoidance grows.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Growth")]
-pub(crate) enum GrowthSpec {
-    /// MSS * MSS / cwnd per ACK (RFC 5681 equation 3).
-    Bytes,
-    /// A whole segment once a window has been acknowledged, as in Linux.
-    Segments,
-}
-
-/// When a connection's handshake takes place.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Handshake")]
-pub(crate) enum HandshakeSpec {
-    /// With the first message, as part of its completion time.
-    Counted,
-    /// Before the run: no packets, no time.
-    Before,
+    #[test]
+    fn full_packets_of_linux_fill_an_ethernet_mtu() {
+        let tcp = profiles()[0].tcp();
+        assert_eq!(tcp.mss + tcp.header, Bytes(1500));
+    }
 }

@@ -1,14 +1,16 @@
 //! Who is connected to whom, as a scenario writes it.
 
+use incast_plan::Reorder;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::MarkerChoice;
+use incast_protocols::switch::scheduler::SchedulerChoice;
 use incast_protocols::{Duration, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Named;
 
-/// Who is connected to whom.
+/// Hosts, switches and links.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[schemars(rename = "Topology")]
@@ -17,7 +19,7 @@ pub(crate) enum TopologySpec {
     Star(StarSpec),
     /// Two switches with hosts on either side and one link between them.
     Dumbbell(DumbbellSpec),
-    /// Racks of hosts, each under its leaf switch; every leaf is connected to every spine.
+    /// Racks of hosts, each under a leaf switch; every leaf is connected to every spine.
     LeafSpine(LeafSpineSpec),
     /// Hosts, switches and links one by one.
     Custom(CustomSpec),
@@ -27,10 +29,10 @@ pub(crate) enum TopologySpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StarSpec {
-    /// Number of hosts, the receiver included.
+    /// Number of hosts, including the receiver.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) hosts: u32,
-    /// Every host's link.
+    /// The link of every host.
     pub(crate) link: LinkSpec,
 }
 
@@ -38,13 +40,13 @@ pub(crate) struct StarSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DumbbellSpec {
-    /// Hosts at the left switch; they have the first numbers.
+    /// Number of hosts at the left switch. They are numbered first, from 0.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) left: u32,
-    /// Hosts at the right switch; they have the numbers after those on the left.
+    /// Number of hosts at the right switch. Their numbers follow those on the left.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) right: u32,
-    /// Every host's link.
+    /// The link of every host.
     pub(crate) edge_link: LinkSpec,
     /// The link between the switches.
     pub(crate) core_link: LinkSpec,
@@ -54,18 +56,18 @@ pub(crate) struct DumbbellSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeafSpineSpec {
-    /// Leaf switches.
+    /// Number of leaf switches.
     #[schemars(range(min = 1, max = 100_000))]
     pub(crate) leaves: u32,
-    /// Hosts under each leaf; those of leaf 0 have the first numbers.
+    /// Number of hosts under each leaf. Those of leaf 0 are numbered first, from 0.
     #[schemars(range(min = 1, max = 100_000))]
     pub(crate) hosts_per_leaf: u32,
-    /// Spine switches.
+    /// Number of spine switches.
     #[schemars(range(min = 1, max = 100_000))]
     pub(crate) spines: u32,
-    /// Every host's link; its buffer and marker are those of the leaf's port down to the host.
+    /// The link of every host. Its buffer and marker apply to the leaf's port to the host.
     pub(crate) host_link: LinkSpec,
-    /// Every link between a leaf and a spine; its buffer and marker are those of both its ports.
+    /// Every link between a leaf and a spine. Its buffer and marker apply to both of its ports.
     pub(crate) fabric_link: LinkSpec,
 }
 
@@ -73,58 +75,62 @@ pub(crate) struct LeafSpineSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CustomSpec {
-    /// Names of the hosts; their numbers are their positions.
+    /// Names of the hosts. Their positions, from 0, are their numbers.
     pub(crate) hosts: Vec<String>,
     /// Names of the switches. Default: none.
     pub(crate) switches: Option<Vec<String>>,
-    /// What connects them. Each host has exactly one link.
+    /// Links between them. Each host has exactly one.
     pub(crate) links: Vec<CustomLink>,
 }
 
-/// A link. Its rate and delay hold for each direction.
+/// A link. Rate and delay apply to each direction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Link")]
 pub(crate) struct LinkSpec {
-    /// Line rate.
+    /// Line rate, e.g. "10Gbps".
     pub(crate) rate: Rate,
-    /// Propagation delay.
+    /// Propagation delay, e.g. "5us".
     pub(crate) delay: Duration,
-    /// Probability that a packet is lost on the wire. Default: 0.
+    /// Probability that a packet is lost on the link, e.g. 0.001. Default: 0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
     pub(crate) loss: Option<f64>,
-    /// Packets that overtake each other. Default: none do.
-    pub(crate) reorder: Option<ReorderSpec>,
-    /// The switch's memory behind this link's switch ports. Default: that of `[switch]`.
+    /// Reordering of packets on the link. Default: none.
+    pub(crate) reorder: Option<Reorder>,
+    /// Buffer of this link's switch ports. Default: that of `[switch]`.
     pub(crate) buffer: Option<BufferChoice>,
-    /// What marks packets at this link's switch ports. Default: that of `[switch]`.
+    /// Marker of this link's switch ports. Default: that of `[switch]`.
     pub(crate) marker: Option<Named<MarkerChoice>>,
+    /// Scheduler of this link's switch ports. Default: that of `[switch]`.
+    pub(crate) scheduler: Option<Named<SchedulerChoice>>,
 }
 
-/// A link of a custom topology: both directions (`between`) or one (`from` and `to`), which then
-/// takes the place of that direction of a link given by `between`.
+/// A link of a custom topology: both directions (`between`) or one (`from` and `to`), which then overrides that
+/// direction of a link given by `between`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CustomLink {
-    /// The two ends of a link in both directions.
+    /// Names of the two ends of a link in both directions.
     pub(crate) between: Option<(String, String)>,
-    /// Where one direction begins.
+    /// Name of the node at which one direction begins.
     pub(crate) from: Option<String>,
-    /// Where it ends.
+    /// Name of the node at which it ends.
     pub(crate) to: Option<String>,
-    /// Line rate.
+    /// Line rate, e.g. "10Gbps".
     pub(crate) rate: Rate,
-    /// Propagation delay.
+    /// Propagation delay, e.g. "5us".
     pub(crate) delay: Duration,
-    /// Probability that a packet is lost on the wire. Default: 0.
+    /// Probability that a packet is lost on the link, e.g. 0.001. Default: 0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
     pub(crate) loss: Option<f64>,
-    /// Packets that overtake each other. Default: none do.
-    pub(crate) reorder: Option<ReorderSpec>,
-    /// The switch's memory behind this link's switch ports. Default: that of `[switch]`.
+    /// Reordering of packets on the link. Default: none.
+    pub(crate) reorder: Option<Reorder>,
+    /// Buffer of this link's switch ports. Default: that of `[switch]`.
     pub(crate) buffer: Option<BufferChoice>,
-    /// What marks packets at this link's switch ports. Default: that of `[switch]`.
+    /// Marker of this link's switch ports. Default: that of `[switch]`.
     pub(crate) marker: Option<Named<MarkerChoice>>,
+    /// Scheduler of this link's switch ports. Default: that of `[switch]`.
+    pub(crate) scheduler: Option<Named<SchedulerChoice>>,
 }
 
 impl CustomLink {
@@ -134,32 +140,24 @@ impl CustomLink {
             rate: self.rate,
             delay: self.delay,
             loss: self.loss,
-            reorder: self.reorder.clone(),
+            reorder: self.reorder,
             buffer: self.buffer.clone(),
             marker: self.marker.clone(),
+            scheduler: self.scheduler.clone(),
         }
     }
 }
 
-/// With this probability a packet takes longer, so that later ones overtake it.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Reorder")]
-pub(crate) struct ReorderSpec {
-    /// Of each packet.
-    #[schemars(range(min = 0.0, max = 1.0))]
-    pub(crate) probability: f64,
-    /// The most it is late; how late is drawn uniformly up to this.
-    pub(crate) extra: Duration,
-}
-
-/// What switch ports do.
+/// Buffer and marker of switch ports.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Switch")]
 pub(crate) struct SwitchSpec {
-    /// Which packets are admitted. What its limit counts must be said: there is no default.
+    /// Which packets are admitted. There is no default, since limits count different things.
     pub(crate) buffer: Option<BufferChoice>,
     /// Which packets are marked. Default: "none".
     pub(crate) marker: Option<Named<MarkerChoice>>,
+    /// Order in which waiting packets are sent. With several queues, the `priority` of traffic chooses the queue.
+    /// Default: "fifo".
+    pub(crate) scheduler: Option<Named<SchedulerChoice>>,
 }

@@ -31,7 +31,7 @@ impl Stop {
             (None, Some(until)) => {
                 let until = context.time(Some(until), "until");
                 if until <= start {
-                    context.problem("until", format!("{until} is not after the start, {start}"));
+                    context.problem("until", format!("{until} is not after start ({start})"));
                     return None;
                 }
                 Some(Self::At(until))
@@ -41,7 +41,7 @@ impl Stop {
                 None
             }
             (None, None) => {
-                context.problem(key, format!("missing: give the number of {key}, or a time until which they start"));
+                context.problem(key, format!("missing: give {key} (how many) or until (when they stop)"));
                 None
             }
         }
@@ -81,7 +81,7 @@ impl Arrivals {
             _ => {}
         }
         if self.now > limits::TIME.0 as f64 {
-            let message = format!("the {what} take longer than {} to arrive at this rate", limits::TIME);
+            let message = format!("at this rate the last of the {what} arrive after {}", limits::TIME);
             return Err(expansion.problem(message));
         }
         self.seen += 1;

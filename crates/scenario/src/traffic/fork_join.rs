@@ -1,4 +1,4 @@
-//! Fork and join: jobs arrive at schedulers, each asks some workers, and the last answer completes it (Wang et al.,
+//! Fork and join: jobs arrive at schedulers, each asks some workers, and the last response completes it (Wang et al.,
 //! "An Incast-Coflow-Aware Minimum-Rate-Guaranteed Congestion Control Protocol", section III.B).
 
 use std::collections::BTreeSet;
@@ -9,63 +9,63 @@ use serde::Deserialize;
 
 use super::arrivals::{Arrivals, Stop};
 use super::service::{Service, ServiceSpec};
-use super::{Context, Reuse, Workload};
-use crate::expand::Expansion;
+use super::{Context, Workload};
+use crate::expand::{Expansion, Reuse};
 use crate::limits;
-use crate::plan::{Aggregator, Node, Response, Round, WindowPerMessage};
 use crate::random::Stream;
 use crate::report::Report;
 use crate::sizes::{Sizes, SizesSpec};
-use crate::spec::{HostRef, HostSet, StackSpec, TcpSpec};
+use crate::spec::{HostRef, HostSet, StackSpec, TcpTable};
+use incast_plan::{Aggregator, Node, Response, Round, WindowPerMessage};
 
-/// Jobs at random times: a scheduler asks some workers, and the last answer completes the job.
+/// Jobs at random times: a scheduler sends requests to some workers, and the last response completes the job.
 ///
-/// Jobs arrive as a Poisson process, each at a scheduler drawn uniformly, which asks different workers drawn uniformly, all at once.
-/// Each answer has a connection of its own, opened by the scheduler for the request; the answers of a job are a coflow. The
-/// application of the stack holds requests back job by job.
+/// Jobs arrive as a Poisson process. Each one's scheduler is drawn uniformly, as are its workers, all different. It sends all
+/// requests at once, unless the application of the stack holds some back. Each response has a connection of its own, opened
+/// by the scheduler for the request. The responses of a job are a coflow.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkJoinSpec {
-    /// Hosts with a scheduler: the first so many, these, or so many of each rack.
+    /// Hosts with a scheduler.
     schedulers: HostSet,
-    /// Hosts that answer. Default: all without a scheduler.
+    /// Workers. Default: all hosts without a scheduler.
     workers: Option<Vec<HostRef>>,
-    /// Workers that a job asks: so many, or a number drawn uniformly for each job.
+    /// Number of workers per job: constant, or drawn uniformly for each job.
     fan_in: FanInSpec,
-    /// Payload of a request. Default: "2KB".
+    /// Size of a request. Default: "2KB".
     #[schemars(extend("default" = "2KB"))]
     request: Option<Bytes>,
-    /// How large the answers are.
+    /// Sizes of the responses.
     sizes: SizesSpec,
-    /// Payload of all answers, as a share of the rates of the links to the schedulers: mean `fan_in` times the mean of `sizes` times
-    /// jobs per second.
+    /// Payload of all responses as a share of the rates of the links to the schedulers, e.g. 0.6: mean `fan_in` times the mean
+    /// of `sizes` times jobs per second.
     #[schemars(range(min = 0.0, max = 100.0))]
     load: Option<f64>,
-    /// Instead of load: jobs per second of each scheduler, on average.
+    /// Instead of load: average number of jobs per second at each scheduler.
     jobs_per_s: Option<f64>,
-    /// How many jobs there are at all schedulers together.
+    /// Number of jobs at all schedulers together.
     #[schemars(range(min = 1))]
     jobs: Option<u64>,
-    /// Instead of jobs: they arrive until this time.
+    /// Instead of jobs: time at which arrivals stop.
     until: Option<Duration>,
-    /// When the process begins; the first job arrives a random time later. Default: "0s".
+    /// Start of the arrival process. The first job arrives a random time later. Default: "0s".
     start: Option<Duration>,
-    /// What a worker takes from a request to its answer: a time, or a distribution. Default: "0s".
+    /// Time of a worker from a request to its response: constant, or drawn from a distribution. Default: "0s".
     task_time: Option<ServiceSpec>,
-    /// Each answer must be complete this long after its job's arrival. Default: none.
+    /// Deadline of each response, from the arrival of its job, e.g. "10ms". Default: none.
     deadline: Option<Duration>,
-    /// Kinds of jobs, each as likely, that differ in task time and deadline. Default: one kind.
+    /// Kinds of jobs that differ in task time and deadline, all equally likely. Default: one kind.
     #[schemars(length(min = 1))]
     cases: Option<Vec<CaseSpec>>,
-    /// How the application ranks these messages, for algorithms that look at it. Default: none.
+    /// Priority of these messages at switch ports with several queues (`scheduler` of `[switch]`), e.g. 1. Default: 0, the lowest.
     priority: Option<u32>,
-    /// Algorithms at the ends, where they differ from `[stack]`.
+    /// Algorithms at the ends; overrides `[stack]` key by key.
     pub(super) stack: Option<StackSpec>,
-    /// TCP, where it differs from `[tcp]`.
-    pub(super) tcp: Option<TcpSpec>,
+    /// TCP of this class; overrides `[tcp]` key by key.
+    pub(super) tcp: Option<TcpTable>,
 }
 
-/// So many, or a number drawn uniformly.
+/// A number, or a range to draw from uniformly.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "FanIn")]
@@ -79,10 +79,10 @@ pub(crate) enum FanInSpec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FanInRange")]
 pub(crate) struct BetweenSpec {
-    /// Smallest.
+    /// Smallest number.
     #[schemars(range(min = 1))]
     min: u32,
-    /// Largest.
+    /// Largest number.
     #[schemars(range(min = 1))]
     max: u32,
 }
@@ -92,9 +92,9 @@ pub(crate) struct BetweenSpec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "JobCase")]
 pub(crate) struct CaseSpec {
-    /// Its deadline. Default: the one of the class.
+    /// Deadline of each response. Default: that of the class.
     deadline: Option<Duration>,
-    /// Its task times. Default: those of the class.
+    /// Time of a worker for a response. Default: that of the class.
     task_time: Option<ServiceSpec>,
 }
 
@@ -143,7 +143,7 @@ impl ForkJoinSpec {
             start,
             end: end?,
             cases: cases?,
-            priority: self.priority.map(Priority),
+            priority: context.priority(self.priority),
         };
         jobs.jobs_per_second = self.resolve_rate(&jobs, context)?;
         jobs.offer(context);
@@ -155,7 +155,7 @@ impl ForkJoinSpec {
         let Some(list) = &self.workers else {
             let free: Vec<u32> = (0..context.layout.hosts()).filter(|host| !taken.contains(host)).collect();
             if free.is_empty() {
-                context.problem("schedulers", "every host has a scheduler: no worker is left");
+                context.problem("schedulers", "every host has a scheduler, so no worker is left");
                 return None;
             }
             return Some(free);
@@ -164,7 +164,7 @@ impl ForkJoinSpec {
         if let Some(index) = workers.iter().position(|host| taken.contains(host)) {
             let path = context.path.key("workers").index(index);
             let name = context.layout.node_name(Node::Host(workers[index]));
-            context.problems.at(&path, format!("{name} has a scheduler, and would answer itself"));
+            context.problems.at(&path, format!("{name} has a scheduler and would answer itself"));
             return None;
         }
         Some(workers)
@@ -184,8 +184,8 @@ impl ForkJoinSpec {
             }
         };
         if max > workers {
-            let message = format!("a job cannot ask {max} different workers");
-            context.problems.at(&most, message).allowed = Some(format!("1 to {workers}: as many as there are"));
+            let allowed = format!("1 to {workers}, the number of workers");
+            context.problems.out_of_range(&most, max, allowed);
             return None;
         }
         Some((min, max))
@@ -200,7 +200,7 @@ impl ForkJoinSpec {
             ("task_time", self.task_time.is_some(), cases.iter().all(|case| case.task_time.is_some())),
         ] {
             if given && everywhere {
-                context.problem(key, format!("every one of the cases has a {key} of its own: leave this one out"));
+                context.problem(key, format!("no effect: every case has a {key} of its own"));
             }
         }
         let mut resolved = Vec::with_capacity(cases.len());
@@ -222,7 +222,7 @@ impl ForkJoinSpec {
     fn resolve_rate(&self, jobs: &ForkJoin, context: &mut Context<'_, '_>) -> Option<f64> {
         match (self.load, self.jobs_per_s) {
             (Some(load), None) if load <= 0.0 => {
-                context.problem("load", "a load of zero is no traffic").allowed = Some("above 0".into());
+                context.problems.out_of_range(&context.path.key("load"), load, "above 0");
                 None
             }
             (Some(load), None) => {
@@ -232,8 +232,8 @@ impl ForkJoinSpec {
             (None, Some(rate)) => {
                 let possible = rate > 0.0 && rate <= 1e12;
                 if !possible {
-                    context.problem("jobs_per_s", format!("{rate:?} jobs per second are impossible")).allowed =
-                        Some("above 0, at most 1e12".into());
+                    let path = context.path.key("jobs_per_s");
+                    context.problems.out_of_range(&path, format!("{rate:?}"), "above 0, at most 1e12");
                 }
                 possible.then_some(rate * jobs.schedulers.len() as f64)
             }
@@ -242,7 +242,7 @@ impl ForkJoinSpec {
                 None
             }
             (None, None) => {
-                let message = "missing: give load (a share of the links to the schedulers), or jobs_per_s (of each)";
+                let message = "missing: give load (a share of the links to the schedulers) or jobs_per_s (for each)";
                 context.problem("load", message);
                 None
             }

@@ -4,46 +4,46 @@ use incast_protocols::{Bytes, CoflowId, Duration, Message, Priority, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload, after};
-use crate::expand::Expansion;
-use crate::plan::{End, Node, Send};
+use super::{ConnectionsSpec, Context, Workload, after};
+use crate::expand::{Expansion, Reuse};
 use crate::report::Report;
-use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+use crate::spec::{HostRef, Senders, StackSpec, TcpTable};
+use incast_plan::{End, Node, Send, WindowPerMessage};
 
 /// Many hosts send to one at the same time, once or repeatedly.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct IncastSpec {
-    /// Who sends: so many hosts, or these.
+    /// Senders: a number of hosts, or a list.
     senders: Senders,
-    /// To whom. Default: host 0.
+    /// The receiver. Default: host 0.
     receiver: Option<HostRef>,
-    /// What each sends in a burst.
+    /// Size of each message, e.g. "64KiB".
     size: Option<Bytes>,
-    /// What all send together in a burst, split equally; the first senders send the remaining bytes.
+    /// Instead of size: size of a whole burst, split equally among the senders. The first ones send the remaining bytes.
     total: Option<Bytes>,
-    /// When the first burst begins. Default: "0s".
+    /// Start of the first burst. Default: "0s".
     start: Option<Duration>,
-    /// Each sender begins up to this time late, drawn uniformly. Default: "0s".
+    /// Maximum random delay of each sender, drawn uniformly from 0 to this. Default: "0s".
     jitter: Option<Duration>,
     /// Number of bursts. Default: 1.
     #[schemars(range(min = 1), extend("default" = 1))]
     repetitions: Option<u32>,
-    /// From the start of one burst to the start of the next.
+    /// Time from the start of one burst to the start of the next. Required if there are several.
     interval: Option<Duration>,
     /// Whether bursts share connections. Default: "fresh".
     #[schemars(extend("default" = "fresh"))]
     connections: Option<ConnectionsSpec>,
-    /// The window at the start of a burst on persistent connections. Default: "restart-after-idle".
-    window: Option<WindowSpec>,
-    /// Each message must be complete this long after it starts. Default: none.
+    /// Window at the start of each burst on a persistent connection. Default: "restart-after-idle".
+    window: Option<WindowPerMessage>,
+    /// Deadline of each message, from its start, e.g. "10ms". Default: none.
     deadline: Option<Duration>,
-    /// How the application ranks these messages, for algorithms that look at it. Default: none.
+    /// Priority of these messages at switch ports with several queues (`scheduler` of `[switch]`), e.g. 1. Default: 0, the lowest.
     priority: Option<u32>,
-    /// Algorithms at the ends, where they differ from `[stack]`.
+    /// Algorithms at the ends; overrides `[stack]` key by key.
     pub(super) stack: Option<StackSpec>,
-    /// TCP, where it differs from `[tcp]`.
-    pub(super) tcp: Option<TcpSpec>,
+    /// TCP of this class; overrides `[tcp]` key by key.
+    pub(super) tcp: Option<TcpTable>,
 }
 
 /// Checked bursts.
@@ -72,7 +72,7 @@ impl IncastSpec {
         let repetitions = self.repetitions.unwrap_or(1);
         match (repetitions, self.interval) {
             (1, Some(_)) => {
-                context.problem("interval", "there is only one burst: give repetitions as well");
+                context.problem("interval", "no effect: there is only one burst unless repetitions is given");
             }
             (2.., None | Some(Duration::ZERO)) => {
                 context.problem("interval", format!("missing: the time between the {repetitions} bursts"));
@@ -93,7 +93,7 @@ impl IncastSpec {
             interval,
             reuse,
             deadline,
-            priority: self.priority.map(Priority),
+            priority: context.priority(self.priority),
         };
         incast.warn_of_overload(context);
         Some(incast)
@@ -114,7 +114,7 @@ impl Incast {
         let load = needed / self.interval.as_secs_f64();
         if load > 1.0 {
             context.warnings.push(format!(
-                "traffic.{}: every {} a burst comes that takes {:.4} ms on the link to {} (payload and headers): {load:.2} of its rate",
+                "traffic.{}: a burst starts every {} and takes {:.4} ms on the link to {} (payload and headers), a load of {load:.2}",
                 context.name,
                 self.interval,
                 needed * 1e3,

@@ -4,33 +4,33 @@ use incast_protocols::{Duration, Message, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Context, Reuse, Workload};
-use crate::expand::Expansion;
-use crate::plan::{End, Send, WindowPerMessage};
+use super::{Context, Workload};
+use crate::expand::{Expansion, Reuse};
 use crate::report::Report;
-use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+use crate::spec::{HostRef, Senders, StackSpec, TcpTable};
+use incast_plan::{End, Send, WindowPerMessage};
 
-/// Flows that never end: `run.stop_at` ends them, or the end of all other traffic.
+/// Flows that never end. The run ends with all other traffic, or at `run.stop_at`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LongSpec {
-    /// Who sends: so many hosts, or these.
+    /// Senders: a number of hosts, or a list.
     senders: Option<Senders>,
-    /// To whom. Default: host 0.
+    /// The receiver. Default: host 0.
     receiver: Option<HostRef>,
-    /// Instead of senders and receiver: who sends to whom, such as `[[1, 5], [2, 6]]`.
+    /// Instead of senders and receiver: pairs of sender and receiver, e.g. `[[1, 5], [2, 6]]`.
     pairs: Option<Vec<(HostRef, HostRef)>>,
-    /// Flows from each sender to its receiver. Default: 1.
+    /// Number of flows from each sender to its receiver. Default: 1.
     #[schemars(range(min = 1), extend("default" = 1))]
     flows_per_pair: Option<u32>,
-    /// When they begin. Default: "0s".
+    /// Start of the flows. Default: "0s".
     start: Option<Duration>,
-    /// Each flow begins up to this time late, drawn uniformly. Default: "0s".
+    /// Maximum random delay of each flow, drawn uniformly from 0 to this. Default: "0s".
     jitter: Option<Duration>,
-    /// Algorithms at the ends, where they differ from `[stack]`.
+    /// Algorithms at the ends; overrides `[stack]` key by key.
     pub(super) stack: Option<StackSpec>,
-    /// TCP, where it differs from `[tcp]`.
-    pub(super) tcp: Option<TcpSpec>,
+    /// TCP of this class; overrides `[tcp]` key by key.
+    pub(super) tcp: Option<TcpTable>,
 }
 
 /// Checked flows.
@@ -58,7 +58,7 @@ impl LongSpec {
                 return None;
             }
             _ => {
-                context.problem("pairs", "pairs already say who sends to whom: leave out senders and receiver");
+                context.problem("pairs", "give either pairs, or senders and receiver");
                 return None;
             }
         };
@@ -70,7 +70,7 @@ impl LongSpec {
 
 fn resolve_pairs(pairs: &[(HostRef, HostRef)], context: &mut Context<'_, '_>) -> Option<Vec<(u32, u32)>> {
     if pairs.is_empty() {
-        context.problem("pairs", "nobody: at least one pair is needed");
+        context.problem("pairs", "no pairs: at least one is needed");
         return None;
     }
     let mut resolved = Vec::with_capacity(pairs.len());
@@ -79,7 +79,7 @@ fn resolve_pairs(pairs: &[(HostRef, HostRef)], context: &mut Context<'_, '_>) ->
         let from = context.layout.host(from, &path.index(0), context.problems)?;
         let to = context.layout.host(to, &path.index(1), context.problems)?;
         if from == to {
-            let name = context.layout.node_name(crate::plan::Node::Host(from));
+            let name = context.layout.node_name(incast_plan::Node::Host(from));
             context.problems.at(&path, format!("{name} would send to itself"));
             return None;
         }

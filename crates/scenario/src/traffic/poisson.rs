@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arrivals::{Arrivals, Stop};
-use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload};
-use crate::expand::Expansion;
+use super::{ConnectionsSpec, Context, Workload};
+use crate::expand::{Expansion, Reuse};
 use crate::limits;
 use crate::network::Uplinks;
-use crate::plan::{End, Send};
 use crate::report::Report;
 use crate::sizes::{Sizes, SizesSpec};
-use crate::spec::{HostRef, HostSet, StackSpec, TcpSpec};
+use crate::spec::{HostRef, HostSet, StackSpec, TcpTable};
+use incast_plan::{End, Send, WindowPerMessage};
 
 mod deadlines;
 mod pairs;
@@ -27,70 +27,69 @@ use pairs::PairsSpec;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PoissonSpec {
-    /// Payload offered, as a share of what `reference` names: 0.6 is 60 %.
+    /// Offered payload as a share of what `reference` names, e.g. 0.6 for 60 %.
     #[schemars(range(min = 0.0, max = 100.0))]
     load: Option<f64>,
     /// What the load is a share of.
     reference: Option<ReferenceSpec>,
-    /// This class's part of the load: with load 0.6 and share 0.2 it offers 0.12. Default: 1.0.
+    /// Share of the load that this class offers: with load 0.6 and share 0.2 it is 0.12. Default: 1.0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 1.0))]
     share: Option<f64>,
-    /// Instead of load and reference: messages per second.
+    /// Instead of load and reference: average number of messages per second.
     rate_per_s: Option<f64>,
-    /// How large the messages are.
+    /// Sizes of the messages.
     sizes: SizesSpec,
-    /// How many messages there are.
+    /// Number of messages.
     #[schemars(range(min = 1))]
     flows: Option<u64>,
-    /// Instead of flows: messages start until this time.
+    /// Instead of flows: time at which arrivals stop.
     until: Option<Duration>,
-    /// When the process begins; the first message starts a random time later. Default: "0s".
+    /// Start of the arrival process. The first message starts a random time later. Default: "0s".
     start: Option<Duration>,
-    /// Which pairs of hosts. Default: "any".
+    /// Which pairs of hosts exchange messages. Default: "any".
     #[schemars(extend("default" = "any"))]
     pairs: Option<PairsSpec>,
-    /// Senders per arrival: at each, so many different hosts send one message each to the same host. Default: 1.
+    /// Number of senders per arrival: different hosts, each of which sends one message to the same host. Default: 1.
     #[schemars(range(min = 1), extend("default" = 1))]
     fan_in: Option<u32>,
-    /// Each message starts up to this time after its arrival, drawn uniformly. Default: "0s".
+    /// Maximum random delay of each message, drawn uniformly from 0 to this. Default: "0s".
     jitter: Option<Duration>,
-    /// The hosts that take part. Default: all.
+    /// Hosts that send and receive. Default: all.
     hosts: Option<Vec<HostRef>>,
-    /// Hosts that do not take part: the first so many, these, or so many of each rack. Default: none.
+    /// Hosts that neither send nor receive. Default: none.
     except: Option<HostSet>,
     /// Whether messages share connections. Default: "fresh".
     #[schemars(extend("default" = "fresh"))]
     connections: Option<ConnectionsSpec>,
-    /// The window at the start of a message on persistent connections. Default: "restart-after-idle".
-    window: Option<WindowSpec>,
-    /// Each message must be complete this long after it starts. Default: none.
+    /// Window at the start of each message on a persistent connection. Default: "restart-after-idle".
+    window: Option<WindowPerMessage>,
+    /// Deadline of each message, from its start, e.g. "10ms". Default: none.
     deadline: Option<Duration>,
-    /// Instead of one deadline for all: by size, for a share of the messages.
+    /// Instead of one deadline for all messages: deadlines by size, for a share of the messages.
     deadlines: Option<DeadlinesSpec>,
-    /// How long after its start an application learns how large a message is; until then a deadline asks for no rate. A
-    /// receiver hears of it only if the first segment has not arrived by then.
-    /// Default: "0s".
+    /// Time after the start of a message at which the application learns its size. Until then its deadline requires no
+    /// rate. The receiver learns the size only if the first segment has not arrived by then. Default: "0s".
     #[schemars(extend("default" = "0s"))]
     size_known_after: Option<Duration>,
-    /// How the application ranks these messages, for algorithms that look at it. Default: none.
+    /// Priority of these messages at switch ports with several queues (`scheduler` of `[switch]`), e.g. 1. Default: 0, the lowest.
     priority: Option<u32>,
-    /// Algorithms at the ends, where they differ from `[stack]`.
+    /// Algorithms at the ends; overrides `[stack]` key by key.
     pub(super) stack: Option<StackSpec>,
-    /// TCP, where it differs from `[tcp]`.
-    pub(super) tcp: Option<TcpSpec>,
+    /// TCP of this class; overrides `[tcp]` key by key.
+    pub(super) tcp: Option<TcpTable>,
 }
 
-/// What a load is a share of. Published loads use all three, and they differ by the oversubscription.
+/// What a load is a share of. All three are in use in papers, and they differ by the oversubscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "LoadReference")]
 pub(crate) enum ReferenceSpec {
-    /// The links of the hosts that take part: each host sends (and receives) this share of its rate.
+    /// The links of participating hosts: each host sends, and receives, this share of its rate.
     HostLinks,
-    /// The links from leaves up to spines, of which only messages between racks take their share.
+    /// The links from leaves to spines, compared with messages between racks.
     LeafUplinks,
-    /// The links from leaves up to spines, compared with all messages, those within a rack included,
-    /// which never use them.
+    /// The links from leaves to spines, compared with all messages, including those within a rack, which never use
+    /// them.
     LeafUplinksAllTraffic,
 }
 
@@ -132,7 +131,7 @@ impl PoissonSpec {
         let per_second = self.resolve_rate(sizes.mean_bytes(), &pairs, context)?;
         let wire = sizes.mean_bytes() + sizes.mean_segments(context.tcp.mss) * context.tcp.header.0 as f64;
         context.offered.begin(context.name);
-        context.offered.add(&pairs, per_second * wire * 8.0, context.layout);
+        context.offered.add(pairs.hosts(), &pairs.received(), pairs.by_rack(), per_second * wire * 8.0);
         Some(Poisson {
             per_second,
             sizes,
@@ -145,7 +144,7 @@ impl PoissonSpec {
             deadline,
             deadlines,
             size_known_after: self.size_known_after.map(|after| context.time(Some(after), "size_known_after")),
-            priority: self.priority.map(Priority),
+            priority: context.priority(self.priority),
         })
     }
 
@@ -160,7 +159,7 @@ impl PoissonSpec {
         }
         if hosts.len() < 2 {
             let key = if self.except.is_some() { "except" } else { "hosts" };
-            context.problem(key, "messages between hosts need at least two of them");
+            context.problem(key, "at least two hosts are needed");
             return None;
         }
         let wish = self.pairs.unwrap_or(PairsSpec::Any);
@@ -172,7 +171,7 @@ impl PoissonSpec {
         }
         let pairs = Pairs::new(hosts, wish, racks);
         if pairs.is_none() {
-            context.problem("pairs", "all hosts that take part are in one rack: no message could leave it");
+            context.problem("pairs", "all participating hosts are in one rack");
         }
         pairs
     }
@@ -181,13 +180,13 @@ impl PoissonSpec {
         let fan_in = self.fan_in.unwrap_or(1);
         let most = pairs.fewest_senders();
         if fan_in == 0 || fan_in > most {
-            context.problem("fan_in", format!("{fan_in} different hosts cannot send to the same one")).allowed =
-                Some(format!("1 to {most}: as many as may send to each host that takes part"));
+            let allowed = format!("1 to {most}, the number of hosts that can send to the same one");
+            context.problems.out_of_range(&context.path.key("fan_in"), fan_in, allowed);
             return None;
         }
         if let Some(flows) = self.flows.filter(|flows| flows % u64::from(fan_in) != 0) {
             let below = flows - flows % u64::from(fan_in);
-            context.problem("flows", format!("{flows} is no multiple of fan_in, {fan_in}")).allowed =
+            context.problem("flows", format!("{flows} is not a multiple of fan_in ({fan_in})")).allowed =
                 Some(format!("{below} or {}, for example", below + u64::from(fan_in)));
             return None;
         }
@@ -197,15 +196,15 @@ impl PoissonSpec {
     /// Messages per second.
     fn resolve_rate(&self, mean_bytes: f64, pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
         if self.share.is_some() && self.load.is_none() {
-            context.problem("share", "there is no load that this could be a share of");
+            context.problem("share", "no effect without load");
             return None;
         }
         match (self.load, self.reference, self.rate_per_s) {
             (None, None, Some(rate)) => {
                 let possible = rate > 0.0 && rate <= 1e12;
                 if !possible {
-                    context.problem("rate_per_s", format!("{rate:?} messages per second are impossible")).allowed =
-                        Some("above 0, at most 1e12".into());
+                    let path = context.path.key("rate_per_s");
+                    context.problems.out_of_range(&path, format!("{rate:?}"), "above 0, at most 1e12");
                 }
                 possible.then_some(rate)
             }
@@ -213,7 +212,7 @@ impl PoissonSpec {
                 let share = self.share.unwrap_or(1.0);
                 for (key, value) in [("load", load), ("share", share)] {
                     if value <= 0.0 {
-                        context.problem(key, format!("a {key} of zero is no traffic")).allowed = Some("above 0".into());
+                        context.problems.out_of_range(&context.path.key(key), value, "above 0");
                         return None;
                     }
                 }
@@ -227,8 +226,7 @@ impl PoissonSpec {
                 Some(load * share * bits / (8.0 * mean_bytes))
             }
             (Some(_), None, None) => {
-                let problem =
-                    context.problem("reference", "missing: a load says nothing without what it is a share of");
+                let problem = context.problem("reference", "missing: what load is a share of");
                 problem.allowed = Some("host-links, leaf-uplinks, leaf-uplinks-all-traffic".into());
                 None
             }
@@ -258,7 +256,7 @@ fn uplinks(context: &mut Context<'_, '_>) -> Option<f64> {
 fn crossing(pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
     let share = pairs.crossing();
     if share <= 0.0 {
-        context.problem("reference", "no message leaves its rack: the uplinks would carry nothing");
+        context.problem("reference", "no message leaves its rack, so the uplinks would carry nothing");
         return None;
     }
     Some(share)

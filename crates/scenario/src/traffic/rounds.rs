@@ -1,57 +1,58 @@
-//! Barrier-synchronised rounds: an aggregator asks all workers, and asks again when all have answered.
+//! Barrier-synchronised rounds: an aggregator asks all workers, and asks again when all have responded.
 
 use incast_protocols::{Bytes, CoflowId, Duration, Message, Priority, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::service::{Service, ServiceSpec, Stragglers, StragglersSpec};
-use super::{Context, Reuse, WindowSpec, Workload};
-use crate::expand::Expansion;
-use crate::plan::{Aggregator, Response, Round};
+use super::{Context, Workload};
+use crate::expand::{Expansion, Reuse};
 use crate::report::Report;
-use crate::spec::{HostRef, Senders, StackSpec, TcpSpec};
+use crate::spec::{HostRef, Senders, StackSpec, TcpTable};
+use incast_plan::{Aggregator, Response, Round, WindowPerMessage};
 
-/// An aggregator asks its workers round by round: the next begins when all have answered.
+/// An aggregator sends requests to its workers in rounds: the next round starts when all responses are complete.
 ///
-/// Each worker has one connection, opened by the aggregator, which stays open over all rounds.
+/// The aggregator opens one connection to each worker, which stays open over all rounds.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoundsSpec {
-    /// Who answers: so many hosts, or these.
+    /// Workers: a number of hosts, or a list.
     workers: Senders,
-    /// Connections to each worker, each of which answers for itself. Default: 1.
+    /// Number of connections to each worker, each with a response of its own. Default: 1.
     #[schemars(range(min = 1), extend("default" = 1))]
     connections_per_worker: Option<u32>,
-    /// Who asks. Default: host 0.
+    /// The aggregator. Default: host 0.
     aggregator: Option<HostRef>,
-    /// What each worker answers in a round.
+    /// Size of each response, e.g. "64KiB".
     response: Option<Bytes>,
-    /// What all workers answer together in a round, split equally; the first send the remaining bytes.
+    /// Instead of response: size of all responses of a round, split equally among the workers. The first ones send the remaining
+    /// bytes.
     block: Option<Bytes>,
-    /// Payload of a request. Default: "64B".
+    /// Size of a request. Default: "64B".
     #[schemars(extend("default" = "64B"))]
     request: Option<Bytes>,
     /// Number of rounds.
     #[schemars(range(min = 1))]
     rounds: u32,
-    /// When the first round begins. Default: "0s".
+    /// Start of the first round. Default: "0s".
     start: Option<Duration>,
-    /// Each request leaves up to this time late, drawn uniformly. Default: "0s".
+    /// Maximum random delay of each request, drawn uniformly from 0 to this. Default: "0s".
     jitter: Option<Duration>,
-    /// What a worker takes from a request to its answer: a time, or a distribution. Default: "0s".
+    /// Time of a worker from a request to its response: constant, or drawn from a distribution. Default: "0s".
     service_time: Option<ServiceSpec>,
-    /// Workers that are slower than the others. Default: none.
+    /// Workers that are sometimes slower. Default: none.
     stragglers: Option<StragglersSpec>,
-    /// The window at the start of each answer after the first. Default: "restart-after-idle".
-    window: Option<WindowSpec>,
-    /// Each answer must be complete this long after its round starts. Default: none.
+    /// Window at the start of each response after the first. Default: "restart-after-idle".
+    window: Option<WindowPerMessage>,
+    /// Deadline of each response, from the start of its round, e.g. "10ms". Default: none.
     deadline: Option<Duration>,
-    /// How the application ranks these messages, for algorithms that look at it. Default: none.
+    /// Priority of these messages at switch ports with several queues (`scheduler` of `[switch]`), e.g. 1. Default: 0, the lowest.
     priority: Option<u32>,
-    /// Algorithms at the ends, where they differ from `[stack]`.
+    /// Algorithms at the ends; overrides `[stack]` key by key.
     pub(super) stack: Option<StackSpec>,
-    /// TCP, where it differs from `[tcp]`.
-    pub(super) tcp: Option<TcpSpec>,
+    /// TCP of this class; overrides `[tcp]` key by key.
+    pub(super) tcp: Option<TcpTable>,
 }
 
 /// Checked rounds.
@@ -98,9 +99,9 @@ impl RoundsSpec {
             jitter,
             service: service?,
             stragglers,
-            reuse: Reuse { persistent: true, window: self.window.unwrap_or(WindowSpec::RestartAfterIdle).into() },
+            reuse: Reuse { persistent: true, window: self.window.unwrap_or(WindowPerMessage::RestartAfterIdle) },
             deadline,
-            priority: self.priority.map(Priority),
+            priority: context.priority(self.priority),
         })
     }
 }

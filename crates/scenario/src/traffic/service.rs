@@ -1,19 +1,19 @@
-//! How long a worker takes from a request to its answer.
+//! How long a worker takes from a request to its response.
 
 use incast_protocols::Duration;
-use incast_protocols::units::schema::parse_duration;
+use incast_protocols::units::text::parse_duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Context;
-use crate::document::Path;
 use crate::files::Files;
 use crate::limits;
 use crate::network::check_time;
+use crate::node::Path;
 use crate::random::Stream;
 use crate::spec::{HostRef, Senders};
 
-/// What a worker takes from a request to its answer.
+/// Time of a worker from a request to its response.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "ServiceTime")]
@@ -22,16 +22,16 @@ pub(crate) enum ServiceSpec {
     Drawn(DrawnSpec),
 }
 
-/// A service time drawn for each answer.
+/// A service time drawn for each response.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[schemars(rename = "DrawnServiceTime")]
 pub(crate) enum DrawnSpec {
     /// Exponential.
     Exponential(ExponentialSpec),
-    /// Exponential, but never longer than a cut.
+    /// Exponential, truncated.
     TruncatedExponential(TruncatedSpec),
-    /// One of those that were measured, each as likely.
+    /// Drawn uniformly from measured times.
     Measured(MeasuredSpec),
 }
 
@@ -39,58 +39,58 @@ pub(crate) enum DrawnSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExponentialSpec {
-    /// Mean time.
+    /// Mean time, e.g. "5ms".
     mean: Duration,
 }
 
-/// Exponential, but never longer than a cut.
+/// Exponential, truncated.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TruncatedExponential")]
 pub(crate) struct TruncatedSpec {
-    /// Mean time before it is cut.
+    /// Mean of the exponential distribution before truncation.
     mean: Duration,
-    /// The longest time.
+    /// Maximum time.
     cut: Duration,
-    /// What becomes of times beyond the cut. Default: "drawn-again".
+    /// Treatment of times beyond the cut. Default: "drawn-again".
     #[schemars(extend("default" = "drawn-again"))]
     beyond: Option<BeyondCut>,
 }
 
-/// What becomes of times beyond the cut.
+/// Treatment of times beyond the cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum BeyondCut {
-    /// They do not occur: the distribution is that of exponential times that are no longer than the cut.
+    /// They are drawn again, so the distribution is that of exponential times up to the cut.
     #[default]
     DrawnAgain,
-    /// They take as long as the cut, so that many answers take exactly as long.
+    /// They are replaced by the cut, so many responses take exactly that long.
     Cut,
 }
 
-/// One of those that were measured, each as likely.
+/// Drawn uniformly from measured times.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MeasuredSpec {
-    /// The times.
+    /// The times, e.g. `["120us", "1.5ms"]`.
     times: Option<Vec<Duration>>,
-    /// Instead: a file beside the scenario with one time per line, such as "120us".
+    /// Instead of times: path of a file, relative to the scenario, with one time per line, e.g. 120us.
     file: Option<String>,
 }
 
-/// Workers that are slower than the others.
+/// Workers that are sometimes slower.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct StragglersSpec {
-    /// Which: so many of the workers (the last), or these. Default: all.
+    /// The stragglers: a number of workers (the last ones), or a list. Default: all workers.
     workers: Option<Senders>,
-    /// How likely one of their answers is late. Default: 1.
+    /// Probability that a response of a straggler is late. Default: 1.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 1.0))]
     chance: Option<f64>,
-    /// How many times as long a late answer takes. Default: 1.
+    /// Factor by which a late response takes longer. Default: 1.
     #[schemars(range(min = 1.0, max = 1e6), extend("default" = 1.0))]
     factor: Option<f64>,
-    /// How much longer a late answer takes. Default: "0s".
+    /// Extra time that a late response takes. Default: "0s".
     #[schemars(extend("default" = "0s"))]
     delay: Option<Duration>,
 }
@@ -125,7 +125,7 @@ impl Service {
                 check_time(mean, &path.key("mean"), context.problems);
                 check_time(cut, &path.key("cut"), context.problems);
                 if cut == Duration::ZERO {
-                    context.problems.at(&path.key("cut"), "no time is left").allowed = Some("a time above 0s".into());
+                    context.problems.out_of_range(&path.key("cut"), cut, "above 0s");
                 }
                 Some(Self::Truncated { mean, cut, beyond: beyond.unwrap_or_default() })
             }
@@ -180,7 +180,7 @@ fn measured_times(spec: &MeasuredSpec, path: &Path, context: &mut Context<'_, '_
             None
         }
         (None, None) => {
-            context.problems.at(path, "missing: give times, or a file of them");
+            context.problems.at(path, "missing: give times or file");
             None
         }
     }
@@ -196,7 +196,7 @@ fn read_times(text: &str) -> Result<Vec<Duration>, (u32, String)> {
         }
         let time = parse_duration(entry).map_err(|message| (number, message))?;
         if time > limits::TIME {
-            return Err((number, format!("{time} is longer than the {} that a time may be", limits::TIME)));
+            return Err((number, format!("{time} is out of range; allowed: at most {}", limits::TIME)));
         }
         list.push(time);
     }
@@ -226,7 +226,7 @@ impl Stragglers {
             None => vec![true; workers.len()],
             Some(Senders::Count(count)) => {
                 let Some(punctual) = workers.len().checked_sub(*count as usize) else {
-                    let message = format!("{count} stragglers, but there are {} workers", workers.len());
+                    let message = format!("{count} stragglers, but there are only {} workers", workers.len());
                     context.problems.at(&path.key("workers"), message);
                     return None;
                 };
@@ -236,7 +236,7 @@ impl Stragglers {
         };
         let (chance, factor) = (spec.chance.unwrap_or(1.0), spec.factor.unwrap_or(1.0));
         if spec.factor.is_none() && spec.delay.is_none() {
-            context.problems.at(&path, "missing: give factor (times as long) or delay (so much longer)");
+            context.problems.at(&path, "missing: give factor (how many times as long) or delay (how much longer)");
             return None;
         }
         let delay = spec.delay.unwrap_or_default();
@@ -264,8 +264,8 @@ fn listed(
         let path = path.index(index);
         let host = context.layout.host(host, &path, context.problems)?;
         if !workers.contains(&host) {
-            let name = context.layout.node_name(crate::plan::Node::Host(host));
-            let what = if host == aggregator { "is the aggregator" } else { "is none of the workers" };
+            let name = context.layout.node_name(incast_plan::Node::Host(host));
+            let what = if host == aggregator { "is the aggregator" } else { "is not a worker" };
             context.problems.at(&path, format!("{name} {what}"));
             return None;
         }

@@ -4,32 +4,32 @@ use incast_protocols::{Bytes, Message, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ConnectionsSpec, Context, Reuse, WindowSpec, Workload};
-use crate::expand::Expansion;
+use super::{ConnectionsSpec, Context, Workload};
+use crate::expand::{Expansion, Reuse};
 use crate::files::Files;
 use crate::limits;
-use crate::plan::{End, Send};
 use crate::report::Report;
-use crate::spec::{StackSpec, TcpSpec};
+use crate::spec::{StackSpec, TcpTable};
+use incast_plan::{End, Send, WindowPerMessage};
 
 /// Messages listed in a file in the format of HPCC's `flow.txt`: a line with their number, then lines
 /// `source destination priority-group destination-port bytes start-in-seconds`.
 ///
-/// The priority group and the port are read and not used.
+/// Priority groups and ports are ignored.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TraceSpec {
-    /// The file, beside the scenario.
+    /// Path of the file, relative to the scenario.
     file: String,
     /// Whether messages share connections. Default: "fresh".
     #[schemars(extend("default" = "fresh"))]
     connections: Option<ConnectionsSpec>,
-    /// The window at the start of a message on persistent connections. Default: "restart-after-idle".
-    window: Option<WindowSpec>,
-    /// Algorithms at the ends, where they differ from `[stack]`.
+    /// Window at the start of each message on a persistent connection. Default: "restart-after-idle".
+    window: Option<WindowPerMessage>,
+    /// Algorithms at the ends; overrides `[stack]` key by key.
     pub(super) stack: Option<StackSpec>,
-    /// TCP, where it differs from `[tcp]`.
-    pub(super) tcp: Option<TcpSpec>,
+    /// TCP of this class; overrides `[tcp]` key by key.
+    pub(super) tcp: Option<TcpTable>,
 }
 
 /// A checked trace.
@@ -101,7 +101,7 @@ fn flow(line: &str, hosts: u32) -> Result<Flow, String> {
             words.len()
         ));
     };
-    let whole = |word: &str, what: &str| word.parse::<u64>().map_err(|_| format!("{word:?} is no {what}"));
+    let whole = |word: &str, what: &str| word.parse::<u64>().map_err(|_| format!("{word:?} is not a {what}"));
     let host = |word: &str, what: &str| match whole(word, what)? {
         host if host < u64::from(hosts) => Ok(host as u32),
         host => Err(format!("there is no host {host}; hosts are numbered 0 to {}", hosts - 1)),
@@ -114,14 +114,14 @@ fn flow(line: &str, hosts: u32) -> Result<Flow, String> {
     whole(port, "destination port")?;
     let size = whole(size, "number of bytes")?;
     if size == 0 || size > limits::MESSAGE_BYTES {
-        return Err(format!("{size} bytes is no size of a message; allowed: 1B to 1024GiB"));
+        return Err(format!("{size}B is out of range; allowed: 1B to 1024GiB"));
     }
     Ok(Flow { source, destination, size: Bytes(size), start: seconds(start)? })
 }
 
 /// Decimal seconds, exact to a picosecond.
 fn seconds(word: &str) -> Result<Time, String> {
-    let bad = || format!("{word:?} is no start in seconds");
+    let bad = || format!("{word:?} is not a start in seconds");
     let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
     let decimal = !whole.is_empty() && whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
     let ps = if decimal {
@@ -137,7 +137,7 @@ fn seconds(word: &str) -> Result<Time, String> {
         libm::round(seconds * 1e12) as u128
     };
     if ps > u128::from(limits::TIME.0) {
-        return Err(format!("{word} s is too late; allowed: up to {}", limits::TIME));
+        return Err(format!("{word}s is out of range; allowed: at most {}", limits::TIME));
     }
     Ok(Time(ps as u64))
 }
@@ -214,11 +214,11 @@ mod tests {
             2: a flow has six columns (source, destination, priority group, destination port, bytes, start in seconds), found 5
             2: there is no host 4; hosts are numbered 0 to 3
             3: host 2 would send to itself
-            2: "x" is no priority group
-            2: 0 bytes is no size of a message; allowed: 1B to 1024GiB
-            2: "-2.0" is no start in seconds
-            2: 1e300 s is too late; allowed: up to 1000000s
-            2: 18446744073709551615.5 s is too late; allowed: up to 1000000s
+            2: "x" is not a priority group
+            2: 0B is out of range; allowed: 1B to 1024GiB
+            2: "-2.0" is not a start in seconds
+            2: 1e300s is out of range; allowed: at most 1000000s
+            2: 18446744073709551615.5s is out of range; allowed: at most 1000000s
             "#
         );
     }

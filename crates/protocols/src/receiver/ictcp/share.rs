@@ -1,13 +1,11 @@
 //! A share of a whole, exact for what people write as decimals.
 
 /// A part of a whole from 0 to 1, in millionths: sums and comparisons are the same on any machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(try_from = "f64", into = "f64"),
-    schemars(with = "f64", inline)
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
+#[serde(try_from = "f64", into = "f64")]
+#[schemars(with = "f64", inline)]
 pub struct Share(u32);
 
 const WHOLE: u32 = 1_000_000;

@@ -216,8 +216,8 @@ fn the_buffer_queue_is_ordered_by_priority() {
         }
         order
     };
-    assert_eq!(order(Priority::Size), [0, 3, 3, 3], "the smallest goes on until it is done");
-    assert_eq!(order(Priority::None), [0, 1, 2, 3]);
+    assert_eq!(order(PriorityRule::Size), [0, 3, 3, 3], "the smallest goes on until it is done");
+    assert_eq!(order(PriorityRule::None), [0, 1, 2, 3]);
 }
 
 #[test]

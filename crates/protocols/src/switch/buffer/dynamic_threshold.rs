@@ -7,24 +7,20 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Buffer, BufferContext, PortIndex};
+use super::{Buffer, BufferContext, PortIndex, Verdict};
 use crate::registry::Part;
 use crate::switch::{PacketView, QueueState};
 use crate::units::Bytes;
 
 /// The memory and its rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Memory of the whole switch, reserves included. A packet is in it until its transmission begins.
     pub size: Bytes,
     /// How long a queue may be, as a multiple of the shared memory that is free: chips offer powers of two
     /// from 1/128 to 8.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.000_001, max = 1024.0)))]
+    #[schemars(range(min = 0.000_001, max = 1024.0))]
     pub alpha: Alpha,
     /// Memory that each port has for itself. What a queue has beyond it is shared memory.
     pub reserve: Bytes,
@@ -39,13 +35,11 @@ impl Default for Config {
 }
 
 /// A positive factor up to 1024, exact for powers of two from 1/2^20 on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(try_from = "f64", into = "f64"),
-    schemars(with = "f64", inline)
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
 )]
+#[serde(try_from = "f64", into = "f64")]
+#[schemars(with = "f64", inline)]
 pub struct Alpha(u32);
 
 impl Alpha {
@@ -123,8 +117,8 @@ impl DynamicThreshold {
 impl Buffer for DynamicThreshold {
     // Inlined, it would slow down the ports that do without it (2 % of a run's instructions).
     #[inline(never)]
-    fn admit(&mut self, PortIndex(port): PortIndex, queue: &QueueState, packet: &PacketView) -> bool {
-        let Some(&own) = self.held.get(port as usize) else { return false };
+    fn admit(&mut self, PortIndex(port): PortIndex, queue: &QueueState, packet: &PacketView) -> Verdict {
+        let Some(&own) = self.held.get(port as usize) else { return Verdict::Drop };
         let bytes = self.in_cells(packet.bytes.0);
         // A queue that was not built up packet by packet is asked about, too: what would fit beside it?
         let before = own.max(queue.waiting_bytes.0);
@@ -135,13 +129,13 @@ impl Buffer for DynamicThreshold {
             let free = self.shared.saturating_sub(elsewhere.saturating_add(before));
             let below_threshold = u128::from(before) < self.alpha.times(free);
             if !below_threshold || elsewhere.saturating_add(after) > self.shared {
-                return false;
+                return Verdict::Drop;
             }
         }
         let held = own.saturating_add(bytes);
         self.used = self.used - self.beyond_reserve(own) + self.beyond_reserve(held);
         self.held[port as usize] = held;
-        true
+        Verdict::Admit
     }
 
     #[inline(never)]
@@ -173,7 +167,6 @@ impl Part for DynamicThreshold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switch::Marks;
     use crate::units::{Rate, Time};
 
     const PACKET: u64 = 1000;
@@ -195,8 +188,8 @@ mod tests {
             in_service: Bytes(1),
             rate: Rate(1_000_000_000),
         };
-        let packet = PacketView { bytes: Bytes(bytes), marks: Marks::NONE, ecn_capable: false };
-        buffer.admit(PortIndex(port), &queue, &packet)
+        let packet = PacketView { bytes: Bytes(bytes), ..PacketView::default() };
+        buffer.admit(PortIndex(port), &queue, &packet) == Verdict::Admit
     }
 
     /// Offers packets to the first `n` ports in turn until none takes any more.

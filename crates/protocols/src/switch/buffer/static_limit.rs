@@ -3,18 +3,14 @@
 //! What the limit counts is part of the parameters, since published set-ups differ and a burst of n
 //! packets meets n or n + 1 places accordingly.
 
-use super::{Buffer, BufferContext, PortIndex};
-use crate::registry::{Amount, Part};
-use crate::switch::{PacketView, QueueState};
-use crate::units::Bytes;
+use super::{Buffer, BufferContext, PortIndex, Verdict};
+use crate::registry::Part;
+use crate::switch::{PacketView, QueueState, Quiet};
+use crate::units::{Amount, Bytes};
 
 /// The limit and what it counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How much a port holds, in packets of any size or in bytes on the wire.
     pub limit: Amount,
@@ -31,12 +27,8 @@ impl Default for Config {
 }
 
 /// Which packet is the last to be admitted under a limit in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Admit {
     /// One that fits whole under the limit.
     IfItFits,
@@ -71,17 +63,25 @@ impl Static {
 
 impl Buffer for Static {
     #[inline]
-    fn admit(&mut self, _port: PortIndex, queue: &QueueState, packet: &PacketView) -> bool {
+    fn admit(&mut self, _port: PortIndex, queue: &QueueState, packet: &PacketView) -> Verdict {
         if !self.count_in_service && queue.in_service == Bytes::ZERO {
             // It goes straight into transmission and takes no place in the queue.
-            return true;
+            return Verdict::Admit;
         }
         if self.bytes == u64::MAX {
-            return queue.packets(self.count_in_service) < self.packets;
+            return Verdict::admit_if(queue.packets(self.count_in_service) < self.packets);
         }
         // "Fits": there + own <= limit. "Below": there + 1 <= limit.
         let own = if self.own == 1 { packet.bytes.0 } else { 1 };
-        queue.bytes(self.count_in_service).0.saturating_add(own) <= self.bytes
+        Verdict::admit_if(queue.bytes(self.count_in_service).0.saturating_add(own) <= self.bytes)
+    }
+
+    fn quiet(&self) -> Quiet {
+        if self.bytes == u64::MAX {
+            Quiet::below_packets(self.packets, self.count_in_service)
+        } else {
+            Quiet::up_to_bytes(Bytes(self.bytes))
+        }
     }
 }
 
@@ -94,7 +94,6 @@ impl Part for Static {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switch::Marks;
     use crate::units::{Rate, Time};
 
     fn queue(packets: u32, in_service: u64) -> QueueState {
@@ -108,8 +107,9 @@ mod tests {
     }
 
     fn admits(config: &Config, waiting: u32, in_service: u64) -> bool {
-        let packet = PacketView { bytes: Bytes(1500), marks: Marks::NONE, ecn_capable: false };
+        let packet = PacketView { bytes: Bytes(1500), ..PacketView::default() };
         Static::new(config, &BufferContext { ports: 1 }).admit(PortIndex(0), &queue(waiting, in_service), &packet)
+            == Verdict::Admit
     }
 
     #[test]

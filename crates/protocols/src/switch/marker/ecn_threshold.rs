@@ -5,17 +5,13 @@
 //! Tested on arrival by default; some switches test when transmission begins.
 
 use super::{Marker, MarkerContext};
-use crate::registry::{Amount, Capability, Part};
-use crate::switch::{Marks, PacketView, QueueState};
-use crate::units::Bytes;
+use crate::registry::{Capability, Part};
+use crate::switch::{Marks, PacketView, QueueState, Quiet};
+use crate::units::{Amount, Bytes};
 
 /// The threshold and what it is compared with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// K, in packets of any size or in bytes on the wire.
     pub threshold: Amount,
@@ -33,12 +29,8 @@ impl Default for Config {
 }
 
 /// When the queue is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum MarkPoint {
     /// When the packet arrives: the queue it finds, itself not included.
     Enqueue,
@@ -87,6 +79,18 @@ impl Marker for EcnThreshold {
             Marks::NONE
         }
     }
+
+    fn quiet(&self) -> Quiet {
+        match (self.config.at, self.config.threshold) {
+            (MarkPoint::Dequeue, _) => Quiet::ALWAYS,
+            (_, Amount::Packets(packets)) => Quiet::below_packets(packets, self.config.count_in_service),
+            (_, Amount::Bytes(Bytes(bytes))) => Quiet::up_to_bytes(Bytes(bytes.saturating_sub(1))),
+        }
+    }
+
+    fn sees_departures(&self) -> bool {
+        self.config.at == MarkPoint::Dequeue
+    }
 }
 
 impl Part for EcnThreshold {
@@ -116,11 +120,11 @@ mod tests {
     }
 
     fn packet(ecn_capable: bool) -> PacketView {
-        PacketView { bytes: Bytes(1500), marks: Marks::NONE, ecn_capable }
+        PacketView { bytes: Bytes(1500), ecn_capable, ..PacketView::default() }
     }
 
     fn marker(config: &Config) -> EcnThreshold {
-        EcnThreshold::new(config, &MarkerContext { rate: Rate(1_000_000_000) })
+        EcnThreshold::new(config, &MarkerContext::alone(Rate(1_000_000_000)))
     }
 
     /// Of fifty packets that arrive at once, those that find forty there are marked: ten if the packet

@@ -5,14 +5,15 @@
 //! the queue is above a high-water mark. A fast build-up is seen long before the queue reaches K, and a slow drift is
 //! never. CE is set beside it, by a threshold of its own.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::ecn_threshold::{self, EcnThreshold};
 use super::{Marker, MarkerContext};
-use crate::registry::{Amount, Capability, Part};
-use crate::switch::{Marks, PacketView, QueueState};
-use crate::units::{Bytes, Duration, Rate, Time};
+use crate::registry::{Capability, Part};
+use crate::switch::{Marks, PacketView, QueueState, Quiet};
+use crate::units::{Amount, Bytes, Duration, Rate, Time};
 
 /// Bytes over picoseconds, times this, are kilobits per second.
 const KBPS: i64 = 8_000_000_000;
@@ -21,23 +22,19 @@ const MTU: Bytes = Bytes(1500);
 const MOST_SAMPLES: u32 = 65_536;
 
 /// Pulser's parameters at the switch.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// When CE is set.
     pub ecn: ecn_threshold::Config,
     /// N, the number of gradients that are averaged.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65536)))]
+    #[schemars(range(min = 1, max = 65536))]
     pub samples: u32,
     /// Growth beyond which it is incast, as a share of the line rate.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1000.0)))]
+    #[schemars(range(min = 0.0, max = 1000.0))]
     pub growth: f64,
     /// The high-water mark as a multiple of ECN's threshold.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1000.0)))]
+    #[schemars(range(min = 0.0, max = 1000.0))]
     pub high_water: f64,
     /// What counts before there were N departures.
     pub warm_up: WarmUp,
@@ -62,12 +59,8 @@ impl Default for Config {
 }
 
 /// What counts before there were N departures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum WarmUp {
     /// Departures that have not been count as growth of zero.
     Zero,
@@ -76,12 +69,8 @@ pub enum WarmUp {
 }
 
 /// What an idle port remembers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Idle {
     /// Nothing, if it was idle for longer than N packets of 1500 bytes take.
     Clear,
@@ -90,12 +79,8 @@ pub enum Idle {
 }
 
 /// Of what the mean is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(rename_all = "kebab-case")
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Average {
     /// Of the gradients, as the text has it: a packet that comes while a short one departs weighs as much as many.
     PerSample,
@@ -125,6 +110,12 @@ fn gradient_kbps(bytes: i64, span_ps: u64) -> i64 {
 #[derive(Clone, Debug)]
 pub struct Ein {
     ecn: EcnThreshold,
+    /// In a place of its own, so that ports without it stay small.
+    detector: Box<Detector>,
+}
+
+#[derive(Clone, Debug)]
+struct Detector {
     rate: Rate,
     average: Average,
     warm_up: WarmUp,
@@ -151,8 +142,7 @@ impl Ein {
     pub fn new(config: &Config, context: &MarkerContext) -> Self {
         let samples = config.samples.clamp(1, MOST_SAMPLES);
         let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
-        Self {
-            ecn: EcnThreshold::new(&config.ecn, context),
+        let detector = Detector {
             rate: context.rate,
             average: config.average,
             warm_up: config.warm_up,
@@ -173,9 +163,12 @@ impl Ein {
             departed: (Time(0), Bytes::ZERO),
             longest_idle: context.rate.time_for(MTU.times(u64::from(samples))),
             marking: false,
-        }
+        };
+        Self { ecn: EcnThreshold::new(&config.ecn, context), detector: Box::new(detector) }
     }
+}
 
+impl Detector {
     fn clear(&mut self) {
         self.ring.fill(Sample::default());
         self.next = 0;
@@ -245,6 +238,17 @@ impl Ein {
             Amount::Bytes(bytes) => queue.bytes(true) > bytes,
         }
     }
+
+    /// Whether the packet whose transmission begins is marked.
+    fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> bool {
+        if self.is_idle(queue.now) {
+            self.clear();
+        }
+        self.sample(queue.now, queue.bytes(true).0.min(i64::MAX as u64).cast_signed());
+        self.departed = (queue.now, packet.bytes);
+        self.marking = self.grows() || (self.marking && self.is_above_high_water(queue));
+        self.marking
+    }
 }
 
 impl Marker for Ein {
@@ -255,13 +259,11 @@ impl Marker for Ein {
 
     #[inline]
     fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
-        if self.is_idle(queue.now) {
-            self.clear();
-        }
-        self.sample(queue.now, queue.bytes(true).0.min(i64::MAX as u64).cast_signed());
-        self.departed = (queue.now, packet.bytes);
-        self.marking = self.grows() || (self.marking && self.is_above_high_water(queue));
-        Marks { ein: self.marking, ..self.ecn.on_dequeue(queue, packet) }
+        Marks { ein: self.detector.on_dequeue(queue, packet), ..self.ecn.on_dequeue(queue, packet) }
+    }
+
+    fn quiet(&self) -> Quiet {
+        self.ecn.quiet()
     }
 }
 
@@ -290,7 +292,7 @@ mod tests {
         let ecn = ecn_threshold::Config { threshold: Amount::Bytes(Bytes(high_water)), ..Default::default() };
         let mut config = Config { ecn, samples, ..Config::default() };
         change(&mut config);
-        Ein::new(&config, &MarkerContext { rate: RATE })
+        Ein::new(&config, &MarkerContext::alone(RATE))
     }
 
     /// A departure that finds so many bytes at the port, itself included.
@@ -302,7 +304,7 @@ mod tests {
             in_service: Bytes(0),
             rate: RATE,
         };
-        let packet = PacketView { bytes: Bytes(1500), marks: Marks::NONE, ecn_capable: false };
+        let packet = PacketView { bytes: Bytes(1500), ..PacketView::default() };
         marker.on_dequeue(&queue, &packet).ein
     }
 
@@ -363,9 +365,9 @@ mod tests {
         let mut marker = marker(2, 1_000_000, |_| ());
         assert!(!depart(&mut marker, 0, 0));
         assert!(depart(&mut marker, STEP_PS, 1500));
-        let (sum, taken) = (marker.sum_kbps, marker.taken);
+        let (sum, taken) = (marker.detector.sum_kbps, marker.detector.taken);
         assert!(depart(&mut marker, STEP_PS, 0), "the mean is as it was");
-        assert_eq!((marker.sum_kbps, marker.taken), (sum, taken));
+        assert_eq!((marker.detector.sum_kbps, marker.detector.taken), (sum, taken));
     }
 
     /// A fan-in of eight at line rate is seen with the second departure, of two with the 13th.
@@ -429,7 +431,7 @@ mod tests {
     #[test]
     fn ce_is_set_beside_it() {
         let config = Config::default();
-        let mut marker = Ein::new(&config, &MarkerContext { rate: RATE });
+        let mut marker = Ein::new(&config, &MarkerContext::alone(RATE));
         let queue = QueueState {
             now: Time(0),
             waiting_packets: 65,
@@ -437,7 +439,7 @@ mod tests {
             in_service: Bytes(1500),
             rate: RATE,
         };
-        let packet = PacketView { bytes: Bytes(1500), marks: Marks::NONE, ecn_capable: true };
+        let packet = PacketView { bytes: Bytes(1500), ecn_capable: true, ..PacketView::default() };
         assert_eq!(marker.on_enqueue(&queue, &packet), Marks::CE);
     }
 }

@@ -2,15 +2,11 @@
 
 use super::{Marker, MarkerContext};
 use crate::registry::Part;
-use crate::switch::{Marks, PacketView, QueueState};
+use crate::switch::{Marks, PacketView, QueueState, Quiet};
 
 /// No parameters.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "schema",
-    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
-    serde(default, deny_unknown_fields)
-)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct Config {}
 
 /// A port that marks nothing.
@@ -34,6 +30,14 @@ impl Marker for None {
     #[inline]
     fn on_dequeue(&mut self, _queue: &QueueState, _packet: &PacketView) -> Marks {
         Marks::NONE
+    }
+
+    fn quiet(&self) -> Quiet {
+        Quiet::ALWAYS
+    }
+
+    fn sees_departures(&self) -> bool {
+        false
     }
 }
 

@@ -4,9 +4,9 @@ use incast_protocols::{Bytes, Duration, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::document::Path;
 use crate::limits;
 use crate::network::check_time;
+use crate::node::Path;
 use crate::random::Stream;
 use crate::traffic::Context;
 
@@ -15,25 +15,25 @@ use crate::traffic::Context;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DeadlineRules")]
 pub(crate) struct DeadlinesSpec {
-    /// How likely a message has a deadline at all. Default: 1.0.
+    /// Probability that a message has a deadline. Default: 1.0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 1.0))]
     share: Option<f64>,
-    /// By ascending size: the first that covers a message's size applies. The last covers all sizes.
+    /// Rules in ascending order of size. The first that covers the size of a message applies. The last covers all sizes.
     #[schemars(length(min = 1))]
     rules: Vec<RuleSpec>,
 }
 
-/// A message of such a size must be complete `offset` and its payload over `rate` after it starts.
+/// The deadline of messages of some sizes: `offset` plus the payload over `rate`, from the start of the message.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "DeadlineRule")]
 pub(crate) struct RuleSpec {
-    /// The largest payload that it covers. Default: any.
+    /// Largest payload that the rule covers. Default: any.
     up_to: Option<Bytes>,
-    /// The part of the time that every message has. Default: "0s".
+    /// Constant part of the time. Default: "0s".
     #[schemars(extend("default" = "0s"))]
     offset: Option<Duration>,
-    /// The rate at which the payload takes the rest. Default: the payload takes no time.
+    /// Rate that determines the rest of the time, e.g. "1Gbps". Default: no further time.
     rate: Option<Rate>,
 }
 
@@ -77,17 +77,17 @@ impl RuleSpec {
     fn resolve(&self, before: Option<Bytes>, last: bool, path: &Path, context: &mut Context<'_, '_>) -> Option<Rule> {
         match self.up_to {
             None if !last => {
-                context.problems.at(path, "covers all sizes: the rules behind it never apply").allowed =
-                    Some("up_to, or no further rule".into());
+                context.problems.at(path, "covers all sizes, so later rules never apply").allowed =
+                    Some("up_to here, or no later rule".into());
                 return None;
             }
             Some(up_to) if last => {
-                let message = format!("nothing is said of messages beyond {up_to}");
+                let message = format!("no rule covers messages larger than {up_to}");
                 context.problems.at(&path.key("up_to"), message).allowed = Some("a last rule without up_to".into());
                 return None;
             }
             Some(up_to) if before.is_some_and(|before| up_to <= before) || up_to.0 == 0 => {
-                let message = format!("{up_to} covers no size that the rules before it do not");
+                let message = format!("{up_to} covers no size that earlier rules do not cover");
                 context.problems.at(&path.key("up_to"), message).allowed = Some("ascending sizes above 0B".into());
                 return None;
             }
@@ -100,8 +100,8 @@ impl RuleSpec {
         let offset = self.offset.unwrap_or_default();
         check_time(offset, &path.key("offset"), context.problems);
         if let Some(rate) = self.rate.filter(|rate| !(limits::RATE_MIN..=limits::RATE_MAX).contains(rate)) {
-            let problem = context.problems.at(&path.key("rate"), format!("{rate} is no rate to work with"));
-            problem.allowed = Some(format!("{} to {}", limits::RATE_MIN, limits::RATE_MAX));
+            let allowed = format!("{} to {}", limits::RATE_MIN, limits::RATE_MAX);
+            context.problems.out_of_range(&path.key("rate"), rate, allowed);
             return None;
         }
         Some(Rule { up_to: self.up_to.unwrap_or(Bytes(u64::MAX)), offset, rate: self.rate })

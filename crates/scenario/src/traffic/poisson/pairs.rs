@@ -5,14 +5,14 @@ use serde::Deserialize;
 
 use crate::random::Stream;
 
-/// Which pairs of hosts exchange messages; the source is uniform, then the destination.
+/// Which pairs of hosts exchange messages. The source is drawn uniformly, then the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "Pairs")]
 pub(crate) enum PairsSpec {
     /// Any two different hosts.
     Any,
-    /// Two hosts of different racks (of the two sides of a dumbbell).
+    /// Two hosts of different racks, or of different sides of a dumbbell.
     OtherRack,
 }
 

@@ -1,0 +1,292 @@
+//! TCP as configured. Each key of a scenario's table `[tcp]` is defined here and nowhere else: its name, its type and
+//! range, and its doc comment, which an editor shows.
+
+use incast_protocols::sender::WindowRules;
+use incast_protocols::{Bytes, Duration};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the TCP of a connection behaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tcp {
+    /// Maximum segment size: the payload of a full segment, e.g. "1460B".
+    pub mss: Bytes,
+    /// Size of all headers of a packet, as they count in queues and on the wire, e.g. "40B" for IP and TCP.
+    pub header: Bytes,
+    /// Initial congestion window in segments (RFC 6928: 10).
+    #[serde(rename = "initial_window")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub initial_window_segments: u64,
+    #[expect(missing_docs, reason = "its keys are keys of this table")]
+    #[serde(flatten)]
+    pub rules: WindowRules,
+    /// Retransmission timeout of a connection without a round-trip sample, and of its SYN (RFC 6298 section 2.1), e.g.
+    /// "1s".
+    pub rto_initial: Duration,
+    /// Minimum retransmission timeout, e.g. "200ms" as in Linux (RFC 6298 section 2.4: 1 s).
+    pub rto_min: Duration,
+    /// Maximum retransmission timeout, at which back-off stops (RFC 6298 section 2.5), e.g. "60s".
+    pub rto_max: Duration,
+    /// Delayed ACKs, or "none": every data segment is acknowledged at once.
+    #[serde(with = "none_or_table")]
+    #[schemars(with = "none_or_table::DelayedAckKey")]
+    pub delayed_ack: Option<DelayedAck>,
+    /// Size of the receive buffer, e.g. "6MiB". It is the window that a receiver advertises, as far as `window_scaling`
+    /// allows, unless a receiver controller advertises less.
+    pub receive_buffer: Bytes,
+    /// Range of the window field of a header.
+    pub window_scaling: WindowScaling,
+    /// Selective acknowledgements: receivers report data beyond a gap (RFC 2018), and senders use that for recovery
+    /// (RFC 6675). Without SACK, senders count duplicate ACKs (RFC 6582).
+    pub sack: bool,
+    /// How the window is reduced during recovery.
+    #[serde(rename = "recovery")]
+    pub reduction: Reduction,
+    /// Whether each of the first two duplicate ACKs allows one new segment (RFC 3042; RFC 6675 section 5, step 3.3).
+    pub limited_transmit: bool,
+    /// Timestamps: retransmissions give round-trip samples too (RFC 7323 section 4), so the first ACK after a timeout ends
+    /// the back-off. Without timestamps, only segments sent once do (Karn's rule).
+    pub timestamps: bool,
+    /// What ends the back-off of the retransmission timer.
+    pub backoff_end: BackoffEnd,
+    /// Effect of idle time on a window that is kept between messages.
+    pub slow_start_restart: SlowStartRestart,
+    /// Which packets of an ECN-capable sender can be marked.
+    pub ect: Ect,
+}
+
+/// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes and nothing else.
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            mss: Bytes(1460),
+            header: Bytes(40),
+            initial_window_segments: 10,
+            rules: WindowRules::default(),
+            rto_initial: Duration::from_ms(1000),
+            rto_min: Duration::from_ms(200),
+            rto_max: Duration::from_ms(60_000),
+            delayed_ack: None,
+            receive_buffer: LARGEST_WINDOW,
+            window_scaling: WindowScaling::Exact,
+            sack: false,
+            reduction: Reduction::Immediate,
+            limited_transmit: false,
+            timestamps: false,
+            backoff_end: BackoffEnd::Sample,
+            slow_start_restart: SlowStartRestart::Off,
+            ect: Ect::NewData,
+        }
+    }
+}
+
+/// The largest window that a TCP can advertise (RFC 7323 section 2.3).
+pub const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
+
+/// The largest packet, header included.
+pub const LARGEST_PACKET: u64 = 65_535;
+
+/// A key with a value that TCP cannot work with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// The key of the table `tcp`.
+    pub key: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+impl Tcp {
+    /// The values that are out of range or do not fit each other; ranges that the schema has are not checked again.
+    #[must_use]
+    pub fn unfit(&self) -> Vec<Unfit> {
+        let mut unfit = Vec::new();
+        let mut refuse = |key, found: String, allowed: String| unfit.push(Unfit { key, found, allowed });
+        let out_of_range = |value: &dyn std::fmt::Display| format!("{value} is out of range");
+        if self.mss.0 == 0 || self.mss.0 > LARGEST_PACKET {
+            refuse("mss", out_of_range(&self.mss), format!("1B to {LARGEST_PACKET}B"));
+        } else if self.header.0 == 0 || self.header.0 > LARGEST_PACKET - self.mss.0 {
+            let allowed = format!("at least 1B, and at most {LARGEST_PACKET}B together with mss ({})", self.mss);
+            refuse("header", out_of_range(&self.header), allowed);
+        }
+        if self.receive_buffer < self.mss || self.receive_buffer > LARGEST_WINDOW {
+            let allowed = format!("one segment ({}) to 1GiB", self.mss);
+            refuse("receive_buffer", out_of_range(&self.receive_buffer), allowed);
+        }
+        for (key, time) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
+            if time.0 == 0 {
+                refuse(key, out_of_range(&time), "above 0s".into());
+            } else if time > self.rto_max {
+                refuse(key, format!("{time} is above rto_max"), format!("at most {}", self.rto_max));
+            }
+        }
+        if self.reduction == Reduction::Proportional && !self.sack {
+            let found = "proportional rate reduction needs SACK, which is off";
+            refuse("recovery", found.into(), "\"rfc\", or sack = true".into());
+        }
+        if self.delayed_ack.is_some_and(|delay| delay.timeout.0 == 0) {
+            refuse("delayed_ack", "the timeout is 0s".into(), "a timeout above 0s, or \"none\"".into());
+        }
+        unfit
+    }
+
+    /// The shift of RFC 7323: the smallest with which the field can express the whole receive buffer.
+    #[must_use]
+    pub const fn window_shift(&self) -> u32 {
+        let field = self.receive_buffer.0 / 65_536;
+        let shift = 64 - field.leading_zeros();
+        if shift > 14 { 14 } else { shift }
+    }
+
+    /// The largest window in bytes that the field of a packet can express.
+    #[must_use]
+    pub const fn largest_window(&self) -> u64 {
+        match self.window_scaling {
+            WindowScaling::Exact => u32::MAX as u64,
+            WindowScaling::Rfc7323 => 65_535 << self.window_shift(),
+            WindowScaling::Off => 65_535,
+        }
+    }
+
+    /// What a SYN says of `window`: its field is never scaled (RFC 7323 section 2.2).
+    #[must_use]
+    pub const fn largest_syn_window(&self, window: u64) -> u64 {
+        match self.window_scaling {
+            WindowScaling::Rfc7323 if window > 65_535 => 65_535,
+            _ => window,
+        }
+    }
+}
+
+/// Range of the window field of a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WindowScaling {
+    /// Any number of bytes, as in simulators.
+    Exact,
+    /// 16 bits and a shift (RFC 7323): the smallest shift that can express the whole receive buffer.
+    Rfc7323,
+    /// At most 65,535 bytes.
+    Off,
+}
+
+/// How the window is reduced during recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Recovery")]
+pub enum Reduction {
+    /// At once: RFC 6675 with SACK, RFC 6582 without.
+    #[serde(rename = "rfc")]
+    Immediate,
+    /// In proportion to delivered data (RFC 6937), as in Linux and ns-3. Needs SACK.
+    #[serde(rename = "prr")]
+    Proportional,
+}
+
+/// What ends the back-off of the retransmission timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackoffEnd {
+    /// A round-trip sample (RFC 6298 section 5, with Karn's rule; Linux).
+    Sample,
+    /// Any ACK for new data, including retransmissions (ns-3).
+    Ack,
+}
+
+/// Effect of idle time on a window that is kept between messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlowStartRestart {
+    /// No effect.
+    Off,
+    /// After one RTO the window is at most the initial window (RFC 5681 section 4.1).
+    Rfc5681,
+    /// Each RTO halves the window, down to the initial window (RFC 2861, Linux).
+    Decay,
+}
+
+/// Which packets of an ECN-capable sender can be marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ect {
+    /// New data only (RFC 3168 section 6.1).
+    NewData,
+    /// All packets, including ACKs, retransmissions and SYNs, as in Linux and ns-3 with DCTCP (for SYNs RFC 8257 section
+    /// 3.6).
+    All,
+}
+
+/// When a receiver sends delayed ACKs (RFC 5681 section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(rename = "Delay")]
+pub struct DelayedAck {
+    /// Full segments after which an ACK is sent. Default: 2.
+    #[schemars(range(min = 1, max = 1000))]
+    pub every: u32,
+    /// Time after which an ACK is sent anyway. Default: "40ms".
+    #[schemars(extend("default" = "40ms"))]
+    pub timeout: Duration,
+    /// Segments at the start of a connection that are acknowledged at once (Linux: 16). Default: 0.
+    #[schemars(range(max = 1000))]
+    pub quick: u32,
+}
+
+impl Default for DelayedAck {
+    fn default() -> Self {
+        Self { every: 2, timeout: Duration::from_ms(40), quick: 0 }
+    }
+}
+
+/// Delayed ACKs as a scenario writes them.
+mod none_or_table {
+    use schemars::JsonSchema;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::DelayedAck;
+
+    /// Delayed ACKs (RFC 5681 section 4.2), or "none".
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(untagged)]
+    #[schemars(rename = "DelayedAck")]
+    pub(super) enum DelayedAckKey {
+        Off(NoDelay),
+        On(DelayedAck),
+    }
+
+    /// No delayed ACKs.
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub(super) enum NoDelay {
+        /// Every data segment is acknowledged at once.
+        None,
+    }
+
+    #[expect(clippy::ref_option, reason = "what serde calls")]
+    pub(super) fn serialize<S: Serializer>(delay: &Option<DelayedAck>, serializer: S) -> Result<S::Ok, S::Error> {
+        delay.map_or(DelayedAckKey::Off(NoDelay::None), DelayedAckKey::On).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<DelayedAck>, D::Error> {
+        Ok(match DelayedAckKey::deserialize(deserializer)? {
+            DelayedAckKey::Off(_) => None,
+            DelayedAckKey::On(delay) => Some(delay),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shift_is_the_smallest_that_expresses_the_whole_buffer() {
+        for (buffer, shift) in
+            [(1, 0), (65_535, 0), (65_536, 1), (131_070, 1), (131_072, 2), (6 << 20, 7), (1 << 30, 14), (1 << 40, 14)]
+        {
+            let tcp = Tcp { receive_buffer: Bytes(buffer), window_scaling: WindowScaling::Rfc7323, ..Tcp::default() };
+            assert_eq!(tcp.window_shift(), shift, "{buffer}");
+            assert!(shift == 14 || tcp.largest_window() >= buffer, "{buffer}");
+        }
+    }
+}

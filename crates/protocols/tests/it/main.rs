@@ -1,0 +1,16 @@
+//! All tests of this crate from outside, as one program.
+
+mod defaults;
+mod every_part;
+mod every_receiver;
+mod every_sender;
+mod known_faults;
+mod linux_rules;
+mod model;
+mod nic;
+mod paper_vectors;
+mod real_program;
+mod replay;
+mod rfc6582_conformance;
+mod rfc8257_conformance;
+mod special_cases;

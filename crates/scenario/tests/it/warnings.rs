@@ -1,0 +1,146 @@
+//! Overloads are allowed, and said with the figure.
+
+use incast_scenario::Scenario;
+
+fn warnings(text: &str) -> String {
+    let scenario = Scenario::parse(text, "w.toml", &[]).unwrap_or_else(|report| panic!("{report}"));
+    assert_eq!(scenario.warnings(), scenario.plan(None).unwrap().warnings);
+    scenario.warnings().join("\n")
+}
+
+const STAR: &str = r#"
+[topology]
+kind = "star"
+hosts = 11
+link = { rate = "1Gbps", delay = "25us" }
+[switch]
+buffer = { name = "static", limit = "64KiB", count_in_service = true }
+[tcp]
+profile = "paper"
+"#;
+
+const LEAF_SPINE: &str = r#"
+[topology]
+kind = "leaf-spine"
+leaves = 4
+hosts_per_leaf = 8
+spines = 2
+host_link = { rate = "10Gbps", delay = "1us" }
+fabric_link = { rate = "10Gbps", delay = "1us" }
+[switch]
+buffer = { name = "static", limit = "64KiB", count_in_service = true }
+[tcp]
+profile = "paper"
+"#;
+
+/// 10 x (64 KiB and 45 headers of 40 B) are 673,360 B and take 5.387 ms at 1 Gbit/s.
+#[test]
+fn bursts_that_come_faster_than_they_drain_are_warned_of() {
+    let burst = |interval: &str| {
+        warnings(&format!(
+            "{STAR}[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\nrepetitions = 2\ninterval = \"{interval}\"\n"
+        ))
+    };
+    assert_eq!(burst("5.4ms"), "");
+    insta::assert_snapshot!(burst("5ms"), @"traffic.b: a burst starts every 5ms and takes 5.3869 ms on the link to host 0 (payload and headers), a load of 1.08");
+}
+
+/// 1460 B of payload make 1500 B on the wire: 0.98 of the payload rate is 1.007 of the link.
+#[test]
+fn headers_count_when_links_are_loaded() {
+    let poisson = |load: &str| {
+        warnings(&format!(
+            "{STAR}[traffic.p]\nkind = \"poisson\"\nload = {load}\nreference = \"host-links\"\nflows = 10\n\
+             sizes = {{ kind = \"constant\", size = \"1460B\" }}\n"
+        ))
+    };
+    assert_eq!(poisson("0.97"), "");
+    insta::assert_snapshot!(poisson("0.98"), @r#"
+    traffic.p: the link from host 0 is offered 1.01 times the capacity (payload and headers, on average): queues keep growing
+    traffic.p: the link to host 0 is offered 1.01 times the capacity (payload and headers, on average): queues keep growing
+    "#);
+}
+
+/// Oversubscribed by 4: 24 of 31 messages leave the rack.
+#[test]
+fn references_of_a_load_differ_as_their_names_say() {
+    let poisson = |load: &str, reference: &str| {
+        warnings(&format!(
+            "{LEAF_SPINE}[traffic.p]\nkind = \"poisson\"\nload = {load}\nreference = \"{reference}\"\nflows = 10\n\
+             sizes = {{ kind = \"constant\", size = \"1460B\" }}\n"
+        ))
+    };
+    assert_eq!(poisson("0.97", "leaf-uplinks"), "");
+    assert_eq!(poisson("1.2", "leaf-uplinks-all-traffic"), "");
+    insta::assert_snapshot!(
+        [poisson("1.0", "leaf-uplinks"), poisson("1.3", "leaf-uplinks-all-traffic"), poisson("0.5", "host-links")].join("\n\n"),
+        @r#"
+        traffic.p: the uplinks of leaf 0 are offered 1.03 times the capacity (payload and headers, on average): queues keep growing
+        traffic.p: the links from the spines to leaf 0 are offered 1.03 times the capacity (payload and headers, on average): queues keep growing
+
+        traffic.p: the uplinks of leaf 0 are offered 1.03 times the capacity (payload and headers, on average): queues keep growing
+        traffic.p: the links from the spines to leaf 0 are offered 1.03 times the capacity (payload and headers, on average): queues keep growing
+
+        traffic.p: the uplinks of leaf 0 are offered 1.59 times the capacity (payload and headers, on average): queues keep growing
+        traffic.p: the links from the spines to leaf 0 are offered 1.59 times the capacity (payload and headers, on average): queues keep growing
+        "#
+    );
+}
+
+/// 20 answers of 14,600 B are 2.4 Mbit with their headers: 4167 jobs a second fill 10 Gbit/s.
+#[test]
+fn jobs_that_their_schedulers_cannot_take_in_are_warned_of() {
+    let jobs = |rate: u32| {
+        warnings(&format!(
+            "{LEAF_SPINE}[traffic.j]\nkind = \"fork-join\"\nschedulers = {{ per_rack = 1 }}\nfan_in = 20\nrequest = \"1460B\"\n\
+             jobs_per_s = {rate}\njobs = 1\nsizes = {{ kind = \"constant\", size = \"14600B\" }}\n"
+        ))
+    };
+    assert_eq!(jobs(4150), "");
+    insta::assert_snapshot!(jobs(4200), @r#"
+    traffic.j: the link to host 0 is offered 1.01 times the capacity (payload and headers, on average): queues keep growing
+    "#);
+}
+
+/// Three quarters of 12 times 9 Gbit/s cross the racks, a quarter of them to each: 20.25 Gbit/s over two uplinks of 10, with
+/// headers of answers (40 B to 1460 B) 20.80 Gbit/s, and with requests of 1 B to each answer (41 B to 14,600 B) 20.86.
+#[test]
+fn jobs_cross_the_racks_as_their_workers_are_spread() {
+    let jobs = warnings(&format!(
+        "{LEAF_SPINE}[traffic.j]\nkind = \"fork-join\"\nschedulers = {{ per_rack = 3 }}\nfan_in = 20\nrequest = \"1B\"\nload = 0.9\n\
+         jobs = 1\nsizes = {{ kind = \"constant\", size = \"14600B\" }}\n"
+    ));
+    insta::assert_snapshot!(jobs, @r#"
+    traffic.j: the uplinks of leaf 0 are offered 1.04 times the capacity (payload and headers, on average): queues keep growing
+    traffic.j: the links from the spines to leaf 0 are offered 1.04 times the capacity (payload and headers, on average): queues keep growing
+    "#);
+}
+
+#[test]
+fn classes_that_overload_a_link_together_are_warned_of_together() {
+    let one = |name: &str| {
+        format!(
+            "[traffic.{name}]\nkind = \"poisson\"\nload = 0.6\nreference = \"host-links\"\nflows = 10\n\
+             sizes = {{ kind = \"constant\", size = \"1460B\" }}\n"
+        )
+    };
+    insta::assert_snapshot!(warnings(&format!("{STAR}{}{}", one("p"), one("q"))), @r#"
+    traffic.p and traffic.q: the link from host 0 is offered 1.23 times the capacity (payload and headers, on average): queues keep growing
+    traffic.p and traffic.q: the link to host 0 is offered 1.23 times the capacity (payload and headers, on average): queues keep growing
+    "#);
+}
+
+#[test]
+fn a_sender_that_needs_marks_is_warned_of_ports_that_do_not_mark() {
+    let text = LEAF_SPINE.replace("delay = \"1us\" }\nfabric", "delay = \"1us\", marker = \"ecn-threshold\" }\nfabric");
+    let text =
+        format!("{text}[stack]\nsender = \"dctcp\"\n[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\n");
+    insta::assert_snapshot!(warnings(&text), @r#"traffic.b: at some switch ports, "dctcp" does not work with marker = "none": DCTCP learns from congestion marks: give the switch ports a marker that sets CE, such as "ecn-threshold""#);
+}
+
+#[test]
+fn acks_that_may_wait_longer_than_a_timeout_are_warned_of() {
+    let tcp = "rto_min = \"10ms\"\ndelayed_ack = { every = 2 }\n";
+    let text = format!("{STAR}{tcp}[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\n");
+    insta::assert_snapshot!(warnings(&text), @"traffic.b: delayed ACKs (up to 40ms) can outlast the minimum retransmission timeout (10ms): expect spurious timeouts");
+}

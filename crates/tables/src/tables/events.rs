@@ -1,0 +1,59 @@
+//! What happened once, one by one.
+
+use crate::column::{Column, Values, columns};
+use incast_record::{Event, Run};
+
+pub(crate) const NAME: &str = "events";
+pub(crate) const MEANING: &str = "Drops, marks, timeouts and retransmissions one by one, if the scenario asks for them. `kind` is one of `drop`, \
+     `wire-loss`, `ce-mark`, `ein-mark`, `timeout-full-window`, `timeout-tail`, `timeout-lost-retransmission`, \
+     `timeout-control`, `fast-retransmit`, `retransmission`, `mark-reduction`.";
+
+pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &Event> {
+    run.events.iter()
+}
+
+pub(crate) fn columns<'a>() -> Vec<Column<&'a Event>> {
+    use Values::{MaybeWhole, Real, Text, Truth, Whole};
+    columns! {
+        /// When.
+        time_s "s": Real(|r| r.time.as_secs_f64());
+        /// What.
+        kind: Text(|r| r.kind.name());
+        /// Number of the connection; see `flows`.
+        connection: Whole(|r| r.connection.into());
+        /// Whether the packet or the sender is of the side that opened the connection.
+        from_client: Truth(|r| r.from_client);
+        /// Number of the link at whose port it happened; null for events of a sender.
+        link: MaybeWhole(|r| r.link.map(u64::from));
+        /// Position of the segment's first byte in its direction of the connection.
+        offset_bytes "bytes": Whole(|r| r.offset);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_names_every_kind() {
+        use incast_record::EventKind::{
+            CeMark, Drop, EinMark, FastRetransmit, MarkReduction, Retransmission, TimeoutControl, TimeoutFullWindow,
+            TimeoutLostRetransmission, TimeoutTail, WireLoss,
+        };
+        for kind in [
+            Drop,
+            WireLoss,
+            CeMark,
+            EinMark,
+            TimeoutFullWindow,
+            TimeoutTail,
+            TimeoutLostRetransmission,
+            TimeoutControl,
+            FastRetransmit,
+            Retransmission,
+            MarkReduction,
+        ] {
+            assert!(MEANING.contains(&format!("`{}`", kind.name())), "{kind:?}");
+        }
+    }
+}

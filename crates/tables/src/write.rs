@@ -1,0 +1,205 @@
+//! The tables as files, each whole or not there at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+
+use crate::{Table, summary_json};
+use incast_record::Run;
+
+/// A result that could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The directory does not exist and cannot be made.
+    #[error("cannot create the directory {}: {source}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// A table cannot be encoded.
+    #[error("cannot write {} as Parquet: {source}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the encoder said.
+        source: ParquetError,
+    },
+}
+
+/// Writes every table as `<name>.parquet`, and `summary.json` last, so that where it is, all are.
+/// The directory is created if need be; files of these names are replaced. The same run gives the same bytes.
+///
+/// # Errors
+/// If the directory cannot be created or a file cannot be written. The file in question is then as it was before,
+/// and those before it are new.
+pub fn write(run: &Run, directory: &Path) -> Result<Vec<PathBuf>, WriteError> {
+    fs::create_dir_all(directory).map_err(|source| WriteError::Directory { path: directory.to_owned(), source })?;
+    let mut paths = Vec::new();
+    for table in Table::ALL {
+        let path = directory.join(table.name()).with_extension("parquet");
+        whole_or_not(&path, |file| write_table(table, run, file))?;
+        paths.push(path);
+    }
+    let path = directory.join("summary.json");
+    whole_or_not(&path, |file| {
+        // The alternate form is indented.
+        writeln!(file, "{:#}", summary_json(run)).map_err(Problem::Io)
+    })?;
+    paths.push(path);
+    Ok(paths)
+}
+
+enum Problem {
+    Io(io::Error),
+    Parquet(ParquetError),
+}
+
+/// Writes under another name beside `path` and renames at the end.
+fn whole_or_not(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Problem>) -> Result<(), WriteError> {
+    // The process's number keeps two runs into one directory from writing into each other's file.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = path.with_file_name(name);
+    let result = (|| {
+        let mut file = BufWriter::new(File::create(&part).map_err(Problem::Io)?);
+        fill(&mut file)?;
+        // What a crash of the machine leaves must be whole, too.
+        file.into_inner().map_err(|error| Problem::Io(error.into_error()))?.sync_all().map_err(Problem::Io)?;
+        fs::rename(&part, path).map_err(Problem::Io)
+    })();
+    result.map_err(|problem| {
+        // Nothing can be done if this fails, too; the first error is the one to report.
+        let _ = fs::remove_file(&part);
+        match problem {
+            Problem::Io(source) => WriteError::File { path: path.to_owned(), source },
+            Problem::Parquet(source) => WriteError::Parquet { path: path.to_owned(), source },
+        }
+    })
+}
+
+fn write_table(table: Table, run: &Run, file: &mut BufWriter<File>) -> Result<(), Problem> {
+    // Named without a version: a new release that changes no result changes no byte.
+    let properties =
+        WriterProperties::builder().set_created_by("incast".to_owned()).set_compression(Compression::SNAPPY).build();
+    let mut writer = ArrowWriter::try_new(file, table.schema_of(run), Some(properties)).map_err(Problem::Parquet)?;
+    let mut result = Ok(());
+    table.for_each_batch(run, |batch: RecordBatch| {
+        if result.is_ok() {
+            result = writer.write(&batch);
+        }
+    });
+    result.and_then(|()| writer.close()).map_err(Problem::Parquet)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{empty_run, small_run};
+    use arrow_array::RecordBatchReader;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let mut names: Vec<_> =
+            fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_is_read_back_is_what_the_tables_hold() {
+        for run in [small_run(), empty_run()] {
+            let directory = tempfile::tempdir().unwrap();
+            write(&run, directory.path()).unwrap();
+            for table in Table::ALL {
+                let file = File::open(directory.path().join(format!("{table}.parquet"))).unwrap();
+                let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+                assert_eq!(reader.schema(), table.schema());
+                let read: Vec<_> = reader.map(Result::unwrap).collect();
+                let written: Vec<_> = table.batches(&run).into_iter().filter(|batch| batch.num_rows() > 0).collect();
+                assert_eq!(read, written, "{table}");
+            }
+            let text = fs::read_to_string(directory.path().join("summary.json")).unwrap();
+            let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read["seed"], serde_json::json!(run.seed));
+            assert_eq!(text, format!("{:#}\n", summary_json(&run)));
+        }
+    }
+
+    #[test]
+    fn the_same_run_gives_the_same_bytes() {
+        let run = small_run();
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let paths = write(&run, first.path()).unwrap();
+        assert_eq!(paths.len(), Table::ALL.len() + 1);
+        for (left, right) in paths.iter().zip(write(&run, second.path()).unwrap()) {
+            assert_eq!(left.file_name(), right.file_name());
+            assert_eq!(fs::read(left).unwrap(), fs::read(right).unwrap(), "{}", left.display());
+        }
+    }
+
+    #[test]
+    fn nothing_but_the_promised_files_is_left_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let below = directory.path().join("new").join("deeper");
+        let mut expected: Vec<_> = write(&small_run(), &below)
+            .unwrap()
+            .iter()
+            .map(|p| p.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(names(&below), expected);
+    }
+
+    #[test]
+    fn a_write_that_fails_halfway_leaves_the_old_file_as_it_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("flows.parquet");
+        fs::write(&path, "old").unwrap();
+        let error = whole_or_not(&path, |file| {
+            file.write_all(b"half of the new").map_err(Problem::Io)?;
+            file.flush().map_err(Problem::Io)?;
+            Err(Problem::Io(io::Error::from(io::ErrorKind::StorageFull)))
+        })
+        .unwrap_err();
+        assert!(matches!(error, WriteError::File { .. }));
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(directory.path()), ["flows.parquet"]);
+    }
+
+    #[test]
+    fn a_place_that_is_taken_is_named_in_the_error_and_nothing_half_written_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let taken = directory.path().join("ports.parquet");
+        fs::create_dir(&taken).unwrap();
+        let error = write(&small_run(), directory.path()).unwrap_err().to_string();
+        assert!(error.contains("ports.parquet"), "{error}");
+        // The tables before it are there, whole; the summary, which vouches for all, is not.
+        assert_eq!(names(directory.path()), ["coflows.parquet", "flows.parquet", "ports.parquet", "summary.parquet"]);
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_is_named_in_the_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = write(&empty_run(), &file.join("below")).unwrap_err().to_string();
+        assert!(error.contains("below"), "{error}");
+    }
+}

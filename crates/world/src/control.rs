@@ -1,0 +1,67 @@
+//! How others see a run that goes on, and stop it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use incast_protocols::Time;
+
+/// Shared between a run and whoever watches it. A run never waits for it and its results do not depend
+/// on it, unless it is cancelled.
+#[derive(Debug, Default)]
+pub struct Control {
+    cancelled: AtomicBool,
+    now: AtomicU64,
+    packet_hops: AtomicU64,
+    messages_left: AtomicU64,
+    messages_total: AtomicU64,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Time,
+    /// Packets that have begun transmission on a link.
+    pub packet_hops: u64,
+    /// Messages of known size that are complete.
+    pub messages_done: u64,
+    /// Messages of known size.
+    pub messages_total: u64,
+}
+
+impl Control {
+    /// Asks the run to end soon; it then returns what it has.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// How far the run has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let total = self.messages_total.load(Ordering::Relaxed);
+        Progress {
+            now: Time(self.now.load(Ordering::Relaxed)),
+            packet_hops: self.packet_hops.load(Ordering::Relaxed),
+            messages_done: total.saturating_sub(self.messages_left.load(Ordering::Relaxed)),
+            messages_total: total,
+        }
+    }
+
+    /// A world begins a run of so many messages of known size.
+    pub fn begin(&self, messages: u64) {
+        self.messages_left.store(messages, Ordering::Relaxed);
+        self.messages_total.store(messages, Ordering::Relaxed);
+    }
+
+    /// A world says how far it is.
+    pub fn report(&self, now: u64, packet_hops: u64, messages_left: u64) {
+        self.now.store(now, Ordering::Relaxed);
+        self.packet_hops.store(packet_hops, Ordering::Relaxed);
+        self.messages_left.store(messages_left, Ordering::Relaxed);
+    }
+
+    /// Whether somebody wants the run to end.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,140 @@
+//! What all worlds have in common.
+//!
+//! A world carries out a [`Plan`] and says what it has seen as a [`Run`]. It answers two calls: *can you carry out this
+//! plan* ([`World::refusals`]) and *carry it out* ([`World::run`]). No world knows another.
+//!
+//! Worlds that compute in simulated time share what has to agree between them: which path a connection takes
+//! ([`Routes`]), the rows of messages ([`rows`]), the order of simultaneous events ([`tie`]), named random streams
+//! ([`random`]) and the delivery curve ([`Curve`]).
+
+mod control;
+mod curve;
+pub mod random;
+mod routing;
+pub mod rows;
+mod starts;
+pub mod tie;
+
+pub use control::{Control, Progress};
+pub use curve::Curve;
+pub use routing::{Forwarding, Routes};
+pub use starts::Starts;
+
+use std::fmt;
+
+use incast_plan::Plan;
+use incast_record::Run;
+
+/// Later than anything that can happen.
+pub const NEVER: u64 = u64::MAX;
+
+/// 53 days: a run whose messages can never complete ends here, long before picoseconds run out.
+pub const FOREVER: u64 = 1 << 62;
+
+/// A message's number in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MessageId {
+    /// Index among the results' flows.
+    Flow(u32),
+    /// The request of an aggregator for this response (index among the responses).
+    Request(u32),
+}
+
+/// Something that carries out plans.
+pub trait World: Sync {
+    /// The name by which `incast run --world` and scenarios choose it.
+    fn name(&self) -> &'static str;
+
+    /// One line for people who choose.
+    fn summary(&self) -> &'static str;
+
+    /// Everything in `plan` that this world cannot honour; nothing if it can carry the plan out.
+    fn refusals(&self, plan: &Plan) -> Vec<Refusal>;
+
+    /// Packet-hops that carrying out `plan` will take if nothing is lost; zero for a world without packets.
+    fn packet_hops(&self, plan: &Plan) -> u64;
+
+    /// Carries out `plan`. `control` reports progress and can cancel it; what was finished is then the result.
+    ///
+    /// # Errors
+    /// See [`RunError`].
+    fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError>;
+}
+
+/// A key of a scenario that a world cannot honour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The key as a scenario writes it, such as `record.windows`; an index into an array is a number of its own.
+    pub key: Vec<String>,
+    /// What the world cannot do, as a sentence.
+    pub why: String,
+}
+
+impl Refusal {
+    /// The refusal of `key`, whose names are separated by dots.
+    #[must_use]
+    pub fn new(key: &str, why: impl Into<String>) -> Self {
+        Self { key: key.split('.').map(str::to_owned).collect(), why: why.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key.join("."), self.why)
+    }
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum RunError {
+    /// The world cannot honour something that the plan asks for.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Refused(Vec<Refusal>),
+    /// A host's place in the network is not clear.
+    #[error("host {host} needs exactly one link to a switch and one from it")]
+    HostLinks {
+        /// Its number.
+        host: u32,
+    },
+    /// Two switches with hosts are not connected.
+    #[error("there is no path from {from} to {to}")]
+    Unreachable {
+        /// Where it begins.
+        from: String,
+        /// Where it should end.
+        to: String,
+    },
+    /// Packets carry the number of their destination's switch in 16 bits.
+    #[error("{with_hosts} switches with hosts are more than the 65,535 that can be addressed")]
+    TooManySwitches {
+        /// How many there are.
+        with_hosts: usize,
+    },
+    /// The plan contradicts itself; plans of scenarios do not.
+    #[error("the plan cannot be carried out: {0}")]
+    Invalid(String),
+    /// A server would send on a connection that no client message opens.
+    #[error(
+        "connection {connection}: its server sends, but its client never opens it; let the handshake take place before the run"
+    )]
+    NobodyOpens {
+        /// Index in the plan.
+        connection: u32,
+    },
+    /// All messages are endless and there is no end time.
+    #[error("the run would never end: every message is endless; give it an end time")]
+    Endless,
+    /// The window sweep was asked for although links have no delay.
+    #[error("the window sweep needs a delay on every link")]
+    NoDelay,
+    /// Packets were lost by the simulator itself.
+    #[error(
+        "a defect of the simulator: {sent} packets were sent but {accounted} are accounted for; please report this scenario"
+    )]
+    NotConserved {
+        /// By hosts.
+        sent: u64,
+        /// Delivered, dropped, lost or in the network.
+        accounted: u64,
+    },
+}

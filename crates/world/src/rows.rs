@@ -1,0 +1,163 @@
+//! Messages and ports of a plan before anything has happened to them: who sends what to whom, on which path, and
+//! how long it would take on an idle network.
+
+use incast_plan::{Connection, End, Link, Network, Node, Plan};
+use incast_protocols::{Bytes, Duration, Message, Time};
+use incast_record::{Flow, Losses, PortRow};
+
+use crate::Routes;
+use crate::random::{Purpose, stream};
+
+/// All that have a row in the results: those planned, then the responses of aggregators by (aggregator, round,
+/// worker). A response starts when its request is issued and begins with its round, which is not known yet.
+#[must_use]
+pub fn all(plan: &Plan, routes: &Routes) -> Vec<Flow> {
+    let planned = plan.sends.iter().map(|send| (send.connection, send.from, send.round, send.start, send.message));
+    let asked = plan.aggregators.iter().flat_map(|aggregator| {
+        aggregator.rounds.iter().enumerate().flat_map(|(round, work)| {
+            work.responses.iter().zip(&aggregator.workers).map(move |(response, &connection)| {
+                // Its deadline is known when its round begins.
+                let message = Message { deadline: None, ..response.message };
+                (connection, End::Server, round as u32, Time::NEVER, message)
+            })
+        })
+    });
+    let row = |(id, (number, from, round, start, message)): (u64, (u32, End, u32, Time, Message))| {
+        let connection = &plan.connections[number as usize];
+        let (source, destination) = ends(connection, from);
+        let path = path(plan, routes, number, from);
+        Flow {
+            id,
+            class: connection.class,
+            connection: number,
+            source,
+            destination,
+            round,
+            size: message.size,
+            start,
+            begin: start,
+            end: None,
+            fluid_end: None,
+            delivered: Bytes::ZERO,
+            ideal: message.size.map(|size| unloaded(plan, number, &path, size)),
+            deadline: message.deadline,
+            coflow: message.coflow.map(|coflow| coflow.0),
+            losses: Losses::default(),
+        }
+    };
+    (0..).zip(planned.chain(asked)).map(row).collect()
+}
+
+/// Source and destination of what one end sends.
+const fn ends(connection: &Connection, from: End) -> (u32, u32) {
+    match from {
+        End::Client => (connection.client, connection.server),
+        End::Server => (connection.server, connection.client),
+    }
+}
+
+/// The links that what one end of a connection sends goes over.
+#[must_use]
+pub fn path(plan: &Plan, routes: &Routes, connection: u32, from: End) -> Vec<u32> {
+    let (source, destination) = ends(&plan.connections[connection as usize], from);
+    routes.path(&plan.network, source, destination, path_number(plan.seed, connection, from))
+}
+
+/// Chooses among equal paths.
+#[must_use]
+pub fn path_number(seed: u64, connection: u32, from: End) -> u16 {
+    let number = u64::from(connection) * 2 + u64::from(from == End::Server);
+    (stream(seed, Purpose::Path, number).next() >> 48) as u16
+}
+
+/// Completion time of a message of this size on an idle path for a sender that never waits.
+#[must_use]
+pub fn unloaded(plan: &Plan, connection: u32, path: &[u32], size: Bytes) -> Duration {
+    let tcp = &plan.classes[plan.connections[connection as usize].class as usize].tcp;
+    let links: Vec<&Link> = path.iter().map(|&link| &plan.network.links[link as usize]).collect();
+    crossing(&links, size, tcp.mss, tcp.header)
+}
+
+/// The time at which the last packet has crossed store-and-forward hops, of which the slowest sets the pace.
+fn crossing(path: &[&Link], size: Bytes, mss: Bytes, header: Bytes) -> Duration {
+    let full = (size.0 - 1) / mss.0;
+    let last = Bytes(size.0 - full * mss.0);
+    let times = |payload: Bytes| -> Vec<u128> {
+        path.iter().map(|link| u128::from(link.rate.time_for(payload + header).0)).collect()
+    };
+    let last = times(last);
+    // Without full packets nothing is ahead of the last one.
+    let ahead = if full > 0 { times(mss) } else { last.clone() };
+    let propagation: u128 = path.iter().map(|link| u128::from(link.delay.0)).sum();
+    // The last packet queues behind its predecessors at exactly one hop: the worst of all choices.
+    let queued = (0..path.len()).map(|hop| {
+        let before: u128 = ahead[..hop].iter().sum();
+        let rest: u128 = last[hop..].iter().sum();
+        before + u128::from(full) * ahead[hop] + rest
+    });
+    Duration(u64::try_from(propagation + queued.max().unwrap_or(0)).unwrap_or(u64::MAX))
+}
+
+/// Every switch port, with nothing counted.
+#[must_use]
+pub fn unused_ports(network: &Network) -> Vec<PortRow> {
+    let name = |node: Node| match node {
+        Node::Host(host) => format!("host {host}"),
+        Node::Switch(switch) => network.switches[switch as usize].name.clone(),
+    };
+    let ports = (0..).zip(&network.links).filter(|(_, link)| link.port.is_some());
+    ports
+        .map(|(number, link)| PortRow {
+            link: number,
+            from: name(link.from),
+            to: name(link.to),
+            rate: link.rate,
+            packets: 0,
+            bytes: Bytes::ZERO,
+            drops: 0,
+            ce_marks: 0,
+            ein_marks: 0,
+            wire_losses: 0,
+            max_waiting: 0,
+            queue: None,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use incast_protocols::Rate;
+
+    fn path(rates: &[u64], delay_us: u64) -> Vec<Link> {
+        let delay = Duration::from_us(delay_us);
+        let (from, to) = (Node::Host(0), Node::Switch(0));
+        rates
+            .iter()
+            .map(|&rate| Link { from, to, rate: Rate(rate), delay, port: None, loss: 0.0, reorder: None })
+            .collect()
+    }
+
+    fn unloaded_us(rates: &[u64], size: u64) -> f64 {
+        let links = path(rates, 10);
+        crossing(&links.iter().collect::<Vec<_>>(), Bytes(size), Bytes(1460), Bytes(40)).as_secs_f64() * 1e6
+    }
+
+    /// The Pulser paper's network: 4 hops of 10 us at 10 Gbit/s.
+    #[test]
+    fn unloaded_transfers_take_propagation_plus_wire_time_plus_store_and_forward() {
+        let rates = [10_000_000_000; 4];
+        for (size, us) in [(8 << 10, 50.35), (20 << 10, 60.46), (32 << 10, 70.55), (1 << 20, 905.5)] {
+            // The formula of the paper counts a full packet for each further hop, ours the last packet's own.
+            let ours = unloaded_us(&rates, size);
+            assert!(ours <= us + 0.01 && us - ours < 3.7, "{size}: {ours} against {us}");
+        }
+    }
+
+    #[test]
+    fn the_slowest_hop_sets_the_pace() {
+        // Two full packets over a fast, a slow and a fast hop, by hand: 1.2 + 2 * 12 + 1.2 us and 30 us of wire.
+        let us = unloaded_us(&[10_000_000_000, 1_000_000_000, 10_000_000_000], 2920);
+        assert!((us - (30.0 + 1.2 + 24.0 + 1.2)).abs() < 1e-9, "{us}");
+    }
+}

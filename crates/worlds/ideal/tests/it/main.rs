@@ -1,0 +1,3 @@
+//! All tests of this crate from outside, as one program.
+
+mod ideal;

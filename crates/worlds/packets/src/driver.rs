@@ -1,0 +1,73 @@
+//! What makes time pass. Two drivers call the same nodes and give the same bytes.
+
+pub(crate) mod calendar;
+pub(crate) mod event_loop;
+pub(crate) mod sweep;
+pub(crate) mod timers;
+
+use incast_plan::Plan;
+use incast_record::Outcome;
+
+use crate::observe::Observer;
+use crate::parts::Parts;
+use crate::world::{Schedule, World};
+use incast_world::tie::{Entity, Kind};
+use incast_world::{Control, FOREVER};
+
+/// The picoseconds after which a run with endless messages may stop: the rest of the window in which
+/// the last other message completed. Both drivers use the same windows for this.
+pub(crate) fn window(plan: &Plan) -> u64 {
+    /// Where links have no delay.
+    const MICROSECOND: u64 = 1_000_000;
+    match plan.network.links.iter().map(|link| link.delay.0).min() {
+        None | Some(0) => MICROSECOND,
+        Some(least) => least,
+    }
+}
+
+/// How far a run goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Horizon {
+    /// Nothing at or after this happens.
+    pub(crate) at: u64,
+    window: u64,
+    time_up: bool,
+}
+
+impl Horizon {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let at = plan.stop_at.map_or(FOREVER, |stop| stop.0.min(FOREVER));
+        Self { at, window: window(plan), time_up: plan.stop_at.is_some() }
+    }
+
+    /// Once everything that has an end is complete, what has none need not go on.
+    pub(crate) fn update<P: Parts, O: Observer>(&mut self, world: &World<'_, P, O>) {
+        if world.unfinished == 0 && world.endless && !self.time_up {
+            self.at = (world.finished_at / self.window + 1) * self.window;
+        }
+    }
+
+    /// How far time came in a run that was not interrupted.
+    pub(crate) const fn end<P: Parts, O: Observer>(&self, world: &World<'_, P, O>) -> u64 {
+        let at_rest = world.unfinished == 0 && !world.endless;
+        if self.at == FOREVER || at_rest { world.last_delivery } else { self.at }
+    }
+
+    pub(crate) const fn outcome<P: Parts, O: Observer>(&self, world: &World<'_, P, O>) -> Outcome {
+        if world.unfinished == 0 && !(self.time_up && world.endless) { Outcome::Complete } else { Outcome::TimeUp }
+    }
+}
+
+/// Arms the first round of every aggregator.
+pub(crate) fn begin_programs(plan: &Plan, schedule: &mut impl Schedule) {
+    for (number, aggregator) in plan.aggregators.iter().enumerate() {
+        schedule.arm(aggregator.start.0, aggregator.host, Entity::of(Kind::Begin(number as u32)));
+    }
+}
+
+/// Lets others see how far a run has come, and stop it.
+pub(crate) fn report<P: Parts, O: Observer>(world: &World<'_, P, O>, now: u64, control: &Control) -> bool {
+    let hops = world.links.iter().map(|link| link.counters.packets).sum();
+    control.report(now, hops, world.unfinished);
+    control.is_cancelled()
+}

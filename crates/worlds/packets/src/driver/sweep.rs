@@ -1,0 +1,577 @@
+//! The window sweep: no event queue at all.
+//!
+//! Time advances in windows of the smallest link delay. What arrives anywhere within a window has begun
+//! transmission before it, so nodes cannot influence one another inside it, and each is run alone over
+//! its own sorted arrivals: first the switches' ports, then the hosts. Only links with something due are
+//! visited: a wheel holds each link in the slot of its first arrival, a second wheel holds each port
+//! with a backlog in the slot of its next departure. One insertion per link and window, not per packet.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use incast_plan::{Node, Plan};
+use incast_record::Outcome;
+
+use super::timers::{Due, Timers};
+use super::{Horizon, report, window};
+use crate::observe::Observer;
+use crate::packet::Packet;
+use crate::parts::Parts;
+use crate::world::{Schedule, Target, World};
+use incast_world::Control;
+use incast_world::Starts;
+use incast_world::tie::{Entity, Order};
+
+/// End of a list.
+const NIL: u32 = u32::MAX;
+/// Not in the wheel.
+const UNLISTED: u32 = u32::MAX - 1;
+/// Windows a wheel spans; what lies beyond waits in a heap.
+const SLOTS: u64 = 1024;
+/// Windows between two looks at the control.
+const REPORT_EVERY: u32 = 1 << 8;
+/// Up to this many arrivals insertion sort is fastest: they come as a few sorted runs.
+const INSERTION_SORT: usize = 32;
+
+/// Lists of links by window.
+#[derive(Debug)]
+struct Wheel {
+    heads: Vec<u32>,
+    occupied: [u64; SLOTS as usize / 64],
+    /// By link: the one behind it in its list.
+    next: Vec<u32>,
+    /// Windows and links beyond the wheel's span.
+    far: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+impl Wheel {
+    fn new(links: usize) -> Self {
+        Self {
+            heads: vec![NIL; SLOTS as usize],
+            occupied: [0; SLOTS as usize / 64],
+            next: vec![UNLISTED; links],
+            far: BinaryHeap::new(),
+        }
+    }
+
+    /// Puts a link in that is not in it, to be found in `window`, which is not before `current`.
+    #[inline]
+    fn insert(&mut self, link: u32, window: u64, current: u64) {
+        if window - current >= SLOTS {
+            self.next[link as usize] = NIL;
+            self.far.push(Reverse((window, link)));
+            return;
+        }
+        let slot = (window % SLOTS) as usize;
+        self.next[link as usize] = self.heads[slot];
+        self.heads[slot] = link;
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    #[inline]
+    fn is_listed(&self, link: u32) -> bool {
+        self.next[link as usize] != UNLISTED
+    }
+
+    /// Takes the list of a window out; [`follow`](Self::follow) walks it.
+    #[inline]
+    fn take(&mut self, window: u64) -> u32 {
+        while let Some(&Reverse((far, link))) = self.far.peek()
+            && far <= window
+        {
+            self.far.pop();
+            self.insert(link, window, window);
+        }
+        let slot = (window % SLOTS) as usize;
+        self.occupied[slot / 64] &= !(1 << (slot % 64));
+        std::mem::replace(&mut self.heads[slot], NIL)
+    }
+
+    /// Takes a link out of a list that was taken, and names the one behind it.
+    #[inline]
+    fn follow(&mut self, link: u32) -> u32 {
+        std::mem::replace(&mut self.next[link as usize], UNLISTED)
+    }
+
+    /// The first window from `current` on that holds anything.
+    #[inline]
+    fn first(&self, current: u64) -> Option<u64> {
+        let near = self.first_of_slots(current);
+        match self.far.peek() {
+            Some(&Reverse((far, _))) => Some(near.map_or(far, |near| near.min(far))),
+            None => near,
+        }
+    }
+
+    #[inline]
+    fn first_of_slots(&self, current: u64) -> Option<u64> {
+        let start = (current % SLOTS) as usize;
+        let words = self.occupied.len();
+        let mut bits = self.occupied[start / 64] & (u64::MAX << (start % 64));
+        for step in 0..=words {
+            let word = (start / 64 + step) % words;
+            if bits != 0 {
+                let slot = word * 64 + bits.trailing_zeros() as usize;
+                let ahead = (slot + SLOTS as usize - start) % SLOTS as usize;
+                return Some(current + ahead as u64);
+            }
+            bits = self.occupied[(word + 1) % words];
+        }
+        None
+    }
+}
+
+/// What is due when, and the window that is being swept.
+struct Agenda {
+    order: Order,
+    width: u64,
+    current: u64,
+    end: u64,
+    arrivals: Wheel,
+    departures: Wheel,
+    /// By link: it may be due earlier than it said, so it is looked at in every window.
+    restless: Vec<bool>,
+    timers: Timers,
+    /// What the host that is being run has armed for this very window.
+    soon: Timers,
+}
+
+impl Agenda {
+    #[inline]
+    fn list_arrival(&mut self, link: u32, at: u64) {
+        let window = if self.restless[link as usize] { self.current + 1 } else { at / self.width };
+        self.arrivals.insert(link, window, self.current);
+    }
+}
+
+impl Schedule for Agenda {
+    #[inline]
+    fn wake_link(&mut self, link: u32, at: u64) {
+        self.list_arrival(link, at);
+    }
+
+    #[inline]
+    fn backlog(&mut self, link: u32, at: u64) {
+        if !self.departures.is_listed(link) {
+            self.departures.insert(link, at / self.width, self.current);
+        }
+    }
+
+    fn arm(&mut self, at: u64, host: u32, entity: Entity) {
+        let due = Due::new(self.order, at, host, entity);
+        if at < self.end { self.soon.push(due) } else { self.timers.push(due) }
+    }
+}
+
+/// A packet that has arrived at a switch: when, on which link, and where it lies meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: u64,
+    link: u32,
+    place: u32,
+}
+
+/// Sorts the arrivals at one port; those of one link come in order and keep it.
+#[inline]
+fn sort(arrivals: &mut [Arrival], order: Order) {
+    let before = |a: &Arrival, b: &Arrival| order.before((a.at, Entity::link(a.link)), (b.at, Entity::link(b.link)));
+    if arrivals.len() > INSERTION_SORT {
+        arrivals.sort_by(|a, b| {
+            if before(a, b) {
+                Ordering::Less
+            } else if before(b, a) {
+                Ordering::Greater
+            } else {
+                Ordering::Equal
+            }
+        });
+        return;
+    }
+    for i in 1..arrivals.len() {
+        let arrival = arrivals[i];
+        let mut place = i;
+        while place > 0 && before(&arrival, &arrivals[place - 1]) {
+            arrivals[place] = arrivals[place - 1];
+            place -= 1;
+        }
+        arrivals[place] = arrival;
+    }
+}
+
+/// Arrivals by output port of the one switch that is being swept, so that few vectors serve all
+/// switches and stay in the cache.
+#[derive(Debug, Default)]
+struct Bins {
+    /// By link: number of its port at its switch.
+    port: Vec<u32>,
+    by_port: Vec<Bin>,
+    used: Vec<u32>,
+    /// Arrivals at a switch whose ports are coupled.
+    whole: Vec<Arrival>,
+    /// The packets, which stay where they are while their arrivals are sorted ...
+    packets: Vec<Packet>,
+    /// ... and at a coupled switch their output links.
+    out: Vec<u32>,
+}
+
+/// Arrivals at one output port.
+#[derive(Clone, Debug, Default)]
+struct Bin {
+    link: u32,
+    arrivals: Vec<Arrival>,
+}
+
+impl Bins {
+    fn new(plan: &Plan) -> Self {
+        let mut ports = vec![0_u32; plan.network.switches.len()];
+        let port = plan.network.links.iter().map(|link| match link.from {
+            Node::Host(_) => 0,
+            Node::Switch(switch) => {
+                let port = &mut ports[switch as usize];
+                *port += 1;
+                *port - 1
+            }
+        });
+        let port = port.collect();
+        let most = ports.iter().copied().max().unwrap_or(0) as usize;
+        Self { port, by_port: vec![Bin::default(); most], ..Self::default() }
+    }
+}
+
+/// Lists of what is due in a window, by node.
+struct DueNodes {
+    /// Switches with arrivals, and for each the first of its links, chained by link.
+    switches: Vec<u32>,
+    first_link: Vec<u32>,
+    next_link: Vec<u32>,
+    /// Hosts with arrivals or something of their own.
+    hosts: Vec<u32>,
+    has_arrivals: Vec<bool>,
+    first_own: Vec<u32>,
+}
+
+/// Runs to the end, the horizon, or until cancelled; returns how far simulated time came.
+pub(crate) fn run<P: Parts, O: Observer>(
+    world: &mut World<'_, P, O>,
+    plan: &Plan,
+    control: &Control,
+) -> (u64, Outcome) {
+    let links = world.links.len();
+    let hosts = plan.network.hosts as usize;
+    let mut horizon = Horizon::new(plan);
+    let mut agenda = Agenda {
+        order: world.order,
+        width: window(plan),
+        current: 0,
+        end: 0,
+        arrivals: Wheel::new(links),
+        departures: Wheel::new(links),
+        restless: world.links.iter().map(super::super::link::Link::reorders).collect(),
+        timers: Timers::default(),
+        soon: Timers::default(),
+    };
+    let mut due = DueNodes {
+        switches: Vec::new(),
+        first_link: vec![NIL; plan.network.switches.len()],
+        next_link: vec![NIL; links],
+        hosts: Vec::new(),
+        has_arrivals: vec![false; hosts],
+        first_own: vec![NIL; hosts],
+    };
+    let mut bins = Bins::new(plan);
+    let mut own: Vec<Due> = Vec::new();
+    super::begin_programs(plan, &mut agenda);
+    world.start(&mut agenda);
+    let mut starts = Starts::new(plan, world.order);
+    let mut now = 0;
+    let mut until_report = REPORT_EVERY;
+    loop {
+        let width = agenda.width;
+        let candidates = [
+            agenda.arrivals.first(agenda.current),
+            agenda.departures.first(agenda.current),
+            agenda.timers.first().map(|due| due.at / width),
+            starts.first(plan).map(|start| start.0 / width),
+        ];
+        let Some(current) = candidates.into_iter().flatten().min() else { break };
+        if current * width >= horizon.at {
+            break;
+        }
+        agenda.current = current;
+        agenda.end = ((current + 1) * width).min(horizon.at);
+        gather_links(world, &mut agenda, &mut due);
+        gather_own(world, plan, &mut agenda, &mut starts, &mut due, &mut own);
+        sweep_switches(world, &mut agenda, &mut due, &mut bins);
+        sweep_hosts(world, &mut agenda, &mut due, &own);
+        depart(world, &mut agenda);
+        now = agenda.end;
+        agenda.current += 1;
+        until_report -= 1;
+        if until_report == 0 {
+            until_report = REPORT_EVERY;
+            world.bury_vanished();
+            if report(world, now, control) {
+                return (now, Outcome::Interrupted);
+            }
+        }
+        if world.unfinished == 0 {
+            horizon.update(world);
+        }
+        if now >= horizon.at {
+            break;
+        }
+    }
+    world.bury_vanished();
+    report(world, now, control);
+    (horizon.end(world), horizon.outcome(world))
+}
+
+/// Hands every link with something due in this window to the node it leads to.
+#[inline]
+fn gather_links<P: Parts, O: Observer>(world: &World<'_, P, O>, agenda: &mut Agenda, due: &mut DueNodes) {
+    let mut link = agenda.arrivals.take(agenda.current);
+    while link != NIL {
+        let following = agenda.arrivals.follow(link);
+        let head = world.links[link as usize].head();
+        if head >= agenda.end {
+            if head != u64::MAX {
+                agenda.list_arrival(link, head);
+            }
+        } else {
+            match world.targets[link as usize] {
+                Target::Host(host) => {
+                    due.hosts.push(host);
+                    due.has_arrivals[host as usize] = true;
+                }
+                Target::Switch(switch) => {
+                    if due.first_link[switch as usize] == NIL {
+                        due.switches.push(switch);
+                    }
+                    due.next_link[link as usize] = due.first_link[switch as usize];
+                    due.first_link[switch as usize] = link;
+                }
+            }
+        }
+        link = following;
+    }
+}
+
+/// Collects what hosts have of their own to do in this window: starts and timers.
+#[inline]
+fn gather_own<P: Parts, O: Observer>(
+    world: &World<'_, P, O>,
+    plan: &Plan,
+    agenda: &mut Agenda,
+    starts: &mut Starts,
+    due: &mut DueNodes,
+    own: &mut Vec<Due>,
+) {
+    own.clear();
+    while let Some((at, entity)) = starts.first(plan).filter(|start| start.0 < agenda.end) {
+        own.push(Due::new(agenda.order, at, world.host_of(entity), entity));
+        starts.pop();
+    }
+    while let Some(first) = agenda.timers.first().filter(|first| first.at < agenda.end) {
+        own.push(first);
+        agenda.timers.pop();
+    }
+    if own.len() > 1 {
+        own.sort_unstable_by_key(|due| (due.host, *due));
+    }
+    for (index, item) in own.iter().enumerate() {
+        let first = &mut due.first_own[item.host as usize];
+        if *first == NIL {
+            *first = index as u32;
+            if !due.has_arrivals[item.host as usize] {
+                due.hosts.push(item.host);
+            }
+        }
+    }
+}
+
+/// Runs every switch port over its own arrivals.
+#[inline]
+fn sweep_switches<P: Parts, O: Observer>(
+    world: &mut World<'_, P, O>,
+    agenda: &mut Agenda,
+    due: &mut DueNodes,
+    bins: &mut Bins,
+) {
+    let end = agenda.end;
+    for at in 0..due.switches.len() {
+        let switch = due.switches[at];
+        let coupled = world.is_coupled(switch);
+        let mut link = std::mem::replace(&mut due.first_link[switch as usize], NIL);
+        while link != NIL {
+            let mut flying = std::mem::take(&mut world.links[link as usize].flying);
+            let forwarding = world.routes.of(switch);
+            flying.take_while(|flight| {
+                if flight.at >= end {
+                    return false;
+                }
+                let packet = &flight.packet;
+                let out = forwarding.next(packet.destination, packet.edge, packet.path);
+                let arrival = Arrival { at: flight.at, link, place: bins.packets.len() as u32 };
+                bins.packets.push(flight.packet);
+                if coupled {
+                    bins.whole.push(arrival);
+                    bins.out.push(out);
+                } else {
+                    let port = bins.port[out as usize];
+                    let bin = &mut bins.by_port[port as usize];
+                    if bin.arrivals.is_empty() {
+                        bins.used.push(port);
+                        bin.link = out;
+                    }
+                    bin.arrivals.push(arrival);
+                }
+                true
+            });
+            let head = if flying.is_empty() { u64::MAX } else { flying.first().at };
+            world.links[link as usize].flying = flying;
+            if head != u64::MAX {
+                agenda.list_arrival(link, head);
+            }
+            link = due.next_link[link as usize];
+        }
+        for &port in &bins.used {
+            let bin = &mut bins.by_port[port as usize];
+            sort(&mut bin.arrivals, agenda.order);
+            let arrivals = bin.arrivals.iter().map(|arrival| (arrival.at, &bins.packets[arrival.place as usize]));
+            world.enqueue_all(bin.link, arrivals, agenda);
+            bin.arrivals.clear();
+        }
+        bins.used.clear();
+        if coupled {
+            sweep_coupled(world, agenda, bins);
+        }
+        bins.packets.clear();
+    }
+    due.switches.clear();
+}
+
+/// A switch whose ports share memory is run as a whole, in order of time.
+#[cold]
+fn sweep_coupled<P: Parts, O: Observer>(world: &mut World<'_, P, O>, agenda: &mut Agenda, bins: &mut Bins) {
+    sort(&mut bins.whole, agenda.order);
+    for arrival in bins.whole.drain(..) {
+        let place = arrival.place as usize;
+        world.enqueue(bins.out[place], arrival.at, &bins.packets[place], agenda);
+    }
+    bins.out.clear();
+}
+
+/// Runs every host over what arrives and what falls due there.
+#[inline]
+fn sweep_hosts<P: Parts, O: Observer>(
+    world: &mut World<'_, P, O>,
+    agenda: &mut Agenda,
+    due: &mut DueNodes,
+    own: &[Due],
+) {
+    for at in 0..due.hosts.len() {
+        let host = due.hosts[at];
+        let downlink = world.routes.downlink[host as usize];
+        let mut next = std::mem::replace(&mut due.first_own[host as usize], NIL) as usize;
+        if next == NIL as usize {
+            // Nothing but arrivals, until one of them arms a timer for this very window.
+            while agenda.soon.is_empty() && world.links[downlink as usize].head() < agenda.end {
+                let flight = world.links[downlink as usize].flying.pop();
+                world.deliver(flight.at, &flight.packet, agenda);
+            }
+        }
+        loop {
+            let arrival = world.links[downlink as usize].head();
+            let arrival = (arrival < agenda.end).then(|| (arrival, Entity::link(downlink)));
+            let listed = own.get(next).filter(|item| item.host == host).copied();
+            let soon = agenda.soon.first();
+            let mine = match (listed, soon) {
+                (Some(listed), Some(soon)) => Some(listed.min(soon)),
+                (listed, soon) => listed.or(soon),
+            };
+            match (arrival, mine) {
+                (Some(arrival), mine) if mine.is_none_or(|mine| world.order.before(arrival, mine.key())) => {
+                    let packet = world.links[downlink as usize].flying.pop().packet;
+                    world.deliver(arrival.0, &packet, agenda);
+                }
+                (_, Some(mine)) => {
+                    if soon == Some(mine) {
+                        agenda.soon.pop();
+                    } else {
+                        next += 1;
+                    }
+                    world.fire(mine.at, mine.entity, agenda);
+                }
+                (_, None) => break,
+            }
+        }
+        if due.has_arrivals[host as usize] {
+            due.has_arrivals[host as usize] = false;
+            let head = world.links[downlink as usize].head();
+            if head != u64::MAX {
+                agenda.list_arrival(downlink, head);
+            }
+        }
+    }
+    due.hosts.clear();
+}
+
+/// Begins every transmission that is due before the end of the window.
+#[inline]
+fn depart<P: Parts, O: Observer>(world: &mut World<'_, P, O>, agenda: &mut Agenda) {
+    let mut link = agenda.departures.take(agenda.current);
+    while link != NIL {
+        let following = agenda.departures.follow(link);
+        world.advance(link, agenda.end - 1, agenda);
+        let port = &world.links[link as usize];
+        if !port.waiting.is_empty() {
+            let at = port.busy_until / agenda.width;
+            agenda.departures.insert(link, at, agenda.current);
+        }
+        link = following;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Against a sorted set, with links that are due at once and links that are due far beyond the wheel's span.
+    #[test]
+    fn a_wheel_finds_each_link_in_its_window_and_nowhere_else() {
+        const LINKS: u32 = 40;
+        let mut wheel = Wheel::new(LINKS as usize);
+        let mut model = BTreeSet::new();
+        let mut state = 1_u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        let mut current = 0;
+        for _ in 0..20_000 {
+            for _ in 0..random(4) {
+                let link = random(u64::from(LINKS)) as u32;
+                if !wheel.is_listed(link) {
+                    let ahead = [0, 1, SLOTS - 1, SLOTS, 3 * SLOTS + 7, 1 << 40][random(6) as usize] + random(3);
+                    wheel.insert(link, current + ahead, current);
+                    model.insert((current + ahead, link));
+                }
+            }
+            let first = model.first().map(|first| first.0);
+            assert_eq!(wheel.first(current), first);
+            let Some(window) = first else { continue };
+            let mut expected: BTreeSet<u32> = BTreeSet::new();
+            while model.first().is_some_and(|first| first.0 == window) {
+                expected.extend(model.pop_first().map(|first| first.1));
+            }
+            let mut link = wheel.take(window);
+            while link != NIL {
+                assert!(expected.remove(&link), "{link} is not due in {window}");
+                link = wheel.follow(link);
+            }
+            assert!(expected.is_empty(), "{expected:?} are due in {window}");
+            current = window + random(2);
+        }
+    }
+}

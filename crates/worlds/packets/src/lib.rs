@@ -1,0 +1,139 @@
+//! A packet-level simulator of TCP in datacenter networks.
+//!
+//! It carries out a [`Plan`] in simulated time and returns a [`Run`]. The same plan gives the same
+//! bytes on any machine and with either driver: time is whole picoseconds, random choices come from
+//! named streams, simultaneous events follow a seeded order, and nothing looks at a clock.
+
+mod classes;
+mod driver;
+mod link;
+mod observe;
+mod packet;
+mod parts;
+mod ring;
+mod tcp;
+mod world;
+
+pub use incast_world::{Control, Progress, RunError};
+pub use parts::{Parts, Registered};
+
+use incast_plan::Plan;
+use incast_record::{Outcome, Run};
+use incast_world::{Refusal, World as AnyWorld};
+
+use observe::{Observer, Recorder, Silent};
+use world::World;
+
+/// The packet simulator as a world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packets;
+
+impl AnyWorld for Packets {
+    fn name(&self) -> &'static str {
+        "packets"
+    }
+
+    fn summary(&self) -> &'static str {
+        "every packet of the stacks at the ends, through queues, in simulated time"
+    }
+
+    fn refusals(&self, _plan: &Plan) -> Vec<Refusal> {
+        Vec::new()
+    }
+
+    fn packet_hops(&self, plan: &Plan) -> u64 {
+        plan.packet_hops()
+    }
+
+    fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {
+        run(plan, &RunOptions::default(), control)
+    }
+}
+
+/// What makes time pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverKind {
+    /// Windows of one link delay; needs every link to have one.
+    Sweep,
+    /// One event per packet-hop.
+    EventLoop,
+}
+
+impl DriverKind {
+    /// The driver for a plan, and the rule that chose it. Results do not depend on it.
+    ///
+    /// The sweep pays for every window in which anything happens, the event loop for every packet-hop. So the sweep is
+    /// for networks that could carry a packet or more within a window, which is the smallest delay of a link.
+    #[must_use]
+    pub fn choose(plan: &Plan) -> (Self, &'static str) {
+        const PACKET_BITS: u128 = 8 * 1500;
+        const SECOND: u128 = 1_000_000_000_000;
+        let links = &plan.network.links;
+        let window = links.iter().map(|link| link.delay.0).min().unwrap_or(0);
+        let bits_per_second: u128 = links.iter().map(|link| u128::from(link.rate.0)).sum();
+        if window == 0 {
+            (Self::EventLoop, "event loop (a link has no delay)")
+        } else if bits_per_second * u128::from(window) < PACKET_BITS * SECOND {
+            (Self::EventLoop, "event loop (a link is too short for a packet per window)")
+        } else {
+            (Self::Sweep, "sweep (every link has a delay)")
+        }
+    }
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunOptions {
+    /// A driver to use against the rule: for tests and benchmarks.
+    pub driver: Option<DriverKind>,
+}
+
+/// Carries out a plan with the registered algorithms.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
+    run_with(&Registered, plan, options, control)
+}
+
+/// Carries out a plan with algorithms of your own.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run_with<P: Parts>(parts: &P, plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
+    plan.validate().map_err(RunError::Invalid)?;
+    if Recorder::is_wanted(&plan.record) {
+        run_observed(parts, plan, options, control, Recorder::new(plan))
+    } else {
+        run_observed(parts, plan, options, control, Silent)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "options will grow, and callers pass them on")]
+fn run_observed<P: Parts, O: Observer>(
+    parts: &P,
+    plan: &Plan,
+    options: &RunOptions,
+    control: &Control,
+    observer: O,
+) -> Result<Run, RunError> {
+    let (chosen, rule) = DriverKind::choose(plan);
+    let (driver, rule) = match options.driver {
+        Some(DriverKind::Sweep) if plan.network.links.iter().any(|link| link.delay.0 == 0) => {
+            return Err(RunError::NoDelay);
+        }
+        // What is recorded is the rule's choice: results are the same bytes whichever driver ran.
+        Some(driver) => (driver, rule),
+        None => (chosen, rule),
+    };
+    let mut world = World::new(plan, parts, observer)?;
+    if world.endless && world.unfinished == 0 && plan.stop_at.is_none() {
+        return Err(RunError::Endless);
+    }
+    control.begin(world.unfinished);
+    let (end, outcome): (u64, Outcome) = match driver {
+        DriverKind::Sweep => driver::sweep::run(&mut world, plan, control),
+        DriverKind::EventLoop => driver::event_loop::run(&mut world, plan, control),
+    };
+    world.finish(end, outcome, rule)
+}

@@ -1,0 +1,248 @@
+//! What is written down while a run goes on. Observers are types chosen per run, so that what is not
+//! wanted costs nothing.
+
+mod incasts;
+
+pub(crate) use incasts::Arrival;
+use incasts::Incasts;
+
+use incast_plan::{Plan, Record};
+use incast_protocols::{Bytes, Duration, Time};
+use incast_record::{Alarm, Event, EventKind, Incast, QueueSample, QueueStatistics, WindowSample};
+
+/// Is told of everything; the defaults write nothing down.
+pub(crate) trait Observer {
+    /// The queue of a switch port changed.
+    #[inline]
+    fn queue_changed(&mut self, _link: u32, _now: u64, _waiting_packets: u32, _waiting_bytes: u64) {}
+
+    /// A packet was admitted and found this many waiting.
+    #[inline]
+    fn enqueued(&mut self, _link: u32, _now: u64, _found: u32) {}
+
+    /// Whether it is wanted when there is incast at a switch port.
+    #[inline]
+    fn watches(&self, _link: u32) -> bool {
+        false
+    }
+
+    /// A packet arrived at a watched port, admitted or not.
+    #[inline]
+    fn arrived(&mut self, _link: u32, _arrival: &Arrival) {}
+
+    /// The transmission of a packet began at a watched port, of which the detector said incast or not.
+    #[inline]
+    fn departed(&mut self, _link: u32, _now: u64, _ein: bool) {}
+
+    /// Something happened once.
+    #[inline]
+    fn event(&mut self, _event: Event) {}
+
+    /// Whether windows of this connection are wanted.
+    #[inline]
+    fn wants_windows(&self, _connection: u32) -> bool {
+        false
+    }
+
+    /// A sender after something happened to it.
+    fn windows(&mut self, _sample: WindowSample) {}
+
+    /// Hands over what was written down: statistics by link, samples, events.
+    fn finish(self) -> Written;
+}
+
+/// What an observer wrote down.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub(crate) statistics: Vec<Option<QueueStatistics>>,
+    pub(crate) queue_samples: Vec<QueueSample>,
+    pub(crate) window_samples: Vec<WindowSample>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) incasts: Vec<Incast>,
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+/// Writes nothing down.
+#[derive(Debug)]
+pub(crate) struct Silent;
+
+impl Observer for Silent {
+    fn finish(self) -> Written {
+        Written::default()
+    }
+}
+
+/// The queue of one port as it was left.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    since: Option<u64>,
+    changed_at: u64,
+    waiting_packets: u32,
+    waiting_bytes: u64,
+    statistics: QueueStatistics,
+    series: bool,
+}
+
+/// Writes down what a scenario asks for.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    statistics: bool,
+    /// Statistics or series of some queue.
+    queues_wanted: bool,
+    events_wanted: bool,
+    queues: Vec<Queue>,
+    windows_wanted: Vec<bool>,
+    last_windows: Vec<(u32, bool, WindowSample)>,
+    queue_samples: Vec<QueueSample>,
+    window_samples: Vec<WindowSample>,
+    events: Vec<Event>,
+    incasts: Option<Incasts>,
+}
+
+fn bump(histogram: &mut Vec<u64>, at: u32, by: u64) {
+    let at = at as usize;
+    if at >= histogram.len() {
+        histogram.resize(at + 1, 0);
+    }
+    histogram[at] += by;
+}
+
+impl Recorder {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let record = &plan.record;
+        let mut queues = vec![Queue::default(); plan.network.links.len()];
+        for &link in &record.queue_series {
+            queues[link as usize].series = true;
+        }
+        let mut windows_wanted = vec![false; plan.connections.len()];
+        for &connection in &record.window_series {
+            windows_wanted[connection as usize] = true;
+        }
+        Self {
+            statistics: record.queue_statistics,
+            queues_wanted: record.queue_statistics || !record.queue_series.is_empty(),
+            events_wanted: record.events,
+            queues,
+            windows_wanted,
+            last_windows: Vec::new(),
+            queue_samples: Vec::new(),
+            window_samples: Vec::new(),
+            events: Vec::new(),
+            incasts: (!record.incasts.is_empty()).then(|| Incasts::new(plan)),
+        }
+    }
+
+    /// Whether a scenario asks for anything at all.
+    pub(crate) fn is_wanted(record: &Record) -> bool {
+        let Record { queue_statistics, queue_series, window_series, events, incasts } = record;
+        *queue_statistics || *events || !(queue_series.is_empty() && window_series.is_empty() && incasts.is_empty())
+    }
+}
+
+impl Observer for Recorder {
+    #[inline]
+    fn queue_changed(&mut self, link: u32, now: u64, waiting_packets: u32, waiting_bytes: u64) {
+        if !self.queues_wanted {
+            return;
+        }
+        let queue = &mut self.queues[link as usize];
+        if self.statistics {
+            let span = now - queue.changed_at;
+            bump(&mut queue.statistics.time_at, queue.waiting_packets, span);
+            bump(&mut queue.statistics.changes_to, waiting_packets, 1);
+            queue.statistics.byte_time += u128::from(queue.waiting_bytes) * u128::from(span);
+        }
+        queue.changed_at = now;
+        queue.waiting_packets = waiting_packets;
+        queue.waiting_bytes = waiting_bytes;
+        if queue.series {
+            let waiting_bytes = Bytes(waiting_bytes);
+            self.queue_samples.push(QueueSample { time: Time(now), link, waiting_packets, waiting_bytes });
+        }
+    }
+
+    #[inline]
+    fn enqueued(&mut self, link: u32, now: u64, found: u32) {
+        if self.statistics {
+            let queue = &mut self.queues[link as usize];
+            if queue.since.is_none() {
+                queue.since = Some(now);
+                queue.changed_at = now;
+            }
+            bump(&mut queue.statistics.found_at_enqueue, found, 1);
+            // Where nothing waits the queue does not change, but the port is observed up to here.
+            let span = now - queue.changed_at;
+            bump(&mut queue.statistics.time_at, queue.waiting_packets, span);
+            queue.statistics.byte_time += u128::from(queue.waiting_bytes) * u128::from(span);
+            queue.changed_at = now;
+        }
+    }
+
+    #[inline]
+    fn watches(&self, link: u32) -> bool {
+        self.incasts.as_ref().is_some_and(|incasts| incasts.watches(link))
+    }
+
+    fn arrived(&mut self, link: u32, arrival: &Arrival) {
+        if let Some(incasts) = &mut self.incasts {
+            incasts.arrived(link, arrival);
+        }
+    }
+
+    fn departed(&mut self, link: u32, now: u64, ein: bool) {
+        if let Some(incasts) = &mut self.incasts {
+            incasts.departed(link, now, ein);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        if let (EventKind::Drop, Some(link), Some(incasts)) = (event.kind, event.link, &mut self.incasts) {
+            incasts.dropped(link, event.time.0);
+        }
+        if self.events_wanted {
+            self.events.push(event);
+        }
+    }
+
+    #[inline]
+    fn wants_windows(&self, connection: u32) -> bool {
+        self.windows_wanted[connection as usize]
+    }
+
+    fn windows(&mut self, sample: WindowSample) {
+        let key = (sample.connection, sample.from_client);
+        let known = self.last_windows.iter_mut().find(|last| (last.0, last.1) == key);
+        let unchanged = |last: &WindowSample| WindowSample { time: sample.time, ..*last } == sample;
+        match known {
+            Some(last) if unchanged(&last.2) => return,
+            Some(last) => last.2 = sample,
+            None => self.last_windows.push((key.0, key.1, sample)),
+        }
+        self.window_samples.push(sample);
+    }
+
+    fn finish(mut self) -> Written {
+        // A stable sort: what happened at one port or sender keeps its order.
+        self.queue_samples.sort_by_key(|sample| (sample.time, sample.link));
+        self.window_samples.sort_by_key(|sample| (sample.time, sample.connection, sample.from_client));
+        self.events.sort_unstable();
+        let statistics = self.queues.into_iter().map(|queue| {
+            let since = queue.since?;
+            Some(QueueStatistics { observed: Duration(queue.changed_at - since), ..queue.statistics })
+        });
+        let (incasts, alarms) = self.incasts.map(Incasts::finish).unwrap_or_default();
+        Written {
+            statistics: if self.statistics { statistics.collect() } else { Vec::new() },
+            queue_samples: self.queue_samples,
+            window_samples: self.window_samples,
+            events: self.events,
+            incasts,
+            alarms,
+        }
+    }
+}
+
+/// The event that a signal of a sender stands for.
+pub(crate) fn sender_event(now: u64, kind: EventKind, connection: u32, from_client: bool, offset: u64) -> Event {
+    Event { time: Time(now), kind, connection, from_client, link: None, offset }
+}

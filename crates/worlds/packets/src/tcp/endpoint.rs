@@ -1,0 +1,400 @@
+//! One end of a connection: its state, its two halves, its timer.
+
+use incast_plan::{Ect, Tcp, WindowPerMessage};
+use incast_protocols::echo::Echo;
+use incast_protocols::receiver::{AckCause, FlowIndex};
+use incast_protocols::sender::{Sender, Windows};
+use incast_protocols::{Bytes, Duration, Offset};
+use incast_record::EventKind;
+
+use super::receive::{ReceiveHalf, Received, field};
+use super::sack::Options;
+use super::send::{Fin, SendHalf};
+use super::{NEVER, Outbox, Signal};
+use crate::packet::{Flags, Packet};
+
+/// State of a connection as one end sees it (RFC 9293 section 3.3.2; what lies behind Established is
+/// told by the halves).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not opened, or waiting for a SYN.
+    Closed,
+    /// SYN sent.
+    SynSent,
+    /// SYN received, SYN-ACK sent or held back.
+    SynReceived,
+    /// Data may flow.
+    Established,
+    /// Both directions are closed; what comes again is acknowledged again (TIME-WAIT).
+    Done,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint<S, E> {
+    pub(crate) send: SendHalf<S>,
+    pub(crate) receive: ReceiveHalf<E>,
+    /// What every packet of this end has in common.
+    pub(crate) template: Packet,
+    pub(crate) state: State,
+    /// Its number at the NIC's controller, if that is active.
+    pub(crate) flow: Option<FlowIndex>,
+    pub(crate) class: u32,
+    pub(crate) host: u32,
+    /// Messages that will still be handed over here.
+    pub(crate) to_write: u32,
+    pub(crate) close_when_done: bool,
+    /// When the driver will next look at the timer.
+    pub(crate) scheduled_at: u64,
+    handshake_sent_at: u64,
+    /// SYN or SYN-ACK was sent again: its answer is no RTT sample (Karn).
+    handshake_repeated: bool,
+}
+
+/// What a segment changed, as far as others have to know.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    /// It was the first SYN.
+    pub(crate) opened: bool,
+    /// A SYN-ACK is due.
+    pub(crate) syn_ack_due: bool,
+    /// What its payload brought.
+    pub(crate) data: Option<Received>,
+}
+
+impl<S: Sender, E: Echo> Endpoint<S, E> {
+    pub(crate) fn new(
+        template: Packet,
+        class: u32,
+        host: u32,
+        tcp: &Tcp,
+        window_per_message: WindowPerMessage,
+        sender: S,
+        echo: E,
+    ) -> Self {
+        let always_ect = tcp.ect == Ect::All && sender.ecn_capable();
+        let wants_telemetry = sender.wants_telemetry();
+        Self {
+            send: SendHalf::new(sender, tcp, window_per_message),
+            receive: ReceiveHalf::new(echo, tcp, wants_telemetry),
+            template: Packet { flags: template.flags.with_if(always_ect, Flags::ECT), ..template },
+            state: State::Closed,
+            flow: None,
+            class,
+            host,
+            to_write: 0,
+            close_when_done: false,
+            scheduled_at: NEVER,
+            handshake_sent_at: 0,
+            handshake_repeated: false,
+        }
+    }
+
+    /// Begins the handshake.
+    pub(crate) fn open(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        self.state = State::SynSent;
+        self.handshake_sent_at = now;
+        self.send_syn(now, tcp, out);
+    }
+
+    /// Takes the connection for established, as if a handshake had measured `rtt` before.
+    pub(crate) fn establish(&mut self, rtt: Duration, tcp: &Tcp, peer_window: Bytes) {
+        self.state = State::Established;
+        self.send.sample(rtt, tcp);
+        self.send.edge = peer_window.0;
+    }
+
+    fn send_syn(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        // A controller has granted what it grants before.
+        let window = if self.flow.is_some() { self.receive.edge } else { tcp.receive_buffer.0 };
+        let (_, edge) = self.receive.announce(tcp, tcp.largest_syn_window(window));
+        let carries_message = self.send.outgoing.front().is_some_and(|span| span.start == 0);
+        out.packets.push(Packet {
+            window: edge as u32,
+            wire: tcp.header.0 as u16,
+            flags: self.template.flags.with(Flags::SYN).with_if(carries_message, Flags::MESSAGE),
+            ..self.template
+        });
+        self.send.timeout_at = now + self.send.rtt.rto().0;
+    }
+
+    /// Fills acknowledgement, window and echo into what was put into `out` from `first` on.
+    ///
+    /// Where a controller gates ACKs, data carries what was announced last, so that no grant slips by.
+    /// Data carries no SACK option: while there is a gap, an ACK that is due leaves by itself as well.
+    #[inline]
+    fn piggyback(&mut self, tcp: &Tcp, first: usize, out: &mut Outbox) {
+        let (ack, edge) = if self.flow.is_some() {
+            (self.receive.announced, self.receive.edge)
+        } else {
+            let due = self.receive.ack_due && tcp.sack && !self.receive.beyond_gap.is_empty();
+            let announced = self.receive.announce(tcp, tcp.receive_buffer.0);
+            self.receive.ack_due = due;
+            announced
+        };
+        let flags = if self.flow.is_some() { Flags::ACK } else { self.feedback() };
+        for packet in &mut out.packets[first..] {
+            packet.acknowledgement = ack as u32;
+            packet.window = field(tcp, edge - ack) as u32;
+            packet.flags = packet.flags.with(flags);
+        }
+        if self.receive.options.collects() {
+            for packet in &mut out.packets[first..] {
+                if packet.payload > 0 || self.receive.options.hands_back() {
+                    packet.flags = packet.flags.with(Flags::OPTIONS);
+                    packet.option = self.receive.options.write_telemetry(None);
+                }
+            }
+        }
+    }
+
+    fn feedback(&mut self) -> Flags {
+        let said = self.receive.echo.on_ack();
+        Flags::ACK.with_if(said.ece, Flags::ECE).with_if(said.ein, Flags::EIN_ECHO)
+    }
+
+    /// A segment of the peer arrived. ACKs and data it calls for are left to
+    /// [`output`](Self::output) and [`acknowledge`](Self::acknowledge).
+    #[inline]
+    pub(crate) fn on_segment(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        options: Options<'_>,
+        out: &mut Outbox,
+    ) -> Arrived {
+        if self.state != State::Established || packet.flags.has(Flags::SYN) {
+            return self.on_segment_around_established(now, tcp, packet, options, out);
+        }
+        self.on_established_segment(now, tcp, packet, options, out)
+    }
+
+    #[inline]
+    fn on_established_segment(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        options: Options<'_>,
+        out: &mut Outbox,
+    ) -> Arrived {
+        let first = out.packets.len();
+        self.send.on_ack(now, tcp, packet, options, &self.template, out);
+        if packet.flags.has(Flags::PSH) && packet.is_pure_ack() {
+            self.send.retransmit_first(now, tcp, &self.template, out);
+        }
+        if out.packets.len() > first {
+            self.piggyback(tcp, first, out);
+        }
+        let mut arrived = Arrived::default();
+        if packet.payload > 0 || packet.flags.has(Flags::FIN) {
+            if self.receive.must_flush(packet.marks()) {
+                if self.flow.is_none() {
+                    self.acknowledge(tcp, None, AckCause::Data, out);
+                } else {
+                    // The controller decides when ACKs leave: the next one says what this one would have said.
+                    let said = self.receive.echo.on_ack();
+                    self.receive.echo.on_replaced(said);
+                }
+            }
+            arrived.data = Some(self.receive.on_data(now, tcp, packet));
+            if let Some(carried) = options.telemetry.filter(|_| packet.payload > 0) {
+                self.receive.options.hand_back(&carried.own);
+            }
+            if self.receive.fin_received && self.to_write == 0 && self.close_when_done && self.send.fin == Fin::Open {
+                self.send.fin = Fin::Wanted;
+            }
+        }
+        if self.send.fin == Fin::Acknowledged && self.receive.fin_received {
+            self.state = State::Done;
+            self.send.timeout_at = NEVER;
+        }
+        arrived
+    }
+
+    #[cold]
+    fn on_segment_around_established(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        options: Options<'_>,
+        out: &mut Outbox,
+    ) -> Arrived {
+        let mut arrived = Arrived::default();
+        let syn = packet.flags.has(Flags::SYN);
+        let ack = packet.flags.has(Flags::ACK);
+        match self.state {
+            State::Closed if syn && !ack => {
+                self.state = State::SynReceived;
+                self.send.edge = u64::from(packet.window);
+                self.handshake_sent_at = now;
+                arrived.opened = true;
+                arrived.syn_ack_due = true;
+            }
+            State::SynReceived if syn && !ack => {
+                self.handshake_repeated = true;
+                arrived.syn_ack_due = true;
+            }
+            State::SynReceived if ack => {
+                self.state = State::Established;
+                self.send.timeout_at = NEVER;
+                self.handshake_done(now, tcp);
+                return self.on_established_segment(now, tcp, packet, options, out);
+            }
+            State::SynSent if syn && ack => {
+                self.state = State::Established;
+                self.send.timeout_at = NEVER;
+                self.send.edge = u64::from(packet.window);
+                self.handshake_done(now, tcp);
+                if self.flow.is_none() {
+                    // The third part of the handshake leaves by itself, before any data.
+                    self.acknowledge(tcp, None, AckCause::Data, out);
+                } else {
+                    self.receive.ack_due = true;
+                }
+            }
+            State::Established if syn && ack => {
+                // The last part of the handshake was lost.
+                self.receive.ack_due = true;
+            }
+            // The ACK of what comes again was lost; data need not carry the FIN to be the last of its flight.
+            State::Done if packet.payload > 0 || packet.flags.has(Flags::FIN) => self.receive.ack_due = true,
+            State::Closed | State::SynSent | State::SynReceived | State::Established | State::Done => {}
+        }
+        arrived
+    }
+
+    /// The handshake measured a round trip; or, if part of it was lost, the sender starts from one segment
+    /// (RFC 5681 section 3.1).
+    fn handshake_done(&mut self, now: u64, tcp: &Tcp) {
+        if self.handshake_repeated {
+            let windows = self.send.sender.windows();
+            self.send.sender.set_windows(Windows { cwnd: windows.cwnd.min(tcp.mss), ..windows });
+        } else {
+            self.send.sample(Duration(now - self.handshake_sent_at), tcp);
+        }
+    }
+
+    /// Sends what the windows allow; what leaves carries the ACK that was due.
+    #[inline]
+    pub(crate) fn output(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        if self.state != State::Established {
+            return;
+        }
+        let first = out.packets.len();
+        self.send.output(now, tcp, &self.template, out);
+        if out.packets.len() > first {
+            self.piggyback(tcp, first, out);
+        }
+    }
+
+    /// Sends an ACK (a SYN-ACK, if that is its cause) that announces `window`, and tells what it announced.
+    #[inline]
+    pub(crate) fn acknowledge(
+        &mut self,
+        tcp: &Tcp,
+        window: Option<Bytes>,
+        cause: AckCause,
+        out: &mut Outbox,
+    ) -> (Offset, Offset) {
+        let window = window.map_or(tcp.receive_buffer, |window| window.min(tcp.receive_buffer)).0;
+        let window = if cause == AckCause::SynAck { tcp.largest_syn_window(window) } else { window };
+        let (ack, edge) = self.receive.announce(tcp, window);
+        let flags = self.template.flags.with(self.feedback());
+        let flags = match cause {
+            AckCause::SynAck => flags.with(Flags::SYN),
+            AckCause::Forced => flags.with(Flags::PSH),
+            AckCause::Data => flags,
+        };
+        out.packets.push(Packet {
+            sequence: self.send.highest as u32,
+            acknowledgement: ack as u32,
+            window: (edge - ack) as u32,
+            wire: tcp.header.0 as u16,
+            flags,
+            ..self.template
+        });
+        let sack = tcp.sack && !self.receive.beyond_gap.is_empty();
+        if sack {
+            self.add_sack(tcp, out);
+        }
+        if self.receive.options.hands_back() {
+            self.add_telemetry(sack, out);
+        }
+        (Offset(ack), Offset(edge))
+    }
+
+    /// Adds to the ACK just made what lies beyond the gap: two bytes of option, eight of each block, and
+    /// two that align it (RFC 2018 section 3).
+    #[cold]
+    fn add_sack(&mut self, tcp: &Tcp, out: &mut Outbox) {
+        let Some(packet) = out.packets.last_mut() else { return };
+        let (option, blocks) = self.receive.options.write(&self.receive.beyond_gap, tcp.timestamps);
+        packet.flags = packet.flags.with(Flags::OPTIONS);
+        packet.option = option;
+        packet.wire = packet.wire.saturating_add(4 + 8 * u16::from(blocks));
+    }
+
+    /// Adds to the ACK just made the telemetry of the data that it acknowledges.
+    #[cold]
+    fn add_telemetry(&mut self, has_sack: bool, out: &mut Outbox) {
+        let Some(packet) = out.packets.last_mut() else { return };
+        packet.option = self.receive.options.write_telemetry(has_sack.then_some(packet.option));
+        packet.flags = packet.flags.with(Flags::OPTIONS);
+    }
+
+    /// A SYN-ACK leaves: its timer starts.
+    pub(crate) fn syn_ack_sent(&mut self, now: u64) {
+        if self.state == State::SynReceived {
+            self.handshake_sent_at = now;
+            self.send.timeout_at = now + self.send.rtt.rto().0;
+        }
+    }
+
+    /// When a timer of this end expires.
+    #[inline]
+    pub(crate) fn deadline(&self) -> u64 {
+        self.send.deadline(self.state == State::Established).min(self.receive.ack_at)
+    }
+
+    /// Its time has come. Returns whether a SYN-ACK has to go out again.
+    pub(crate) fn on_timer(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) -> bool {
+        if self.receive.ack_at <= now {
+            self.receive.ack_at = NEVER;
+            self.receive.ack_due = true;
+        }
+        self.send.wake(now);
+        if self.send.timeout_at > now {
+            return false;
+        }
+        match self.state {
+            State::Established => {
+                let first = out.packets.len();
+                self.send.on_timeout(now, tcp, &self.template, out);
+                if out.packets.len() > first {
+                    self.piggyback(tcp, first, out);
+                }
+                false
+            }
+            State::SynSent | State::SynReceived => {
+                let message = self.send.outgoing.front().map(|span| span.id);
+                out.signals.push(Signal { kind: EventKind::TimeoutControl, message, offset: 0 });
+                self.handshake_repeated = true;
+                self.send.rtt.back_off(tcp);
+                if self.state == State::SynSent {
+                    self.send_syn(now, tcp, out);
+                    false
+                } else {
+                    self.send.timeout_at = now + self.send.rtt.rto().0;
+                    true
+                }
+            }
+            State::Closed | State::Done => {
+                self.send.timeout_at = NEVER;
+                false
+            }
+        }
+    }
+}

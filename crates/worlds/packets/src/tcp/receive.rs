@@ -1,0 +1,215 @@
+//! The receiving half of a connection's end.
+
+use incast_plan::{Tcp, WindowScaling};
+use incast_protocols::echo::Echo;
+use incast_protocols::switch::Marks;
+use std::collections::VecDeque;
+
+use super::ranges::Ranges;
+use super::sack::OptionsWriter;
+use super::{NEVER, Span, unwrap};
+use crate::packet::{Flags, Packet};
+
+/// Reassembles a byte stream and decides when an ACK is due.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceiveHalf<E> {
+    /// Next offset expected (RCV.NXT); one past the end once the FIN is in.
+    pub(crate) next: u64,
+    /// Right edge announced so far.
+    pub(crate) edge: u64,
+    /// Acknowledgement announced last.
+    pub(crate) announced: u64,
+    /// Highest offset seen, exclusive.
+    pub(crate) highest: u64,
+    /// Data that arrived beyond a gap.
+    pub(crate) beyond_gap: Ranges,
+    pub(crate) options: OptionsWriter,
+    pub(crate) echo: E,
+    /// Segments since the last ACK.
+    unacknowledged: u32,
+    /// Segments that will be acknowledged at once although ACKs are delayed.
+    quick: u32,
+    /// An ACK is due at once.
+    pub(crate) ack_due: bool,
+    /// An ACK is held by the NIC's controller.
+    pub(crate) held: bool,
+    /// When a delayed ACK is due.
+    pub(crate) ack_at: u64,
+    fin_at: Option<u64>,
+    pub(crate) fin_received: bool,
+    /// Where the current message ends; or, between messages, where the next byte would end up.
+    message_end: u64,
+    /// Messages whose first segment the peer will send or has sent. Their facts travel as options of
+    /// that segment: nobody looks at an entry before it has arrived.
+    pub(crate) incoming: VecDeque<Span>,
+}
+
+/// What a data segment brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) start: u64,
+    pub(crate) new: u64,
+    pub(crate) delivered: u64,
+    pub(crate) out_of_order: bool,
+}
+
+impl<E: Echo> ReceiveHalf<E> {
+    pub(crate) fn new(echo: E, tcp: &Tcp, wants_telemetry: bool) -> Self {
+        Self {
+            next: 0,
+            edge: 0,
+            announced: 0,
+            highest: 0,
+            beyond_gap: Ranges::default(),
+            options: OptionsWriter::new(wants_telemetry),
+            echo,
+            unacknowledged: 0,
+            quick: tcp.delayed_ack.map_or(0, |delayed| delayed.quick),
+            ack_due: false,
+            held: false,
+            ack_at: NEVER,
+            fin_at: None,
+            fin_received: false,
+            message_end: 1,
+            incoming: VecDeque::new(),
+        }
+    }
+
+    /// Whether an ACK that is being delayed has to leave before a segment with these marks is taken in.
+    #[inline]
+    pub(crate) fn must_flush(&self, marks: Marks) -> bool {
+        self.unacknowledged > 0 && self.echo.would_change(marks)
+    }
+
+    /// Takes a segment with payload or FIN in.
+    #[inline]
+    pub(crate) fn on_data(&mut self, now: u64, tcp: &Tcp, packet: &Packet) -> Received {
+        let start = unwrap(self.next, packet.sequence);
+        let end = start + u64::from(packet.payload);
+        let mut received = Received { start, ..Received::default() };
+        if packet.payload > 0 {
+            let changes = self.echo.would_change(packet.marks());
+            self.echo.on_data(packet.marks(), packet.flags.has(Flags::CWR));
+            self.highest = self.highest.max(end);
+            if start <= self.next && end > self.next {
+                received.new = end - self.next;
+                received.delivered = received.new;
+                self.next = end;
+                self.unacknowledged += 1;
+                if !self.beyond_gap.is_empty() {
+                    // Sent again with other boundaries, it may hold what has arrived.
+                    received.new -= self.beyond_gap.bytes_below(end);
+                    self.close_gap(&mut received);
+                }
+            } else if start > self.next {
+                received.out_of_order = true;
+                received.new = self.beyond_gap.insert(start, end);
+                if tcp.sack {
+                    self.options.touch(start, self.beyond_gap.containing(start).unwrap_or((start, end)));
+                }
+                self.ack_due = true;
+            } else {
+                self.ack_due = true;
+            }
+            match tcp.delayed_ack {
+                Some(_) if self.quick > 0 => {
+                    self.quick -= 1;
+                    self.ack_due = true;
+                }
+                Some(delayed) if !changes && self.unacknowledged < delayed.every => {
+                    if self.ack_at == NEVER && !self.ack_due {
+                        self.ack_at = now + delayed.timeout.0;
+                    }
+                }
+                _ => self.ack_due = true,
+            }
+        }
+        if packet.flags.has(Flags::FIN) {
+            self.fin_at = Some(end);
+            self.ack_due = true;
+        }
+        if self.fin_at == Some(self.next) && !self.fin_received {
+            self.next += 1;
+            self.fin_received = true;
+            self.ack_due = true;
+        }
+        received
+    }
+
+    /// RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once.
+    #[cold]
+    fn close_gap(&mut self, received: &mut Received) {
+        let before = self.next;
+        self.next = self.beyond_gap.take_from(before);
+        received.delivered += self.next - before;
+        self.ack_due = true;
+    }
+
+    /// The message whose first segment just arrived, if this is news.
+    pub(crate) fn introduce(&mut self, start: u64) -> Option<Span> {
+        let span = self.incoming.iter_mut().find(|span| span.start == start && !span.introduced)?;
+        span.introduced = true;
+        Some(*span)
+    }
+
+    /// The next message that is complete, if any. To be asked until there is none.
+    #[inline]
+    pub(crate) fn completed(&mut self) -> Option<Span> {
+        if self.next < self.message_end {
+            return None;
+        }
+        self.complete_or_look_up()
+    }
+
+    #[cold]
+    fn complete_or_look_up(&mut self) -> Option<Span> {
+        // Data of the front message has arrived, so its entry is there.
+        let front = *self.incoming.front()?;
+        if front.start >= self.next {
+            return None;
+        }
+        if front.end <= self.next {
+            self.incoming.pop_front();
+            self.message_end = front.end + 1;
+            return Some(front);
+        }
+        self.message_end = front.end;
+        None
+    }
+
+    /// In-order payload of a message so far.
+    pub(crate) fn delivered_of(&self, span: &Span) -> u64 {
+        self.next.min(span.end).saturating_sub(span.start)
+    }
+
+    /// Acknowledgement and right edge to announce with `window` bytes from here on: the edge never moves
+    /// back, and is as far as the header's field can say.
+    #[inline]
+    pub(crate) fn announce(&mut self, tcp: &Tcp, window: u64) -> (u64, u64) {
+        self.edge = self.edge.max(self.next + window.min(tcp.largest_window()));
+        self.announced = self.next;
+        self.unacknowledged = 0;
+        self.ack_due = false;
+        self.held = false;
+        self.ack_at = NEVER;
+        (self.next, self.next + field(tcp, self.edge - self.next))
+    }
+
+    /// The ACK that was due is held; what it would have said of marks is kept for the one that leaves.
+    pub(crate) fn hold(&mut self) {
+        let said = self.echo.on_ack();
+        self.echo.on_replaced(said);
+        self.held = true;
+        self.ack_due = false;
+        self.ack_at = NEVER;
+    }
+}
+
+/// What the header's field says of a window (RFC 7323 section 2.3).
+#[inline]
+pub(crate) const fn field(tcp: &Tcp, window: u64) -> u64 {
+    match tcp.window_scaling {
+        WindowScaling::Exact | WindowScaling::Off => window,
+        WindowScaling::Rfc7323 => window >> tcp.window_shift() << tcp.window_shift(),
+    }
+}

@@ -1,0 +1,212 @@
+//! Duplicates, losses and recovery: NewReno (RFC 6582) where the peer says nothing of what it has beyond
+//! a gap, else by SACK (RFC 6675).
+
+use incast_plan::{Reduction, Tcp};
+use incast_protocols::sender::{Ack, Sender};
+use incast_record::EventKind;
+
+use super::sack::SackOption;
+use super::scoreboard::Hole;
+use super::send::SendHalf;
+use super::{DUPLICATE_THRESHOLD, Outbox, unwrap};
+use crate::packet::{Flags, Packet};
+
+impl<S: Sender> SendHalf<S> {
+    /// Enters the peer's blocks above `ack`; says of how many bytes they tell for the first time.
+    #[cold]
+    pub(super) fn learn_sacked(&mut self, ack: u64, sack: &SackOption) -> u64 {
+        let mut told = 0;
+        for &(start, end) in sack.blocks() {
+            let (start, end) = (unwrap(ack, start), unwrap(ack, end));
+            if ack < start && start < end && end <= self.highest {
+                told += self.board.insert(start, end);
+            }
+        }
+        told
+    }
+
+    /// A duplicate ACK, or one that told of `told` new bytes beyond a gap.
+    pub(super) fn on_duplicate(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+        self.duplicates += 1;
+        if told > 0 {
+            self.board.find_lost(tcp.mss.0);
+        }
+        if self.in_recovery {
+            self.reduce(tcp, told, false);
+            return;
+        }
+        if self.reduced_until.is_some() {
+            self.reduce(tcp, told, false);
+        }
+        // RFC 6675 section 5, steps 1 and 2.
+        let lost = self.duplicates >= DUPLICATE_THRESHOLD || (told > 0 && self.board.is_lost(self.una));
+        if lost && self.una >= self.may_recover_from {
+            self.begin_recovery(now, tcp, told, template, out);
+        }
+    }
+
+    #[cold]
+    fn begin_recovery(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+        self.in_recovery = true;
+        self.partial_ack_seen = false;
+        self.recover = self.highest;
+        // By duplicates alone, those of retransmissions could be taken for a new loss (RFC 6582 section 4.1).
+        self.may_recover_from = self.highest + u64::from(!tcp.sack);
+        self.signal(out, EventKind::FastRetransmit);
+        self.sender.on_loss(&self.view(now));
+        self.cwr_wanted = self.sender.ecn_capable();
+        self.limited_transmit = 0;
+        self.reduced_until = None;
+        let mut first = true;
+        if tcp.sack {
+            first = self.board.begin(self.una);
+            self.prr.begin(self.highest - self.una);
+            self.reduce(tcp, told, false);
+        }
+        if first {
+            self.retransmit_first(now, tcp, template, out);
+        }
+        self.restart_timer(now);
+    }
+
+    /// New data was acknowledged in recovery; `delivered` bytes of which nothing was known.
+    #[cold]
+    pub(super) fn on_ack_in_recovery(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        ack: &Ack,
+        delivered: u64,
+        template: &Packet,
+        out: &mut Outbox,
+    ) {
+        if self.una >= self.recover {
+            self.in_recovery = false;
+            self.duplicates = 0;
+            self.board.find_lost(tcp.mss.0);
+            self.sender.on_recovered(&self.view(now), ack);
+            self.restart_timer(now);
+            return;
+        }
+        self.sender.on_partial_ack(&self.view(now), ack);
+        if tcp.sack {
+            let more_lost = self.board.find_lost(tcp.mss.0);
+            self.reduce(tcp, delivered, !more_lost);
+            // RFC 6298 section 5.3.
+            self.restart_timer(now);
+            return;
+        }
+        // RFC 6582 section 3.2, step 3, in its impatient variant: only the first partial ACK restarts the timer.
+        self.retransmit_first(now, tcp, template, out);
+        if !self.partial_ack_seen {
+            self.partial_ack_seen = true;
+            self.restart_timer(now);
+        }
+    }
+
+    /// Lets proportional rate reduction count an ACK.
+    #[cold]
+    pub(super) fn reduce(&mut self, tcp: &Tcp, delivered: u64, progress: bool) {
+        if tcp.reduction == Reduction::Proportional {
+            let pipe = self.board.pipe(self.una, self.highest);
+            let ssthresh = self.sender.windows().ssthresh.0;
+            self.prr.on_ack(delivered, pipe, ssthresh, tcp.mss.0, progress);
+        }
+    }
+
+    /// Sends the first unacknowledged segment again.
+    pub(crate) fn retransmit_first(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        if !self.outstanding() {
+            return;
+        }
+        let end = self.board.next_sacked(self.una).unwrap_or(self.highest);
+        let end = self.retransmit(now, tcp, Hole { start: self.una, end }, template, out);
+        if self.in_recovery {
+            self.board.retransmitted(end);
+        }
+    }
+
+    /// Sends the first segment of a hole again; says where it ends.
+    fn retransmit(&mut self, now: u64, tcp: &Tcp, hole: Hole, template: &Packet, out: &mut Outbox) -> u64 {
+        self.stop_timing();
+        if hole.start == self.limit {
+            let fin = Self::segment(tcp, template, hole.start, 0);
+            out.packets.push(Packet { flags: template.flags.with(Flags::FIN), ..fin });
+            return hole.end;
+        }
+        let message = self.outgoing.iter().find(|span| hole.start < span.end).map_or(self.limit, |span| span.end);
+        let end = hole.end.min(message).min(self.limit).min(hole.start + tcp.mss.0);
+        self.prr.on_sent(end - hole.start);
+        self.emit(now, tcp, template, hole.start, end - hole.start, out)
+    }
+
+    /// Sends what the pipe has room for, in the order of `NextSeg` (RFC 6675 section 4).
+    #[cold]
+    pub(super) fn output_in_recovery(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        let mut pipe = self.board.pipe(self.una, self.highest);
+        loop {
+            let room = self.room(now, tcp, pipe);
+            let lost = self.board.next_hole(self.una, true);
+            let new = if lost.is_none() { self.new_payload(now, tcp) } else { None };
+            let hole = lost.or_else(|| if new.is_none() { self.board.next_hole(self.una, false) } else { None });
+            let bytes = match (hole, new) {
+                (Some(hole), _) => tcp.mss.0.min(hole.end - hole.start),
+                (None, Some(payload)) => payload,
+                (None, None) => {
+                    if room >= tcp.mss.0 {
+                        self.rescue(now, tcp, template, out);
+                    }
+                    return;
+                }
+            };
+            let alone = bytes > room && pipe == 0 && self.may_leave_alone_in_recovery(now, bytes);
+            if (bytes > room && !alone) || self.is_paced(now) {
+                return;
+            }
+            if let Some(hole) = hole {
+                let end = self.retransmit(now, tcp, hole, template, out);
+                self.board.retransmitted(end);
+                pipe += end - hole.start;
+            } else {
+                self.prr.on_sent(bytes);
+                self.next = self.emit(now, tcp, template, self.next, bytes, out);
+                pipe += bytes;
+            }
+        }
+    }
+
+    /// Bytes that may be sent in recovery with `pipe` bytes in the network.
+    fn room(&self, now: u64, tcp: &Tcp, pipe: u64) -> u64 {
+        let view = self.view(now);
+        let window = self.sender.send_window(&view);
+        match tcp.reduction {
+            Reduction::Proportional if !self.is_held_back(&view, window) => self.prr.budget(),
+            Reduction::Immediate | Reduction::Proportional => window.0.saturating_sub(pipe),
+        }
+    }
+
+    /// Nothing is in the network: whether a segment may leave because the sender's window is below one.
+    #[cold]
+    fn may_leave_alone_in_recovery(&mut self, now: u64, bytes: u64) -> bool {
+        let view = self.view(now);
+        let window = self.sender.send_window(&view);
+        window < view.advertised && window.0 < bytes && self.may_leave_alone(now, window.0, bytes)
+    }
+
+    /// Payload of the next new segment, if there is one and the peer's window has room for it.
+    fn new_payload(&mut self, now: u64, tcp: &Tcp) -> Option<u64> {
+        if self.next >= self.limit {
+            return None;
+        }
+        let payload = self.next_segment(now, tcp);
+        (self.next + payload <= self.edge).then_some(payload)
+    }
+
+    fn rescue(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        let Some(hole) = self.board.rescue(self.una, self.highest) else { return };
+        let end = hole.end.min(self.limit);
+        let message = self.outgoing.iter().find(|span| end <= span.end).map_or(0, |span| span.start);
+        let start = hole.start.max(end.saturating_sub(tcp.mss.0)).max(message);
+        self.retransmit(now, tcp, Hole { start, end: hole.end }, template, out);
+    }
+}

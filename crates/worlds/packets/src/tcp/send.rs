@@ -1,0 +1,386 @@
+//! The sending half of a connection's end: what is in flight, and what ACKs and the timer do to it.
+
+use incast_plan::{BackoffEnd, Reduction, Tcp, WindowPerMessage};
+use incast_protocols::sender::{Ack, MarkResponse, Sender, SenderView};
+use incast_protocols::{Bytes, Duration, Message, Offset, Time};
+use incast_record::EventKind;
+use std::collections::VecDeque;
+
+use super::output::Usage;
+use super::prr::Prr;
+use super::rtt::RttEstimator;
+use super::sack::{Options, SackOption};
+use super::scoreboard::Scoreboard;
+use super::timing::Timing;
+use super::{MessageId, NEVER, Outbox, Signal, Span, unwrap};
+use crate::packet::{Flags, Packet};
+
+/// Whether this half has closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fin {
+    /// More may be written.
+    Open,
+    /// A FIN follows the last byte.
+    Wanted,
+    /// It was acknowledged.
+    Acknowledged,
+}
+
+/// Sends a byte stream.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of RFC 5681 and 6582, not a state in disguise")]
+pub(crate) struct SendHalf<S> {
+    /// First offset not acknowledged (SND.UNA).
+    pub(crate) una: u64,
+    /// Next offset to send (SND.NXT); goes back to `una` after a timeout.
+    pub(crate) next: u64,
+    /// Highest offset ever sent, exclusive; counts the FIN.
+    pub(crate) highest: u64,
+    /// Where the written stream ends; `u64::MAX` while an endless message is being sent.
+    pub(crate) limit: u64,
+    /// Right edge of the peer's window.
+    pub(crate) edge: u64,
+    /// Where the message that `next` lies in ends.
+    pub(super) segment_limit: u64,
+    pub(crate) sender: S,
+    pub(crate) rtt: RttEstimator,
+    /// When the retransmission timer expires.
+    pub(crate) timeout_at: u64,
+    /// For a sender that works with time, or has had a window below a segment. All others pay for one look at it.
+    pub(super) timing: Option<Box<Timing>>,
+    /// The one segment that is being timed, if `timed_at` is not `NEVER`.
+    pub(super) timed_offset: u64,
+    pub(super) timed_at: u64,
+    pub(super) duplicates: u32,
+    pub(super) in_recovery: bool,
+    pub(super) partial_ack_seen: bool,
+    /// Recovery, or the sending again after a timeout, ends when this is acknowledged.
+    pub(super) recover: u64,
+    /// No other recovery begins before this is.
+    pub(super) may_recover_from: u64,
+    /// What the peer has beyond a gap.
+    pub(super) board: Scoreboard,
+    pub(super) prr: Prr,
+    /// A mark has cut the window, and rate reduction lets it come down until this is passed.
+    pub(super) reduced_until: Option<u64>,
+    /// Bytes in flight that limited transmit sent.
+    pub(super) limited_transmit: u64,
+    pub(super) usage: Usage,
+    /// One past the start of the segment whose timer expired last.
+    timed_out: u64,
+    /// Data below this has been sent more than once.
+    pub(super) retransmitted_to: u64,
+    /// Any ACK since the last transmission of new data.
+    pub(super) heard_since_send: bool,
+    /// The window was reduced for whatever reason: the next new data says so (RFC 3168 section 6.1.2).
+    pub(super) cwr_wanted: bool,
+    pub(crate) fin: Fin,
+    pub(super) last_sent_at: u64,
+    pub(super) window_per_message: WindowPerMessage,
+    /// Messages not wholly acknowledged, in stream order.
+    pub(crate) outgoing: VecDeque<Span>,
+    /// How many of them have begun.
+    pub(super) begun: usize,
+    /// Where the first of them ends.
+    front_end: u64,
+    /// The same as far as the application has told it; `u64::MAX` while it does not know.
+    known_end: u64,
+}
+
+impl<S: Sender> SendHalf<S> {
+    pub(crate) fn new(sender: S, tcp: &Tcp, window_per_message: WindowPerMessage) -> Self {
+        let timing = sender.wants_timing().then(|| Box::new(Timing::new(true, tcp.timestamps)));
+        Self {
+            una: 0,
+            next: 0,
+            highest: 0,
+            limit: 0,
+            edge: 0,
+            segment_limit: 0,
+            sender,
+            rtt: RttEstimator::new(tcp),
+            timeout_at: NEVER,
+            timing,
+            timed_offset: 0,
+            timed_at: NEVER,
+            duplicates: 0,
+            in_recovery: false,
+            partial_ack_seen: false,
+            recover: 0,
+            may_recover_from: 0,
+            board: Scoreboard::default(),
+            prr: Prr::default(),
+            reduced_until: None,
+            limited_transmit: 0,
+            usage: Usage::default(),
+            timed_out: 0,
+            retransmitted_to: 0,
+            heard_since_send: false,
+            cwr_wanted: false,
+            fin: Fin::Open,
+            last_sent_at: 0,
+            window_per_message,
+            outgoing: VecDeque::new(),
+            begun: 0,
+            front_end: 0,
+            known_end: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn view(&self, now: u64) -> SenderView {
+        let end = self.known_end;
+        SenderView {
+            now: Time(now),
+            una: Offset(self.una),
+            nxt: Offset(self.highest),
+            remaining: (end != u64::MAX).then(|| Bytes(end.saturating_sub(self.una))),
+            srtt: self.rtt.smoothed(),
+            advertised: Bytes(self.edge.saturating_sub(self.una)),
+            limited_transmit: Bytes(self.limited_transmit),
+            window_used: self.usage.used,
+        }
+    }
+
+    /// Whether anything is sent and not acknowledged.
+    #[inline]
+    pub(crate) const fn outstanding(&self) -> bool {
+        self.highest > self.una
+    }
+
+    pub(super) fn message_at(&self, offset: u64) -> Option<MessageId> {
+        self.outgoing.iter().find(|span| offset < span.end).map(|span| span.id)
+    }
+
+    pub(super) fn signal(&self, out: &mut Outbox, kind: EventKind) {
+        out.signals.push(Signal { kind, message: self.message_at(self.una), offset: self.una });
+    }
+
+    /// The application hands over `size` bytes; without it, a stream that has no end. What it tells of the message need not
+    /// have the size.
+    pub(crate) fn write(&mut self, id: MessageId, size: Option<Bytes>, facts: Message) -> Span {
+        let start = self.limit;
+        let end = size.map_or(u64::MAX, |size| start + size.0);
+        let span = Span { id, start, end, facts, introduced: false };
+        self.outgoing.push_back(span);
+        self.note_front();
+        self.limit = end;
+        span
+    }
+
+    /// Starts the retransmission timer over (RFC 6298 section 5.3), or stops it (5.2).
+    #[inline]
+    pub(super) fn restart_timer(&mut self, now: u64) {
+        self.timeout_at = if self.outstanding() { now + self.rtt.rto().0 } else { NEVER };
+    }
+
+    /// Takes a round-trip time that was measured without a segment of this half, as the handshake does.
+    pub(crate) fn sample(&mut self, rtt: Duration, tcp: &Tcp) {
+        self.rtt.sample(rtt, tcp);
+    }
+
+    /// An ACK arrived. Retransmissions go to `out`; new data is for [`output`](Self::output).
+    #[inline]
+    pub(crate) fn on_ack(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        packet: &Packet,
+        options: Options<'_>,
+        template: &Packet,
+        out: &mut Outbox,
+    ) {
+        let ack = unwrap(self.una, packet.acknowledgement);
+        if ack > self.highest {
+            return;
+        }
+        let edge = ack + u64::from(packet.window);
+        let same_window = edge <= self.edge;
+        self.edge = self.edge.max(edge);
+        let sack = options.sack;
+        let told = if sack.blocks().is_empty() { 0 } else { self.learn_sacked(ack, sack) };
+        let rtt = if self.timing.is_none() { None } else { self.round_trip(now, ack, sack) };
+        let echoed = |acked, delivered| Ack {
+            acked: Bytes(acked),
+            delivered: Bytes(delivered),
+            rtt,
+            ece: packet.flags.has(Flags::ECE),
+            ein: packet.flags.has(Flags::EIN_ECHO),
+            telemetry: options.telemetry.map(|carried| &carried.echo).filter(|echo| !echo.hops().is_empty()),
+            may_move_window: true,
+        };
+        if ack > self.una {
+            self.heard_since_send = true;
+            let acked = ack.min(self.limit) - self.una.min(self.limit);
+            self.una = ack;
+            self.next = self.next.max(ack);
+            self.limited_transmit = 0;
+            if self.timed_at != NEVER && ack > self.timed_offset {
+                self.rtt.sample(Duration(now - self.timed_at), tcp);
+                self.timed_at = NEVER;
+            } else if tcp.backoff_end == BackoffEnd::Ack {
+                self.rtt.end_back_off(tcp);
+            }
+            let known = if self.board.is_empty() { 0 } else { self.board.advance(ack) };
+            let delivered = (acked + told).saturating_sub(known);
+            let ack = echoed(acked, delivered);
+            if self.reduced_until.is_some_and(|end| self.una > end) {
+                self.reduced_until = None;
+            }
+            if self.in_recovery {
+                self.on_ack_in_recovery(now, tcp, &ack, delivered, template, out);
+            } else {
+                self.duplicates = 0;
+                // A FIN is no data that a congestion window counts.
+                if acked > 0 {
+                    let response = self.sender.on_ack(&self.view(now), &ack);
+                    self.note(tcp, response, acked, out);
+                }
+                if self.reduced_until.is_some() {
+                    self.reduce(tcp, delivered, true);
+                }
+                self.restart_timer(now);
+                if told > 0 {
+                    // RFC 6675 section 5: what tells of new data beyond a gap is a duplicate, whatever else it says.
+                    self.on_duplicate(now, tcp, told, template, out);
+                }
+            }
+            if self.una > self.limit {
+                self.fin = Fin::Acknowledged;
+            }
+            if self.una >= self.front_end {
+                self.forget_acknowledged();
+            }
+        } else if ack == self.una && self.outstanding() {
+            let duplicate = if tcp.sack { told > 0 } else { same_window && packet.is_pure_ack() };
+            if duplicate {
+                self.heard_since_send = true;
+                let response = self.sender.on_duplicate_ack(&self.view(now), &echoed(0, told));
+                self.note(tcp, response, 0, out);
+                self.on_duplicate(now, tcp, told, template, out);
+            }
+        }
+    }
+
+    /// The time since the last segment left of which this ACK is the first to tell.
+    #[cold]
+    fn round_trip(&mut self, now: u64, ack: u64, sack: &SackOption) -> Option<Duration> {
+        let timing = self.timing.as_mut()?;
+        let mut sent_at = timing.acknowledged(ack);
+        for &(start, end) in sack.blocks() {
+            let (start, end) = (unwrap(ack, start), unwrap(ack, end));
+            sent_at = sent_at.max(timing.sacked(start, end));
+        }
+        Some(Duration(now - sent_at?))
+    }
+
+    /// When a timer of this half expires; the sender's own only while the connection is `open`.
+    #[inline]
+    pub(crate) fn deadline(&self, open: bool) -> u64 {
+        match &self.timing {
+            None => self.timeout_at,
+            Some(timing) => self.deadline_with(timing, open),
+        }
+    }
+
+    #[cold]
+    fn deadline_with(&self, timing: &Timing, open: bool) -> u64 {
+        let timer = if open && timing.wanted { self.sender.next_timer() } else { None };
+        self.timeout_at.min(timing.send_at).min(timer.map_or(NEVER, |timer| timer.0))
+    }
+
+    /// What is held back may leave, or the sender's own time has come: what that lets go leaves by
+    /// [`output`](Self::output).
+    pub(crate) fn wake(&mut self, now: u64) {
+        let Some(timing) = &mut self.timing else { return };
+        if timing.send_at <= now {
+            timing.send_at = NEVER;
+        }
+        if timing.wanted && self.sender.next_timer().is_some_and(|timer| timer.0 <= now) {
+            self.sender.on_timer(&self.view(now));
+        }
+    }
+
+    #[cold]
+    fn forget_acknowledged(&mut self) {
+        while self.outgoing.front().is_some_and(|span| span.end <= self.una) {
+            self.outgoing.pop_front();
+            self.begun = self.begun.saturating_sub(1);
+        }
+        self.note_front();
+    }
+
+    fn note_front(&mut self) {
+        let front = self.outgoing.front();
+        self.front_end = front.map_or(self.una, |span| span.end);
+        self.known_end = if front.is_some_and(|span| span.facts.size.is_none()) { u64::MAX } else { self.front_end };
+    }
+
+    /// The application has learnt what it knew nothing of when it handed the message over.
+    pub(crate) fn learn(&mut self, now: u64, id: MessageId, facts: Message) {
+        let Some(index) = self.outgoing.iter().position(|span| span.id == id) else { return };
+        self.outgoing[index].facts = facts;
+        self.note_front();
+        // What a sender was told of a later message since then stays.
+        if index + 1 == self.begun {
+            self.sender.on_message(&self.view(now), &facts);
+        }
+    }
+
+    #[inline]
+    pub(super) fn note(&mut self, tcp: &Tcp, response: MarkResponse, acked: u64, out: &mut Outbox) {
+        if response == MarkResponse::Reduced {
+            self.cwr_wanted = true;
+            self.signal(out, EventKind::MarkReduction);
+            if tcp.reduction == Reduction::Proportional && !self.in_recovery {
+                self.prr.begin(self.highest - self.una + acked);
+                self.reduced_until = Some(self.highest);
+            }
+        }
+    }
+
+    /// The retransmission timer expired (RFC 6298 section 5.4 to 5.7); data goes out by [`output`](Self::output).
+    #[cold]
+    pub(crate) fn on_timeout(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        self.timeout_at = NEVER;
+        self.stop_timing();
+        self.rtt.back_off(tcp);
+        if !self.outstanding() {
+            if self.next < self.limit {
+                // A byte beyond the closed window, so that its ACK tells the window again.
+                self.next = self.emit(now, tcp, template, self.next, 1, out);
+                self.timeout_at = now + self.rtt.rto().0;
+            }
+            return;
+        }
+        if self.edge <= self.una && self.una < self.limit {
+            // The probe of a closed window, or its answer, was lost: no sign of congestion (RFC 9293 section 3.8.6.1).
+            self.retransmit_first(now, tcp, template, out);
+            self.timeout_at = now + self.rtt.rto().0;
+            return;
+        }
+        let kind = if self.una >= self.limit {
+            EventKind::TimeoutControl
+        } else if self.una < self.retransmitted_to {
+            EventKind::TimeoutLostRetransmission
+        } else if self.heard_since_send {
+            EventKind::TimeoutTail
+        } else {
+            EventKind::TimeoutFullWindow
+        };
+        self.signal(out, kind);
+        let again = self.timed_out == self.una + 1;
+        self.timed_out = self.una + 1;
+        self.duplicates = 0;
+        self.in_recovery = false;
+        self.recover = self.highest;
+        self.may_recover_from = self.highest + u64::from(!tcp.sack);
+        self.limited_transmit = 0;
+        self.reduced_until = None;
+        self.board.forget_retransmissions();
+        self.sender.on_timeout(&self.view(now), again);
+        self.cwr_wanted = self.sender.ecn_capable();
+        self.next = self.una;
+        self.segment_limit = 0;
+    }
+}

@@ -1,0 +1,588 @@
+//! The nodes of a simulation: ports, hosts, connections, programs. They are functions of `now` that
+//! emit packets and arm timers; nothing here knows which driver calls, or in which order nodes that
+//! cannot influence one another are called.
+
+mod build;
+mod columns;
+mod control;
+pub(crate) mod outcome;
+mod programs;
+
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use incast_plan::{End, Plan};
+use incast_protocols::receiver::AckCause;
+use incast_protocols::sender::{Sender, Windows};
+use incast_protocols::switch::buffer::PortIndex;
+use incast_protocols::{Bytes, Message, Time};
+use incast_record::{EventKind, Flow, Totals, WindowSample};
+
+use crate::link::{Around, Link, Said};
+use crate::observe::{Observer, sender_event};
+use crate::packet::{Flags, Packet};
+use crate::parts::Parts;
+use crate::tcp::sack::Options;
+use crate::tcp::send::Fin;
+use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
+use incast_world::Curve;
+use incast_world::Routes;
+use incast_world::tie::{Entity, Kind, Order};
+
+use control::Nic;
+use programs::Program;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// What nodes ask of a driver.
+pub(crate) trait Schedule {
+    /// A link has to be looked at, at the latest at `at`: its first packet arrives then.
+    fn wake_link(&mut self, link: u32, at: u64);
+    /// A link has packets waiting; its next departure is at `at`.
+    fn backlog(&mut self, link: u32, at: u64);
+    /// A link that loses or reorders has to be looked at again at `at`, which may be earlier than what
+    /// [`wake_link`](Self::wake_link) said.
+    fn impaired(&mut self, _link: u32, _at: u64) {}
+    /// `entity`, which lives on `host`, falls due at `at`.
+    fn arm(&mut self, at: u64, host: u32, entity: Entity);
+}
+
+/// Where a link ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Host(u32),
+    Switch(u32),
+}
+
+/// A connection that is open.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    connection: u32,
+    /// Its packets in queues and on wires. While there are any, or an end is not done, the slot stays.
+    in_network: u32,
+}
+
+/// What a link works with.
+macro_rules! around {
+    ($world:ident, $link:ident) => {
+        Around {
+            link: $link,
+            buffers: &mut $world.buffers,
+            observer: &mut $world.observer,
+            vanished: &mut $world.vanished,
+            said: &mut $world.said,
+        }
+    };
+}
+
+type EndpointOf<P> = Endpoint<<P as Parts>::Sender, <P as Parts>::Echo>;
+
+/// Everything that is simulated.
+pub(crate) struct World<'p, P: Parts, O> {
+    plan: &'p Plan,
+    parts: &'p P,
+    pub(crate) order: Order,
+    pub(crate) routes: Routes,
+    pub(crate) links: Vec<Link<P::Marker>>,
+    pub(crate) targets: Vec<Target>,
+    buffers: Vec<P::Buffer>,
+    /// By switch: whether ports share memory, so that what arrives at it has to come in order of time.
+    coupled: Vec<bool>,
+    /// By buffer: the next departure of each port that shares it and has a backlog, or an earlier time.
+    departures: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
+    /// By buffer and number of the port: the link behind it.
+    ports: BTreeMap<(u32, PortIndex), u32>,
+    pub(crate) observer: O,
+    vanished: Vec<u32>,
+    /// Telemetry that ports have for packets which have just left them.
+    said: Vec<Said>,
+    /// Packets of which no more than the header has reached its host.
+    headers_delivered: u64,
+    /// By connection: the class of service of its packets.
+    service: Vec<u8>,
+    out: Outbox,
+    /// By connection.
+    slot_of: Vec<u32>,
+    /// By connection and end: messages not handed over yet.
+    to_write: Vec<[u32; 2]>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// Two for each slot: client, server.
+    endpoints: Vec<EndpointOf<P>>,
+    nics: Vec<Nic<P::Receiver>>,
+    programs: Vec<Program<P::Application>>,
+    columns: columns::Columns,
+    /// By connection: the aggregator whose it is.
+    program_of: Vec<u32>,
+    flows: Vec<Flow>,
+    /// Messages of known size that are not complete.
+    pub(crate) unfinished: u64,
+    /// Completion of the last of them.
+    pub(crate) finished_at: u64,
+    pub(crate) endless: bool,
+    pub(crate) totals: Totals,
+    curve: Curve,
+    /// The latest time at which a packet reached its host.
+    pub(crate) last_delivery: u64,
+}
+
+impl<P: Parts, O: Observer> World<'_, P, O> {
+    /// Where an entity lives.
+    pub(crate) fn host_of(&self, entity: Entity) -> u32 {
+        match entity.kind() {
+            Kind::Endpoint(number) => {
+                let connection = &self.plan.connections[number as usize / 2];
+                if number % 2 == 0 { connection.client } else { connection.server }
+            }
+            Kind::Send(index) | Kind::Known(index) => {
+                let send = &self.plan.sends[index as usize];
+                let connection = &self.plan.connections[send.connection as usize];
+                match send.from {
+                    End::Client => connection.client,
+                    End::Server => connection.server,
+                }
+            }
+            Kind::Nic(host) => host,
+            Kind::Scheduler(program) | Kind::Begin(program) => self.plan.aggregators[program as usize].host,
+            Kind::Ask(response) => self.asker_of(response),
+            Kind::Respond(response) => self.worker_of(response),
+            Kind::Link(_) => NONE,
+        }
+    }
+
+    /// A packet arrives at an output port. Everything that shares its memory has departed up to now.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, link: u32, now: u64, packet: &Packet, schedule: &mut impl Schedule) {
+        if let Some(memory) = self.links[link as usize].memory() {
+            self.catch_up(memory, now, schedule);
+        }
+        self.enqueue_all(link, std::iter::once((now, packet)), schedule);
+    }
+
+    /// Packets arrive at an output port, in order.
+    #[inline]
+    pub(crate) fn enqueue_all<'q>(
+        &mut self,
+        link: u32,
+        arrivals: impl Iterator<Item = (u64, &'q Packet)>,
+        schedule: &mut impl Schedule,
+    ) {
+        let mut port = &mut self.links[link as usize];
+        let had_flying = !port.flying.is_empty();
+        let had_waiting = !port.waiting.is_empty();
+        let mut around = around!(self, link);
+        for (now, packet) in arrivals {
+            if let Some(victim) = port.enqueue(now, packet, false, &mut around) {
+                self.make_room(link, victim, now, packet);
+                port = &mut self.links[link as usize];
+                around = around!(self, link);
+            }
+        }
+        if !had_flying && !port.flying.is_empty() {
+            schedule.wake_link(link, port.head());
+        }
+        if port.impairment.is_some() {
+            schedule.impaired(link, port.next_event());
+        }
+        if !had_waiting && !port.waiting.is_empty() {
+            schedule.backlog(link, port.busy_until);
+            if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares && !port.listed) {
+                port_of_switch.listed = true;
+                self.departures[port_of_switch.buffer as usize].push(Reverse((port.busy_until, link)));
+            }
+        }
+        if !self.said.is_empty() {
+            self.write_telemetry();
+        }
+    }
+
+    /// Evicts packets until `packet`, which arrives at `link`, is taken in or dropped.
+    #[cold]
+    fn make_room(&mut self, link: u32, victim: PortIndex, now: u64, packet: &Packet) {
+        let mut victim = Some(victim);
+        while let Some(evicted) = victim {
+            // Without shared memory a buffer has a say at its own port only, since others are simulated on their own.
+            let port = self.links[link as usize].port.as_ref();
+            let from = port.and_then(|port| {
+                if port.index == evicted {
+                    Some(link)
+                } else {
+                    self.ports.get(&(port.buffer, evicted)).copied().filter(|_| port.shares)
+                }
+            });
+            let room = from.is_some_and(|from| self.links[from as usize].evict(now, &mut around!(self, from)));
+            let port = &mut self.links[link as usize];
+            let around = &mut around!(self, link);
+            victim = if room {
+                port.enqueue(now, packet, true, around)
+            } else {
+                port.drop_packet(now, packet, around);
+                None
+            };
+        }
+    }
+
+    /// Puts what ports have said into the telemetry of the packets it is for.
+    #[cold]
+    fn write_telemetry(&mut self) {
+        while let Some(Said { connection, from_client, option, hop }) = self.said.pop() {
+            let slot = self.slot_of[connection as usize];
+            if slot != NONE {
+                let sender = slot * 2 + u32::from(!from_client);
+                self.endpoints[sender as usize].receive.options.add_hop(option, hop);
+            }
+        }
+    }
+
+    /// Begins the transmissions of a link that are due up to and including `now`, and those of every port that shares
+    /// its memory.
+    #[inline]
+    pub(crate) fn advance(&mut self, link: u32, now: u64, schedule: &mut impl Schedule) {
+        if let Some(memory) = self.links[link as usize].memory() {
+            self.catch_up(memory, now, schedule);
+            if self.links[link as usize].impairment.is_none() {
+                return;
+            }
+            // Also if it has nothing to send: what it has on the wire has to be looked at again.
+        }
+        self.advance_alone(link, now, schedule);
+    }
+
+    /// Begins the transmissions of all ports that share a memory, one by one in order of time, up to and including `now`.
+    fn catch_up(&mut self, memory: u32, now: u64, schedule: &mut impl Schedule) {
+        let mut departures = std::mem::take(&mut self.departures[memory as usize]);
+        while let Some(mut first) = departures.peek_mut()
+            && first.0.0 <= now
+        {
+            let Reverse((at, link)) = *first;
+            self.advance_alone(link, at, schedule);
+            let port = &mut self.links[link as usize];
+            if port.waiting.is_empty() {
+                PeekMut::pop(first);
+                if let Some(port) = &mut port.port {
+                    port.listed = false;
+                }
+            } else {
+                first.0.0 = port.busy_until;
+            }
+        }
+        self.departures[memory as usize] = departures;
+    }
+
+    #[inline]
+    fn advance_alone(&mut self, link: u32, now: u64, schedule: &mut impl Schedule) {
+        let port = &mut self.links[link as usize];
+        let had_flying = !port.flying.is_empty();
+        port.advance(now, &mut around!(self, link));
+        if !had_flying && !port.flying.is_empty() {
+            schedule.wake_link(link, port.head());
+        }
+        if port.impairment.is_some() {
+            schedule.impaired(link, port.next_event());
+        }
+        if !self.said.is_empty() {
+            self.write_telemetry();
+        }
+    }
+
+    /// Whether what one port of a switch holds changes what another may take.
+    pub(crate) fn is_coupled(&self, switch: u32) -> bool {
+        self.coupled[switch as usize]
+    }
+
+    /// The output link for a packet that has arrived at a switch.
+    #[inline]
+    pub(crate) fn route(&self, switch: u32, packet: &Packet) -> u32 {
+        self.routes.next(switch, packet.destination, packet.edge, packet.path)
+    }
+
+    /// A packet arrives at its host.
+    #[inline]
+    pub(crate) fn deliver(&mut self, now: u64, packet: &Packet, schedule: &mut impl Schedule) {
+        if packet.is_trimmed() {
+            return self.deliver_header(packet);
+        }
+        self.totals.delivered += 1;
+        self.last_delivery = self.last_delivery.max(now);
+        let slot = self.slot_of[packet.connection as usize];
+        if slot == NONE {
+            return;
+        }
+        self.slots[slot as usize].in_network -= 1;
+        let index = slot * 2 + u32::from(packet.flags.has(Flags::FROM_CLIENT));
+        let (sack, telemetry);
+        let mut options = Options::NONE;
+        if packet.flags.has(Flags::OPTIONS) {
+            (sack, telemetry) = self.endpoints[(index ^ 1) as usize].receive.options.read(packet);
+            options = Options { sack: &sack, telemetry: telemetry.as_ref() };
+        }
+        let endpoint = &mut self.endpoints[index as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        let arrived = endpoint.on_segment(now, tcp, packet, options, &mut self.out);
+        let controlled = endpoint.flow.is_some();
+        if let Some(data) = &arrived.data {
+            self.curve.add(now, data.delivered);
+            if data.out_of_order {
+                self.count_out_of_order(packet);
+            }
+        }
+        if controlled || arrived.opened {
+            self.tell_controller(now, index, packet, &arrived);
+        }
+        if !(self.out.packets.is_empty() && self.out.signals.is_empty()) {
+            // What completes may make this host use other connections: these packets are not theirs.
+            self.settle(now, index, schedule);
+        }
+        while let Some(span) = self.endpoints[index as usize].receive.completed() {
+            self.complete(now, index, &span, schedule);
+        }
+        let endpoint = &mut self.endpoints[index as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        endpoint.output(now, tcp, &mut self.out);
+        if arrived.syn_ack_due {
+            self.request_ack(now, index, AckCause::SynAck);
+        } else if endpoint.receive.ack_due {
+            self.request_ack(now, index, AckCause::Data);
+        }
+        self.settle(now, index, schedule);
+        let done = self.endpoints[index as usize].state == State::Done;
+        if controlled || arrived.opened {
+            if done {
+                if self.endpoints[index as usize].receive.held {
+                    self.send_ack(now, index, AckCause::Data);
+                    self.settle(now, index, schedule);
+                }
+                self.unregister(now, index);
+            }
+            let host = self.endpoints[index as usize].host;
+            self.run_controller(now, host, schedule);
+        }
+        if done {
+            self.release_if_done(slot);
+        }
+    }
+
+    /// A packet without its payload arrives at its host, which takes no notice: it was dropped where it was trimmed.
+    #[cold]
+    fn deliver_header(&mut self, packet: &Packet) {
+        self.headers_delivered += 1;
+        self.vanished.push(packet.connection);
+        self.bury_vanished();
+    }
+
+    /// An entity falls due.
+    pub(crate) fn fire(&mut self, now: u64, entity: Entity, schedule: &mut impl Schedule) {
+        match entity.kind() {
+            Kind::Endpoint(number) => self.fire_endpoint(now, number, schedule),
+            Kind::Send(index) => {
+                let send = &self.plan.sends[index as usize];
+                let mut told = send.message;
+                if let Some(Time(at)) = send.size_known_at.filter(|at| at.0 > now) {
+                    told.size = None;
+                    schedule.arm(at, self.host_of(entity), Entity::of(Kind::Known(index)));
+                }
+                let id = MessageId::Flow(index);
+                self.hand_over(now, send.connection, send.from, id, send.message.size, told, schedule);
+            }
+            Kind::Known(index) => self.learn_size(now, index, schedule),
+            Kind::Nic(host) => self.fire_controller(now, host, schedule),
+            Kind::Scheduler(program) => self.fire_scheduler(now, program, schedule),
+            Kind::Begin(program) => self.begin_round(now, program, schedule),
+            Kind::Ask(response) => self.ask(now, response, schedule),
+            Kind::Respond(response) => self.respond(now, response, schedule),
+            Kind::Link(_) => {}
+        }
+    }
+
+    fn fire_endpoint(&mut self, now: u64, number: u32, schedule: &mut impl Schedule) {
+        let slot = self.slot_of[number as usize / 2];
+        if slot == NONE {
+            return;
+        }
+        let index = slot * 2 + number % 2;
+        let endpoint = &mut self.endpoints[index as usize];
+        if endpoint.scheduled_at != now {
+            return;
+        }
+        endpoint.scheduled_at = NEVER;
+        if endpoint.deadline() <= now {
+            let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+            let syn_ack_due = endpoint.on_timer(now, tcp, &mut self.out);
+            endpoint.output(now, tcp, &mut self.out);
+            if syn_ack_due {
+                // A repeated SYN-ACK announces nothing new, so no controller is asked whether it may leave.
+                self.send_ack(now, index, AckCause::SynAck);
+            } else if endpoint.receive.ack_due {
+                self.request_ack(now, index, AckCause::Data);
+            }
+        }
+        self.settle(now, index, schedule);
+        self.run_controller_of(now, index, schedule);
+    }
+
+    /// An application hands a message to its socket, and tells what it knows of it.
+    #[expect(clippy::too_many_arguments, reason = "what is handed over, by whom, and what is told of it")]
+    pub(crate) fn hand_over(
+        &mut self,
+        now: u64,
+        connection: u32,
+        from: End,
+        id: MessageId,
+        size: Option<Bytes>,
+        told: Message,
+        schedule: &mut impl Schedule,
+    ) {
+        debug_assert!(self.out.packets.is_empty() && self.out.signals.is_empty());
+        let slot = match self.slot_of[connection as usize] {
+            NONE => self.open_slot(connection),
+            slot => slot,
+        };
+        let index = slot * 2 + u32::from(from == End::Server);
+        let opens = self.endpoints[index as usize].state == State::Closed && from == End::Client;
+        if opens {
+            self.register(now, index);
+        }
+        if let MessageId::Request(response) = id {
+            self.tell_controller_of_request(now, index, response);
+        }
+        if opens && self.endpoints[index as usize].flow.is_some() {
+            self.first_grant(now, index);
+        }
+        let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
+        let endpoint = &mut self.endpoints[index as usize];
+        let span = endpoint.send.write(id, size, told.handed_over(Time(now)));
+        endpoint.to_write -= 1;
+        if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
+            endpoint.send.fin = Fin::Wanted;
+        }
+        if opens {
+            endpoint.open(now, tcp, &mut self.out);
+        } else {
+            endpoint.output(now, tcp, &mut self.out);
+        }
+        self.endpoints[(index ^ 1) as usize].receive.incoming.push_back(span);
+        self.settle(now, index, schedule);
+        self.run_controller_of(now, index, schedule);
+    }
+
+    /// An application learns how large the message is that it is sending.
+    #[cold]
+    fn learn_size(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
+        let send = &self.plan.sends[index as usize];
+        let slot = self.slot_of[send.connection as usize];
+        if slot == NONE {
+            return;
+        }
+        let index_of_end = slot * 2 + u32::from(send.from == End::Server);
+        let endpoint = &mut self.endpoints[index_of_end as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        let (id, facts) = (MessageId::Flow(index), send.message.handed_over(Time(now)));
+        endpoint.send.learn(now, id, facts);
+        endpoint.output(now, tcp, &mut self.out);
+        // The first segment tells the other end; what comes after it no longer does.
+        let incoming = &mut self.endpoints[(index_of_end ^ 1) as usize].receive.incoming;
+        if let Some(span) = incoming.iter_mut().find(|span| span.id == id && !span.introduced) {
+            span.facts = facts;
+        }
+        self.settle(now, index_of_end, schedule);
+    }
+
+    /// Sends what an endpoint has put out, writes down what it told, and arms its timer.
+    #[inline]
+    fn settle(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
+        let endpoint = &mut self.endpoints[index as usize];
+        let deadline = endpoint.deadline();
+        let host = endpoint.host;
+        let connection = endpoint.template.connection;
+        if deadline < endpoint.scheduled_at {
+            endpoint.scheduled_at = deadline;
+            let entity = Entity::of(Kind::Endpoint(connection * 2 + (index & 1)));
+            schedule.arm(deadline, host, entity);
+        }
+        if !self.out.packets.is_empty() {
+            let sent = self.out.packets.len();
+            self.slots[index as usize / 2].in_network += sent as u32;
+            self.totals.sent += sent as u64;
+            let uplink = self.routes.uplink[host as usize];
+            let mut packets = std::mem::take(&mut self.out.packets);
+            self.enqueue_all(uplink, packets.iter().map(|packet| (now, packet)), schedule);
+            packets.clear();
+            self.out.packets = packets;
+        }
+        if !self.out.signals.is_empty() {
+            self.note_signals(now, index);
+        }
+        if self.observer.wants_windows(connection) {
+            self.sample_windows(now, index);
+        }
+    }
+
+    #[cold]
+    fn note_signals(&mut self, now: u64, index: u32) {
+        let from_client = index & 1 == 0;
+        let connection = self.endpoints[index as usize].template.connection;
+        for at in 0..self.out.signals.len() {
+            let signal = self.out.signals[at];
+            self.observer.event(sender_event(now, signal.kind, connection, from_client, signal.offset));
+            let Some(MessageId::Flow(flow)) = signal.message else { continue };
+            let losses = &mut self.flows[flow as usize].losses;
+            match signal.kind {
+                EventKind::TimeoutFullWindow => losses.timeouts_full_window += 1,
+                EventKind::TimeoutTail => losses.timeouts_tail += 1,
+                EventKind::TimeoutLostRetransmission => losses.timeouts_lost_retransmission += 1,
+                EventKind::TimeoutControl => losses.timeouts_control += 1,
+                EventKind::FastRetransmit => losses.fast_retransmits += 1,
+                EventKind::Retransmission => losses.retransmitted_packets += 1,
+                EventKind::MarkReduction => losses.mark_reductions += 1,
+                EventKind::Drop | EventKind::WireLoss | EventKind::CeMark | EventKind::EinMark => {}
+            }
+        }
+        self.out.signals.clear();
+    }
+
+    #[cold]
+    fn sample_windows(&mut self, now: u64, index: u32) {
+        let endpoint = &self.endpoints[index as usize];
+        if endpoint.send.limit == 0 {
+            return;
+        }
+        let windows = endpoint.send.sender.windows();
+        let view = endpoint.send.view(now);
+        self.observer.windows(WindowSample {
+            time: Time(now),
+            connection: endpoint.template.connection,
+            from_client: index & 1 == 0,
+            cwnd: windows.cwnd,
+            ssthresh: (windows.ssthresh != Windows::UNLIMITED).then_some(windows.ssthresh),
+            rwnd: view.advertised,
+            flight: view.flight(),
+            alpha: endpoint.send.sender.alpha(),
+            srtt: view.srtt,
+            own: self.columns.of_class[endpoint.class as usize].zip(endpoint.send.sender.column()),
+        });
+    }
+
+    /// The state of a connection goes once both ends are done and none of its packets is under way, so
+    /// that nothing can ever ask for it again.
+    fn release_if_done(&mut self, slot: u32) {
+        let ends = &self.endpoints[slot as usize * 2..slot as usize * 2 + 2];
+        if self.slots[slot as usize].in_network > 0 || ends.iter().any(|end| end.state != State::Done) {
+            return;
+        }
+        self.slot_of[self.slots[slot as usize].connection as usize] = NONE;
+        self.free.push(slot);
+    }
+
+    /// Settles accounts for packets that will never arrive.
+    pub(crate) fn bury_vanished(&mut self) {
+        while let Some(connection) = self.vanished.pop() {
+            let slot = self.slot_of[connection as usize];
+            if slot != NONE {
+                self.slots[slot as usize].in_network -= 1;
+                self.release_if_done(slot);
+            }
+        }
+    }
+}

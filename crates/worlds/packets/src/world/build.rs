@@ -1,0 +1,331 @@
+//! Building the world of a plan.
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use incast_plan::{End, Handshake, Network, Node, Plan};
+use incast_protocols::analysis::batch::Bottleneck;
+use incast_protocols::application::ApplicationContext;
+use incast_protocols::echo::EchoContext;
+use incast_protocols::receiver::{NicContext, Receiver};
+use incast_protocols::sender::{PathFacts, Sender, SenderContext};
+use incast_protocols::switch::Quiet;
+use incast_protocols::switch::buffer::{Buffer, BufferContext, PortIndex};
+use incast_protocols::switch::marker::{Marker, MarkerContext};
+use incast_protocols::switch::scheduler::SchedulerContext;
+use incast_protocols::{Duration, Priority, Rate};
+use incast_record::Totals;
+
+use super::columns::Columns;
+use super::control::Nic;
+use super::programs::Program;
+use super::{EndpointOf, NONE, Slot, Target, World};
+use crate::classes::Classes;
+use crate::link::{Impairment, Link, Port};
+use crate::observe::Observer;
+use crate::packet::{Flags, Packet};
+use crate::parts::Parts;
+use crate::tcp::{Endpoint, Outbox};
+use incast_world::Curve;
+use incast_world::Routes;
+use incast_world::RunError;
+use incast_world::random::{Purpose, stream};
+use incast_world::rows;
+use incast_world::tie::Order;
+
+/// Ports, targets, buffers, and by switch whether ports share memory.
+type Ports<P> = (Vec<Link<<P as Parts>::Marker>>, Vec<Target>, Vec<<P as Parts>::Buffer>, Vec<bool>);
+
+fn ports<P: Parts, O: Observer>(network: &Network, seed: u64, parts: &P, observer: &O) -> Ports<P> {
+    let mut buffers = Vec::new();
+    let mut first_buffer = Vec::new();
+    for (number, switch) in network.switches.iter().enumerate() {
+        first_buffer.push(buffers.len() as u32);
+        let ports = network.links.iter().filter(|link| link.from == Node::Switch(number as u32)).count() as u32;
+        buffers.extend(switch.buffers.iter().map(|choice| parts.buffer(choice, &BufferContext { ports })));
+    }
+    let mut next_port = vec![0; network.switches.len()];
+    let mut coupled = vec![false; network.switches.len()];
+    let (mut links, mut targets) = (Vec::new(), Vec::new());
+    for (number, link) in network.links.iter().enumerate() {
+        let (mut admits, mut classes) = (Quiet::ALWAYS, None);
+        let port = match (link.from, &link.port) {
+            (Node::Switch(switch), Some(port)) => {
+                let switch = switch as usize;
+                let index = PortIndex(next_port[switch]);
+                next_port[switch] += 1;
+                let buffer = first_buffer[switch] + port.buffer;
+                let shares = buffers[buffer as usize].couples_ports();
+                coupled[switch] |= shares;
+                admits = buffers[buffer as usize].quiet();
+                classes = Classes::new(port.scheduler.build(&SchedulerContext {}));
+                let random = stream(seed, Purpose::Port, number as u64);
+                let marker = parts.marker(&port.marker, &MarkerContext { rate: link.rate, random });
+                Some(Port::new(marker, buffer, index, shares))
+            }
+            _ => None,
+        };
+        let impairment = (link.loss > 0.0 || link.reorder.is_some()).then(|| Impairment {
+            loss: link.loss,
+            reorder: link.reorder,
+            random: stream(seed, Purpose::Link, number as u64),
+        });
+        let mut link_and_port = Link::new(link.rate, link.delay.0, port, admits, classes, impairment);
+        if observer.watches(number as u32) {
+            link_and_port.watch();
+        }
+        links.push(link_and_port);
+        targets.push(match link.to {
+            Node::Host(host) => Target::Host(host),
+            Node::Switch(switch) => Target::Switch(switch),
+        });
+    }
+    (links, targets, buffers, coupled)
+}
+
+/// By buffer and number of the port: the link behind it.
+fn links_of_ports<M: Marker>(links: &[Link<M>]) -> BTreeMap<(u32, PortIndex), u32> {
+    let ports = (0..).zip(links).filter_map(|(number, link)| Some((link.port.as_ref()?, number)));
+    ports.map(|(port, number)| ((port.buffer, port.index), number)).collect()
+}
+
+/// By connection: the class of service of its packets, in both directions. It is the highest priority among its messages.
+fn service(plan: &Plan) -> Vec<u8> {
+    let mut service = vec![0; plan.connections.len()];
+    let mut raise = |connection: u32, priority: Option<Priority>| {
+        let class = &mut service[connection as usize];
+        let priority = priority.map_or(0, |Priority(priority)| priority);
+        *class = (*class).max(u8::try_from(priority).unwrap_or(u8::MAX));
+    };
+    for send in &plan.sends {
+        raise(send.connection, send.message.priority);
+    }
+    for aggregator in &plan.aggregators {
+        for round in &aggregator.rounds {
+            for (response, &worker) in round.responses.iter().zip(&aggregator.workers) {
+                raise(worker, response.message.priority);
+            }
+        }
+    }
+    service
+}
+
+/// By connection and end: how many messages will be handed over.
+fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
+    let mut count = vec![[0; 2]; plan.connections.len()];
+    for send in &plan.sends {
+        count[send.connection as usize][usize::from(send.from == End::Server)] += 1;
+    }
+    for aggregator in &plan.aggregators {
+        for &connection in &aggregator.workers {
+            for messages in &mut count[connection as usize] {
+                *messages += aggregator.rounds.len() as u32;
+            }
+        }
+    }
+    count
+}
+
+impl<'p, P: Parts, O: Observer> World<'p, P, O> {
+    /// # Errors
+    /// A network that cannot carry the plan; see [`RunError`].
+    pub(crate) fn new(plan: &'p Plan, parts: &'p P, observer: O) -> Result<Self, RunError> {
+        let routes = Routes::new(&plan.network)?;
+        let (links, targets, buffers, coupled) = ports(&plan.network, plan.seed, parts, &observer);
+        let to_write = messages_per_end(plan);
+        let mut program_of = vec![NONE; if plan.aggregators.is_empty() { 0 } else { plan.connections.len() }];
+        for (number, aggregator) in plan.aggregators.iter().enumerate() {
+            for &connection in &aggregator.workers {
+                program_of[connection as usize] = number as u32;
+            }
+        }
+        let mut world = Self {
+            plan,
+            parts,
+            order: Order::new(plan.seed),
+            routes,
+            ports: links_of_ports(&links),
+            links,
+            targets,
+            said: Vec::new(),
+            headers_delivered: 0,
+            service: service(plan),
+            departures: buffers.iter().map(|_| BinaryHeap::new()).collect(),
+            buffers,
+            coupled,
+            observer,
+            vanished: Vec::new(),
+            out: Outbox::default(),
+            slot_of: vec![NONE; plan.connections.len()],
+            to_write,
+            slots: Vec::new(),
+            free: Vec::new(),
+            endpoints: Vec::new(),
+            nics: Vec::new(),
+            programs: Vec::new(),
+            columns: Columns::new(plan),
+            program_of,
+            flows: Vec::new(),
+            unfinished: 0,
+            finished_at: 0,
+            endless: plan.sends.iter().any(|send| send.message.size.is_none()),
+            totals: Totals::default(),
+            curve: Curve::default(),
+            last_delivery: 0,
+        };
+        world.add_nics();
+        world.add_programs();
+        world.add_flows();
+        world.establish_connections()?;
+        Ok(world)
+    }
+
+    fn add_nics(&mut self) {
+        self.nics = (0..self.plan.network.hosts).map(|_| Nic::new(None)).collect();
+        for (connection, writes) in self.plan.connections.iter().zip(&self.to_write) {
+            let class = &self.plan.classes[connection.class as usize];
+            for (host, receives) in [(connection.client, writes[1] > 0), (connection.server, writes[0] > 0)] {
+                let nic = &mut self.nics[host as usize];
+                if !receives || nic.controller.is_some() {
+                    continue;
+                }
+                let downlink = self.routes.downlink[host as usize] as usize;
+                let context = NicContext {
+                    rate: self.plan.network.links[downlink].rate,
+                    mss: class.tcp.mss,
+                    header: class.tcp.header,
+                };
+                nic.controller = Some(self.parts.receiver(&class.stack.receiver, &context)).filter(Receiver::is_active);
+            }
+        }
+    }
+
+    fn add_programs(&mut self) {
+        let mut first = 0;
+        for aggregator in &self.plan.aggregators {
+            let class = &self.plan.classes[aggregator.class as usize];
+            let downlink = self.routes.downlink[aggregator.host as usize] as usize;
+            let base_rtt = aggregator.workers.first().map_or(Duration::ZERO, |&connection| self.idle_rtt(connection));
+            let bottleneck = Bottleneck {
+                rate: self.plan.network.links[downlink].rate,
+                base_rtt,
+                buffer: aggregator.last_port_buffer,
+                mss: class.tcp.mss,
+            };
+            let scheduler = self.parts.application(&class.stack.application, &ApplicationContext { bottleneck });
+            self.programs.push(Program::new(scheduler, first));
+            first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
+        }
+    }
+
+    fn add_flows(&mut self) {
+        self.flows = rows::all(self.plan, &self.routes);
+        self.unfinished = self.flows.iter().filter(|flow| flow.size.is_some()).count() as u64;
+    }
+
+    /// What a handshake measures on an idle network: a header there and back.
+    fn idle_rtt(&self, index: u32) -> Duration {
+        let connection = &self.plan.connections[index as usize];
+        let header = self.plan.classes[connection.class as usize].tcp.header.0;
+        let total = [End::Client, End::Server]
+            .into_iter()
+            .flat_map(|from| rows::path(self.plan, &self.routes, index, from))
+            .map(|link| &self.links[link as usize])
+            .map(|link| link.time_for(header) + link.delay())
+            .sum();
+        Duration(total)
+    }
+
+    /// What a sender may know of its path: a full segment crosses an idle network, and its ACK comes back.
+    fn path_facts(&self, index: u32, from: End) -> PathFacts {
+        let tcp = &self.plan.classes[self.plan.connections[index as usize].class as usize].tcp;
+        let back = if from == End::Client { End::Server } else { End::Client };
+        let path = rows::path(self.plan, &self.routes, index, from);
+        let crossing = |path: &[u32], bytes: u64| -> u64 {
+            path.iter().map(|&link| &self.links[link as usize]).map(|link| link.time_for(bytes) + link.delay()).sum()
+        };
+        let there = crossing(&path, tcp.mss.0 + tcp.header.0);
+        let and_back = crossing(&rows::path(self.plan, &self.routes, index, back), tcp.header.0);
+        let line_rate = path.first().map_or(Rate(0), |&link| self.plan.network.links[link as usize].rate);
+        PathFacts { line_rate, base_rtt: Duration(there + and_back), hops: path.len() as u32 }
+    }
+
+    /// Sets up connections whose handshake took place before the run.
+    fn establish_connections(&mut self) -> Result<(), RunError> {
+        for index in 0..self.plan.connections.len() as u32 {
+            let connection = &self.plan.connections[index as usize];
+            if connection.handshake == Handshake::Counted {
+                if self.to_write[index as usize][0] == 0 && self.to_write[index as usize][1] > 0 {
+                    return Err(RunError::NobodyOpens { connection: index });
+                }
+                continue;
+            }
+            let slot = self.open_slot(index);
+            let rtt = self.idle_rtt(index);
+            for end in [slot * 2, slot * 2 + 1] {
+                self.register(0, end);
+                let window = self.first_grant(0, end);
+                let tcp = &self.plan.classes[connection.class as usize].tcp;
+                self.endpoints[(end ^ 1) as usize].establish(rtt, tcp, window);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a connection its state.
+    pub(super) fn open_slot(&mut self, index: u32) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Slot { connection: index, in_network: 0 };
+        self.slot_of[index as usize] = slot;
+        for end in [End::Client, End::Server] {
+            let endpoint = self.endpoint(index, end);
+            let at = slot as usize * 2 + usize::from(end == End::Server);
+            if at < self.endpoints.len() {
+                self.endpoints[at] = endpoint;
+            } else {
+                self.endpoints.push(endpoint);
+            }
+        }
+        slot
+    }
+
+    fn endpoint(&self, index: u32, end: End) -> EndpointOf<P> {
+        let connection = &self.plan.connections[index as usize];
+        let class = &self.plan.classes[connection.class as usize];
+        let (host, peer) = match end {
+            End::Client => (connection.client, connection.server),
+            End::Server => (connection.server, connection.client),
+        };
+        let template = Packet {
+            connection: index,
+            destination: peer,
+            edge: self.routes.edge[peer as usize],
+            path: rows::path_number(self.plan.seed, index, end),
+            flags: Flags::default()
+                .with_if(end == End::Client, Flags::FROM_CLIENT)
+                .with_class(self.service[index as usize].into()),
+            ..Packet::default()
+        };
+        let context = SenderContext {
+            mss: class.tcp.mss,
+            initial_window: class.tcp.mss.times(class.tcp.initial_window_segments),
+            rules: class.tcp.rules,
+            reference_rtt: class.stack.reference_rtt(),
+            path: None,
+        };
+        let mut sender = self.parts.sender(&class.stack.sender, &context);
+        if sender.wants_timing() {
+            let path = Some(self.path_facts(index, end));
+            sender = self.parts.sender(&class.stack.sender, &SenderContext { path, ..context });
+        }
+        let echo = self.parts.echo(&class.stack.echo, &EchoContext::default());
+        let class_index = connection.class;
+        let mut endpoint =
+            Endpoint::new(template, class_index, host, &class.tcp, connection.window_per_message, sender, echo);
+        endpoint.to_write = self.to_write[index as usize][usize::from(end == End::Server)];
+        endpoint.close_when_done = connection.close_when_done;
+        endpoint
+    }
+}

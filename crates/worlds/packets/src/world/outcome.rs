@@ -1,0 +1,93 @@
+//! What a run leaves behind.
+
+use incast_protocols::{Bytes, Time};
+use incast_record::{Outcome, Run};
+
+use super::{NONE, World};
+use crate::observe::Observer;
+use crate::parts::Parts;
+use crate::tcp::MessageId;
+use incast_world::{RunError, rows};
+
+impl<P: Parts, O: Observer> World<'_, P, O> {
+    /// Packets queued or on wires.
+    fn in_network(&self) -> u64 {
+        let packets: u64 =
+            self.links.iter().map(|link| u64::from(link.waiting.len()) + u64::from(link.flying.len())).sum();
+        // Headers of trimmed packets are not among them: these have been dropped.
+        let trimmed: i64 = self.links.iter().map(|link| link.counters.trimmed).sum();
+        packets + self.headers_delivered - trimmed.unsigned_abs()
+    }
+
+    /// Ends the run and balances its books.
+    ///
+    /// # Errors
+    /// [`RunError::NotConserved`] if a packet is unaccounted for: a defect of the simulator.
+    pub(crate) fn finish(mut self, end: u64, outcome: Outcome, driver: &str) -> Result<Run, RunError> {
+        let mut totals = self.totals;
+        for link in &self.links {
+            totals.dropped += link.counters.drops;
+            totals.lost_on_wire += link.counters.wire_losses;
+            totals.packet_hops += link.counters.packets;
+            totals.ce_marks += link.counters.ce_marks;
+            totals.ein_marks += link.counters.ein_marks;
+        }
+        totals.in_network = self.in_network();
+        let accounted = totals.delivered + totals.dropped + totals.lost_on_wire + totals.in_network;
+        if totals.sent != accounted {
+            return Err(RunError::NotConserved { sent: totals.sent, accounted });
+        }
+        self.credit_unfinished();
+        let mut written = self.observer.finish();
+        let mut ports = rows::unused_ports(&self.plan.network);
+        for port in &mut ports {
+            let counters = &self.links[port.link as usize].counters;
+            port.packets = counters.packets;
+            port.bytes = Bytes(counters.bytes);
+            port.drops = counters.drops;
+            port.ce_marks = counters.ce_marks;
+            port.ein_marks = counters.ein_marks;
+            port.wire_losses = counters.wire_losses;
+            port.max_waiting = counters.max_waiting;
+            port.queue = written.statistics.get_mut(port.link as usize).and_then(Option::take);
+        }
+        Ok(Run {
+            name: self.plan.name.clone(),
+            seed: self.plan.seed,
+            driver: driver.to_owned(),
+            classes: self.plan.classes.iter().map(|class| class.name.clone()).collect(),
+            warnings: self.plan.warnings.clone(),
+            end: Time(end),
+            outcome,
+            flows: self.flows,
+            ports,
+            queue_samples: written.queue_samples,
+            window_samples: written.window_samples,
+            window_columns: self.columns.columns,
+            events: written.events,
+            incasts: written.incasts,
+            ein_watched: self.plan.watches_ein(),
+            alarms: written.alarms,
+            totals,
+            delivered: self.curve.finish(),
+        })
+    }
+
+    /// What unfinished messages have delivered so far.
+    fn credit_unfinished(&mut self) {
+        for (connection, &slot) in self.slot_of.iter().enumerate() {
+            if slot == NONE {
+                continue;
+            }
+            debug_assert_eq!(self.slots[slot as usize].connection as usize, connection);
+            for end in 0..2 {
+                let receive = &self.endpoints[slot as usize * 2 + end].receive;
+                for span in &receive.incoming {
+                    if let MessageId::Flow(flow) = span.id {
+                        self.flows[flow as usize].delivered = Bytes(receive.delivered_of(span));
+                    }
+                }
+            }
+        }
+    }
+}

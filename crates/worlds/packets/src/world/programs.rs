@@ -1,0 +1,188 @@
+//! Aggregators that ask their workers round by round, and workers that answer.
+
+use incast_plan::End;
+use incast_protocols::application::{Application, Request, RequestId};
+use incast_protocols::{Message, Time};
+
+use super::{NONE, Schedule, World};
+use crate::observe::Observer;
+use crate::packet::{Flags, Packet};
+use crate::parts::Parts;
+use crate::tcp::{MessageId, NEVER, Span};
+use incast_world::tie::{Entity, Kind};
+
+/// An aggregator while it runs.
+#[derive(Debug)]
+pub(crate) struct Program<A> {
+    pub(super) scheduler: A,
+    /// Its first response among all responses.
+    pub(super) first: u32,
+    pub(super) round: u32,
+    /// Responses of the round that are not complete.
+    missing: u32,
+    /// Segments beyond a gap that its sockets have counted since the scheduler was last told.
+    out_of_order: u64,
+    scheduled_at: u64,
+}
+
+impl<A> Program<A> {
+    pub(super) const fn new(scheduler: A, first: u32) -> Self {
+        Self { scheduler, first, round: 0, missing: 0, out_of_order: 0, scheduled_at: NEVER }
+    }
+}
+
+impl<P: Parts, O: Observer> World<'_, P, O> {
+    /// The aggregator, round and worker of a response.
+    fn locate(&self, response: u32) -> (u32, usize, usize) {
+        let program = self.programs.partition_point(|program| program.first <= response) - 1;
+        let workers = self.plan.aggregators[program].workers.len();
+        let local = (response - self.programs[program].first) as usize;
+        (program as u32, local / workers, local % workers)
+    }
+
+    fn connection_of(&self, response: u32) -> u32 {
+        let (program, _, worker) = self.locate(response);
+        self.plan.aggregators[program as usize].workers[worker]
+    }
+
+    pub(super) fn asker_of(&self, response: u32) -> u32 {
+        self.plan.connections[self.connection_of(response) as usize].client
+    }
+
+    pub(super) fn worker_of(&self, response: u32) -> u32 {
+        self.plan.connections[self.connection_of(response) as usize].server
+    }
+
+    /// Responses follow the planned messages among the flows.
+    pub(super) fn flow_of(&self, response: u32) -> u32 {
+        self.plan.sends.len() as u32 + response
+    }
+
+    #[cold]
+    pub(super) fn count_out_of_order(&mut self, packet: &Packet) {
+        let program = self.program_of.get(packet.connection as usize).copied().unwrap_or(NONE);
+        if program != NONE && !packet.flags.has(Flags::FROM_CLIENT) {
+            self.programs[program as usize].out_of_order += 1;
+        }
+    }
+
+    /// A round begins: every worker's request is wanted, now or after its jitter.
+    pub(super) fn begin_round(&mut self, now: u64, program: u32, schedule: &mut impl Schedule) {
+        let aggregator = &self.plan.aggregators[program as usize];
+        let state = &mut self.programs[program as usize];
+        let round = state.round as usize;
+        let Some(work) = aggregator.rounds.get(round) else { return };
+        state.missing = work.responses.len() as u32;
+        let first = state.first + (round * aggregator.workers.len()) as u32;
+        for (worker, response) in work.responses.iter().enumerate() {
+            let number = first + worker as u32;
+            let flow = self.flow_of(number);
+            self.flows[flow as usize].begin = Time(now);
+            // The deadline of a response counts from the start of its round.
+            self.flows[flow as usize].deadline = response.message.deadline.map(|deadline| Time(now + deadline.0));
+            if response.jitter.0 == 0 {
+                self.want(now, number);
+            } else {
+                schedule.arm(now + response.jitter.0, aggregator.host, Entity::of(Kind::Ask(number)));
+            }
+        }
+        self.run_scheduler(now, program, schedule);
+    }
+
+    fn want(&mut self, now: u64, response: u32) {
+        let (program, round, worker) = self.locate(response);
+        let expected = self.plan.aggregators[program as usize].rounds[round].responses[worker].message.size;
+        let state = &mut self.programs[program as usize];
+        let id = RequestId(u64::from(response - state.first));
+        state.scheduler.on_request(Time(now), Request { id, expected });
+    }
+
+    /// The jitter of a request is over.
+    pub(super) fn ask(&mut self, now: u64, response: u32, schedule: &mut impl Schedule) {
+        self.want(now, response);
+        let (program, _, _) = self.locate(response);
+        self.run_scheduler(now, program, schedule);
+    }
+
+    /// Sends the requests that the scheduler lets go.
+    fn run_scheduler(&mut self, now: u64, program: u32, schedule: &mut impl Schedule) {
+        while let Some(id) = self.programs[program as usize].scheduler.poll(Time(now)) {
+            let response = self.programs[program as usize].first + id.0 as u32;
+            let flow = self.flow_of(response);
+            self.flows[flow as usize].start = Time(now);
+            let request = Message { size: Some(self.plan.aggregators[program as usize].request), ..Message::default() };
+            let connection = self.connection_of(response);
+            self.hand_over(now, connection, End::Client, MessageId::Request(response), request.size, request, schedule);
+        }
+        let state = &mut self.programs[program as usize];
+        if let Some(Time(at)) = state.scheduler.next_timer()
+            && at < state.scheduled_at
+        {
+            state.scheduled_at = at;
+            let host = self.plan.aggregators[program as usize].host;
+            schedule.arm(at, host, Entity::of(Kind::Scheduler(program)));
+        }
+    }
+
+    pub(super) fn fire_scheduler(&mut self, now: u64, program: u32, schedule: &mut impl Schedule) {
+        let state = &mut self.programs[program as usize];
+        if state.scheduled_at != now {
+            return;
+        }
+        state.scheduled_at = NEVER;
+        if state.scheduler.next_timer().is_some_and(|at| at.0 <= now) {
+            let out_of_order = std::mem::take(&mut state.out_of_order);
+            state.scheduler.on_timer(Time(now), out_of_order);
+        }
+        self.run_scheduler(now, program, schedule);
+    }
+
+    /// A worker has its response ready.
+    pub(super) fn respond(&mut self, now: u64, response: u32, schedule: &mut impl Schedule) {
+        let (program, round, worker) = self.locate(response);
+        let mut message = self.plan.aggregators[program as usize].rounds[round].responses[worker].message;
+        let flow = self.flow_of(response);
+        message.deadline = self.flows[flow as usize].deadline;
+        let connection = self.connection_of(response);
+        self.hand_over(now, connection, End::Server, MessageId::Flow(flow), message.size, message, schedule);
+    }
+
+    /// The last byte of a message has arrived.
+    #[cold]
+    pub(super) fn complete(&mut self, now: u64, index: u32, span: &Span, schedule: &mut impl Schedule) {
+        self.tell_controller_of_completion(now, index);
+        match span.id {
+            MessageId::Request(response) => {
+                let (program, round, worker) = self.locate(response);
+                let service = self.plan.aggregators[program as usize].rounds[round].responses[worker].service_time;
+                let host = self.endpoints[index as usize].host;
+                schedule.arm(now + service.0, host, Entity::of(Kind::Respond(response)));
+            }
+            MessageId::Flow(flow) => {
+                let row = &mut self.flows[flow as usize];
+                row.end = Some(Time(now));
+                row.delivered = incast_protocols::Bytes(span.end - span.start);
+                self.unfinished -= 1;
+                self.finished_at = self.finished_at.max(now);
+                let planned = self.plan.sends.len() as u32;
+                if flow >= planned {
+                    self.response_finished(now, flow - planned, schedule);
+                }
+            }
+        }
+    }
+
+    fn response_finished(&mut self, now: u64, response: u32, schedule: &mut impl Schedule) {
+        let (program, _, _) = self.locate(response);
+        let state = &mut self.programs[program as usize];
+        let out_of_order = std::mem::take(&mut state.out_of_order);
+        let id = RequestId(u64::from(response - state.first));
+        state.scheduler.on_finished(Time(now), id, out_of_order);
+        state.missing -= 1;
+        if state.missing == 0 {
+            state.round += 1;
+            self.begin_round(now, program, schedule);
+        }
+        self.run_scheduler(now, program, schedule);
+    }
+}

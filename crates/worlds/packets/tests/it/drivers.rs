@@ -1,0 +1,171 @@
+//! Both drivers give the same bytes.
+
+use crate::support::{
+    add_flow, add_rounds, bytes, cable, dctcp, leaf_spine_load, mark_at, new_reno, no_marks, packets, plan, run_both,
+    run_on, star, tcp,
+};
+use incast_packets::DriverKind;
+use incast_plan::{Handshake, Record, Reorder, Tcp};
+use incast_protocols::{Bytes, Duration, Time};
+
+/// What a run is recognised by when figures change on purpose.
+fn digest(run: &incast_record::Run) -> String {
+    let timeouts: u32 = run.flows.iter().map(|flow| flow.losses.timeouts()).sum();
+    let fast: u32 = run.flows.iter().map(|flow| flow.losses.fast_retransmits).sum();
+    format!(
+        "hops {} drops {} marks {} timeouts {timeouts} fast retransmits {fast} end {}",
+        run.totals.packet_hops, run.totals.dropped, run.totals.ce_marks, run.end
+    )
+}
+
+#[test]
+fn the_same_on_a_127_to_1_incast() {
+    for (stack, least_drops) in [(new_reno(), 5_000), (dctcp(), 1_000)] {
+        let network = star(128, cable(10_000_000_000, Duration::from_us(5)), &packets(250), &mark_at(65));
+        let mut plan = plan(network, stack, tcp());
+        for sender in 1..128 {
+            add_flow(&mut plan, sender, 0, Some(2 << 20), Time(0), Handshake::Counted);
+        }
+        let run = run_both(&plan);
+        assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+        assert!(run.totals.dropped > least_drops, "{}", digest(&run));
+    }
+}
+
+#[test]
+fn the_same_on_a_leaf_spine_with_thousands_of_timeouts() {
+    let plan = leaf_spine_load(20, 20, 10, 20_000, 1, 40, 38);
+    let run = run_both(&plan);
+    let timeouts: u32 = run.flows.iter().map(|flow| flow.losses.timeouts()).sum();
+    assert!(run.totals.dropped > 50_000 && timeouts > 2_000, "{}", digest(&run));
+}
+
+#[test]
+fn the_same_with_everything_written_down() {
+    let mut plan = leaf_spine_load(4, 4, 2, 500, 3, 30, 20);
+    let ports: Vec<u32> =
+        (0..plan.network.links.len() as u32).filter(|&link| plan.network.links[link as usize].port.is_some()).collect();
+    plan.record = Record {
+        queue_statistics: true,
+        queue_series: ports.clone(),
+        window_series: (0..50).collect(),
+        events: true,
+        incasts: ports,
+    };
+    let run = run_both(&plan);
+    assert!(!run.queue_samples.is_empty() && !run.window_samples.is_empty() && !run.events.is_empty());
+}
+
+#[test]
+fn the_same_on_barrier_synchronised_rounds() {
+    for workers in [4, 30, 60] {
+        let network = star(workers + 1, cable(1_000_000_000, Duration::from_us(25)), &bytes(65_536), &no_marks());
+        let settings = Tcp { initial_window_segments: 1, rto_min: Duration::from_ms(200), ..tcp() };
+        let mut plan = plan(network, new_reno(), settings);
+        add_rounds(&mut plan, workers, 65_536, 5, |round, worker| {
+            Duration::from_us(u64::from((round * 7 + worker * 13) % 40))
+        });
+        let run = run_both(&plan);
+        assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+    }
+}
+
+#[test]
+fn the_same_on_wires_that_lose_and_reorder() {
+    for (loss, reorder) in [(0.01, None), (0.0, Some(30)), (0.02, Some(50))] {
+        let lossy = crate::support::Cable {
+            loss,
+            reorder: reorder.map(|us| Reorder { probability: 0.05, extra: Duration::from_us(us) }),
+            ..cable(1_000_000_000, Duration::from_us(20))
+        };
+        let mut plan = plan(star(8, lossy, &packets(20), &mark_at(10)), dctcp(), tcp());
+        for sender in 1..8 {
+            add_flow(&mut plan, sender, 0, Some(300_000), Time(0), Handshake::Counted);
+        }
+        let run = run_both(&plan);
+        assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+        assert_eq!(run.totals.lost_on_wire > 0, loss > 0.0);
+    }
+}
+
+#[test]
+fn the_same_when_endless_flows_outlast_the_others_and_when_time_is_up() {
+    for stop_at in [None, Some(Time(3_141_592_653))] {
+        let network = star(6, cable(1_000_000_000, Duration::from_us(20)), &packets(50), &mark_at(20));
+        let mut plan = plan(network, dctcp(), tcp());
+        plan.stop_at = stop_at;
+        for sender in 1..4 {
+            add_flow(&mut plan, sender, 0, None, Time(0), Handshake::Counted);
+        }
+        for sender in 4..6 {
+            add_flow(&mut plan, sender, 0, Some(200_000), Time::from_us(1000), Handshake::Before);
+        }
+        let run = run_both(&plan);
+        assert!(run.flows[..3].iter().all(|flow| flow.end.is_none() && flow.delivered.0 > 0));
+    }
+}
+
+#[test]
+fn the_same_with_delayed_acks_and_timers_shorter_than_a_window() {
+    let network = star(4, cable(100_000_000, Duration::from_ms(2)), &packets(50), &mark_at(20));
+    let delayed = incast_plan::DelayedAck { every: 2, timeout: Duration::from_us(300), quick: 0 };
+    let settings = Tcp { delayed_ack: Some(delayed), ..tcp() };
+    let mut plan = plan(network, dctcp(), settings);
+    for sender in 1..4 {
+        add_flow(&mut plan, sender, 0, Some(100_001), Time(u64::from(sender)), Handshake::Counted);
+    }
+    let run = run_both(&plan);
+    assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+}
+
+#[test]
+fn links_without_delay_are_left_to_the_event_loop() {
+    let network = star(3, cable(1_000_000_000, Duration::ZERO), &packets(50), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    add_flow(&mut plan, 1, 0, Some(100_000), Time(0), Handshake::Counted);
+    assert_eq!(DriverKind::choose(&plan).0, DriverKind::EventLoop);
+    assert!(run_on(&plan, DriverKind::EventLoop).flows[0].end.is_some());
+}
+
+/// A link of 1 ps makes windows of 1 ps: the rule leaves that to the event loop, and the sweep still visits only windows in
+/// which something happens (it took a minute for what is 0.2 s of work when it walked through the empty ones).
+#[test]
+fn one_short_link_among_long_ones_is_cheap_with_either_driver() {
+    let mut network = star(4, cable(10_000_000_000, Duration::from_ms(20)), &packets(50), &mark_at(20));
+    network.links[0].delay = Duration(1);
+    let mut plan = plan(network, dctcp(), tcp());
+    for sender in 1..4 {
+        add_flow(&mut plan, sender, 0, Some(100_000), Time(0), Handshake::Counted);
+    }
+    let (chosen, rule) = DriverKind::choose(&plan);
+    assert_eq!((chosen, rule), (DriverKind::EventLoop, "event loop (a link is too short for a packet per window)"));
+    let run = run_both(&plan);
+    assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+}
+
+/// Eight links of 10 Gbit/s carry a packet of 1500 bytes within 150 ns.
+#[test]
+fn the_sweep_is_chosen_where_the_network_could_carry_a_packet_per_window() {
+    for (ns, chosen) in [(149, DriverKind::EventLoop), (150, DriverKind::Sweep), (10_000, DriverKind::Sweep)] {
+        let network = star(4, cable(10_000_000_000, Duration::from_ns(ns)), &packets(50), &no_marks());
+        assert_eq!(DriverKind::choose(&plan(network, new_reno(), tcp())).0, chosen, "{ns} ns");
+    }
+}
+
+/// A segment can at once call for an ACK of its own connection (its mark differs from the last one's, whose
+/// ACK is being delayed) and, by completing a response, for a request on another: each packet has to be
+/// booked on its own.
+#[test]
+fn rounds_with_delayed_acks_and_marks_keep_connections_apart() {
+    for threshold in 0..12 {
+        let network = star(5, cable(1_000_000_000, Duration::from_us(25)), &bytes(65_536), &mark_at(threshold));
+        let delayed = incast_plan::DelayedAck { every: 3, timeout: Duration::from_ms(1), quick: 0 };
+        let settings = Tcp { mss: Bytes(1024), delayed_ack: Some(delayed), ..tcp() };
+        let mut plan = plan(network, dctcp(), settings);
+        for step in 0..12 {
+            add_rounds(&mut plan, 4, 2_048 + 512 * step, 3, |_, _| Duration::ZERO);
+        }
+        let run = run_both(&plan);
+        assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+    }
+}

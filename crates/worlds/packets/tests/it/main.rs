@@ -1,0 +1,21 @@
+//! All tests of this crate from outside, as one program.
+
+mod arithmetic;
+mod ars;
+mod dcmrg;
+mod drivers;
+mod fork_join;
+mod hpcc;
+mod ictcp;
+mod places;
+mod port_studies;
+mod ports;
+mod properties;
+mod pulser;
+mod rdtcp;
+mod recording;
+mod recovery;
+mod shared_buffer;
+mod snapshots;
+mod support;
+mod swift;

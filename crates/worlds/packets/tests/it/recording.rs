@@ -1,0 +1,162 @@
+//! What a receiver controller is told in a run, written down as the recording that
+//! `crates/protocols/tests/replay.rs` plays without a simulator.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::rc::Rc;
+
+use crate::support::{add_flow, cable, new_reno, no_marks, packets, plan, star, tcp};
+use incast_packets::{Control, Parts, RunOptions, run_with};
+use incast_plan::{Handshake, Tcp};
+use incast_protocols::application::{AnyApplication, ApplicationChoice, ApplicationContext};
+use incast_protocols::echo::{AnyEcho, EchoChoice, EchoContext};
+use incast_protocols::receiver::{
+    AckCause, Action, AnyReceiver, Arrival, FlowIndex, Gate, NicContext, Receiver, ReceiverChoice, SentAck, ictcp,
+};
+use incast_protocols::sender::{AnySender, SenderChoice, SenderContext};
+use incast_protocols::stack::EndStack;
+use incast_protocols::switch::buffer::{AnyBuffer, BufferChoice, BufferContext};
+use incast_protocols::switch::marker::{AnyMarker, MarkerChoice, MarkerContext};
+use incast_protocols::{Bytes, Duration, Message, Time};
+
+/// A controller that writes down what it is told.
+#[derive(Clone, Debug)]
+struct Recorded {
+    inner: AnyReceiver,
+    lines: Rc<RefCell<Vec<String>>>,
+}
+
+impl Recorded {
+    fn note(&self, now: Time, flow: FlowIndex, event: &str) {
+        self.lines.borrow_mut().push(format!("{:.6} {} {event}", now.0 as f64 / 1e6, flow.0));
+    }
+}
+
+impl Receiver for Recorded {
+    fn on_open(&mut self, now: Time, flow: FlowIndex) {
+        self.note(now, flow, "open");
+        self.inner.on_open(now, flow);
+    }
+
+    fn on_message(&mut self, now: Time, flow: FlowIndex, message: &Message) {
+        let size = message.size.map_or("?".to_owned(), |size| size.0.to_string());
+        self.note(now, flow, &format!("message {size}"));
+        self.inner.on_message(now, flow, message);
+    }
+
+    fn on_data(&mut self, now: Time, flow: FlowIndex, arrival: &Arrival) {
+        let ce = if arrival.marks.ce { " ce" } else { "" };
+        let ein = if arrival.marks.ein { " ein" } else { "" };
+        self.note(now, flow, &format!("data {} {}{ce}{ein}", arrival.start.0, arrival.payload.0));
+        self.inner.on_data(now, flow, arrival);
+    }
+
+    fn on_complete(&mut self, now: Time, flow: FlowIndex) {
+        self.lines.borrow_mut().last_mut().unwrap().push_str(" completes");
+        self.inner.on_complete(now, flow);
+    }
+
+    fn on_close(&mut self, now: Time, flow: FlowIndex) {
+        self.note(now, flow, "close");
+        self.inner.on_close(now, flow);
+    }
+
+    fn gate(&mut self, now: Time, flow: FlowIndex, cause: AckCause) -> Gate {
+        if cause == AckCause::SynAck {
+            self.note(now, flow, "syn-ack");
+        }
+        self.inner.gate(now, flow, cause)
+    }
+
+    fn window(&mut self, now: Time, flow: FlowIndex) -> Option<Bytes> {
+        self.inner.window(now, flow)
+    }
+
+    fn on_ack_sent(&mut self, now: Time, flow: FlowIndex, sent: &SentAck) {
+        self.inner.on_ack_sent(now, flow, sent);
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        self.inner.next_timer()
+    }
+
+    fn on_timer(&mut self, now: Time) {
+        self.inner.on_timer(now);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Action> {
+        self.inner.poll(now)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Recording {
+    lines: Rc<RefCell<Vec<String>>>,
+}
+
+impl Parts for Recording {
+    type Buffer = AnyBuffer;
+    type Marker = AnyMarker;
+    type Sender = AnySender;
+    type Echo = AnyEcho;
+    type Receiver = Recorded;
+    type Application = AnyApplication;
+
+    fn buffer(&self, choice: &BufferChoice, context: &BufferContext) -> AnyBuffer {
+        choice.build(context)
+    }
+
+    fn marker(&self, choice: &MarkerChoice, context: &MarkerContext) -> AnyMarker {
+        choice.build(context)
+    }
+
+    fn sender(&self, choice: &SenderChoice, context: &SenderContext) -> AnySender {
+        choice.build(context)
+    }
+
+    fn echo(&self, choice: &EchoChoice, context: &EchoContext) -> AnyEcho {
+        choice.build(context)
+    }
+
+    fn receiver(&self, choice: &ReceiverChoice, context: &NicContext) -> Recorded {
+        Recorded { inner: choice.build(context), lines: self.lines.clone() }
+    }
+
+    fn application(&self, choice: &ApplicationChoice, context: &ApplicationContext) -> AnyApplication {
+        choice.build(context)
+    }
+}
+
+/// Three senders under ICTCP, one of them short, over a port of two packets: some are lost.
+fn three_senders() -> String {
+    let network = star(4, cable(1_000_000_000, Duration::from_us(40)), &packets(2), &no_marks());
+    let stack = EndStack { receiver: ReceiverChoice::Ictcp(ictcp::Config::default()), ..new_reno() };
+    let settings = Tcp { mss: Bytes(1446), header: Bytes(54), initial_window_segments: 2, ..tcp() };
+    let mut plan = plan(network, stack, settings);
+    for (sender, segments) in [(1, 24), (2, 24), (3, 6)] {
+        add_flow(&mut plan, sender, 0, Some(segments * 1446), Time::from_us(u64::from(sender)), Handshake::Counted);
+    }
+    let parts = Recording::default();
+    let run = run_with(&parts, &plan, &RunOptions::default(), &Control::default()).unwrap();
+    let mut text =
+        "# Written by crates/worlds/packets/tests/it/recording.rs, which says what was sent.\n# time_us flow event\n"
+            .to_owned();
+    for line in parts.lines.borrow().iter() {
+        writeln!(text, "{line}").unwrap();
+    }
+    writeln!(text, "{:.6} 0 end", run.end.0 as f64 / 1e6).unwrap();
+    text
+}
+
+/// The recording is what the simulator tells today. Set `RENEW_RECORDINGS` to write it anew.
+#[test]
+fn the_recording_of_three_senders_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../protocols/tests/it/recorded/three-senders.txt");
+    let text = three_senders();
+    if std::env::var_os("RENEW_RECORDINGS").is_some() {
+        std::fs::write(path, &text).unwrap();
+    }
+    let recorded = std::fs::read_to_string(path).unwrap();
+    assert!(recorded.lines().count() > 50);
+    assert_eq!(recorded, text, "renew it: RENEW_RECORDINGS=1 cargo test -p incast-packets recording");
+}
