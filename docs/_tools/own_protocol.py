@@ -60,7 +60,7 @@ def _rename(copy: Path) -> None:
         re.sub(r'^version = "(.*)"$', r'version = "\1+copy"', text, flags=re.MULTILINE), encoding="utf-8"
     )
     text = lock.read_text(encoding="utf-8")
-    ours = r'^(name = "incast(?:-\w+)?"\nversion = ".*)"$'
+    ours = r'^(name = "incast(?:-[\w-]+)?"\nversion = ".*)"$'
     lock.write_text(re.sub(ours, r'\1+copy"', text, flags=re.MULTILINE), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-//! The simulator for Python, as `incast._native`: scenarios in, tables out, closed forms, and nothing else.
+//! The simulator for Python, as `incast._native`: scenarios in, tables out, closed forms, cost estimates.
 //!
 //! Text and numbers cross the border as they are, tables through the Arrow C stream interface without copying.
 //! A run is carried out by a thread of its own, which knows nothing of Python.
@@ -16,7 +16,7 @@ use pyo3::types::PyString;
 use pyo3::wrap_pymodule;
 
 #[pymodule]
-mod _native {
+mod engine {
     #[pymodule_export]
     use super::analysis::{
         batch_sizes, incast_probability, largest_window, quantity, slow_start_incast_probability, timeout_probability,
@@ -36,24 +36,34 @@ mod _native {
     use super::version;
 }
 
+/// Adds everything that `incast._native` contains to `module`.
+///
+/// # Errors
+/// Python could not make or add an entry.
+pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let engine = wrap_pymodule!(engine)(module.py());
+    for (name, value) in engine.bind(module.py()).cast::<PyModule>()?.dict() {
+        let name = name.cast::<PyString>()?;
+        if !name.to_cow()?.starts_with("__") {
+            // Unlike `setattr`, this enters the name in `__all__`.
+            module.add(name, value)?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes `module`, which an extension is initializing, the engine of the Python package `incast`: everything that was
 /// registered before is then known to it.
 ///
 /// # Errors
 /// `incast` has its engine already, since it was imported before the extension.
 pub fn serve(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    let py = module.py();
-    let modules = py.import("sys")?.getattr("modules")?;
+    let modules = module.py().import("sys")?.getattr("modules")?;
     if modules.contains(ENGINE)? {
         let message = format!("import {} before incast, which has its engine already", module.name()?);
         return Err(PyImportError::new_err(message));
     }
-    let native = wrap_pymodule!(_native)(py);
-    for (name, value) in native.bind(py).cast::<PyModule>()?.dict() {
-        if !name.extract::<String>()?.starts_with("__") {
-            module.setattr(name.cast::<PyString>()?, value)?;
-        }
-    }
+    fill(module)?;
     modules.set_item(ENGINE, module)
 }
 

@@ -98,7 +98,7 @@ def of_trace(study: Study, panel: Trace, store: Store) -> Chart:
     """Return a time series of one run per curve; the runs are in the store."""
     lines = []
     for label, task in plan.traces(study, panel):
-        x, y = measuring.series(panel.sql, lambda name, key=task.key: store.table(key, name))  # type: ignore[misc]
+        x, y = measuring.series(panel.sql, panel.place, lambda name, key=task.key: store.table(key, name))  # type: ignore[misc]
         # Thinning dots would omit some of them.
         most = len(x) if panel.dots else _MOST_POINTS
         time, value = _within(x, y, panel.limits, most)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import re
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
+import duckdb
 
 from incast import api
 from incast._native import RunError, ScenarioError
@@ -16,10 +17,21 @@ from incast.studies.expressions import missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
 #: The table that is always kept: it is measured most often and has the cost of the run.
 ALWAYS = "summary"
 _FROM = re.compile(r"""\b(?:from|join)\s+["'`]?(\w+)""", re.IGNORECASE)
-_UNKNOWN_COLUMN = re.compile(r"""(?:unable to find column|field not found:|no column named|not found:)\s*['"`]?(\w+)""")
+_UNKNOWN_COLUMN = re.compile(r"""Referenced column "(\w+)" not found""")
+_NUMERIC = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN")
+# A sum of floating-point numbers depends on their order, and several threads would decide it by their luck.
+# A query sees the tables it is given, no file, and no variable of this program.
+_ENGINE: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "enable_external_access": False,
+    "python_enable_replacements": False,
+}
+_local = threading.local()
 
 # Two hosts and one message: has every table, and takes no time.
 _LEAST: dict[str, object] = {
@@ -32,10 +44,10 @@ _LEAST: dict[str, object] = {
 
 
 @functools.cache
-def empty() -> Mapping[str, pl.DataFrame]:
+def empty() -> Mapping[str, pa.Table]:
     """Return every table of a run, without rows."""
     result = api.run(_LEAST)
-    return {name: pl.DataFrame(result.table(name)).clear() for name in result.tables()}
+    return {name: result.to_arrow(name).schema.empty_table() for name in result.tables()}
 
 
 def tables_of(sql: str) -> frozenset[str]:
@@ -55,51 +67,64 @@ def check(sql: str, place: str, *, columns: int) -> None:
         raise ScenarioError(f"{place}: {missing('table', named[0] if named else '', list(empty()))}")
     try:
         found = _ask(sql, empty().__getitem__)
-    except (pl.exceptions.PolarsError, RuntimeError, ValueError) as error:
+    except duckdb.Error as error:
         raise ScenarioError(f"{place}: {_reason(sql, str(error))}") from error
-    if found.width != columns:
-        raise ScenarioError(
-            f"{place}: the query returns {found.width} columns ({', '.join(found.columns)}), not {columns}"
-        )
-    for column in found.columns:
-        if not (found[column].dtype.is_numeric() or found[column].dtype in (pl.Boolean, pl.Null)):
-            raise ScenarioError(f"{place}: the column {column} is not a number but {found[column].dtype}")
+    names, types = found.columns, [str(kind) for kind in found.types]
+    if len(names) != columns:
+        raise ScenarioError(f"{place}: the query returns {len(names)} columns ({', '.join(names)}), not {columns}")
+    for name, kind in zip(names, types, strict=True):
+        if not (kind == '"NULL"' or any(numeric in kind for numeric in _NUMERIC)):
+            raise ScenarioError(f"{place}: the column {name} is not a number but {kind}")
 
 
-def number(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> float | int | None:
+def number(sql: str, place: str, table: Callable[[str], pa.Table]) -> float | int | None:
     """Return the single number that a query returns; `None` if it is null.
 
     Raises:
-        RunError: the query returns no row, or more than one.
+        RunError: the query fails on the values of this run, or does not return exactly one row.
 
     """
-    found = _ask(sql, table)
-    if found.height != 1:
-        raise RunError(
-            f"{place}: the query returns {found.height} rows for a run, not one; add a sum, a mean or a WHERE"
-        )
-    value = found.item()
+    rows = _rows(sql, place, table)
+    if len(rows) != 1:
+        raise RunError(f"{place}: the query returns {len(rows)} rows for a run, not one; add a sum, a mean or a WHERE")
+    (value,) = rows[0]
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     return int(value) if isinstance(value, bool | int) else float(value)
 
 
-def series(sql: str, table: Callable[[str], pl.DataFrame]) -> tuple[list[float], list[float]]:
-    """Return the two columns of a query."""
-    found = _ask(sql, table).drop_nulls()
-    x, y = found.get_columns()
-    return x.cast(pl.Float64).to_list(), y.cast(pl.Float64).to_list()
+def series(sql: str, place: str, table: Callable[[str], pa.Table]) -> tuple[list[float], list[float]]:
+    """Return the two columns of a query.
+
+    Raises:
+        RunError: the query fails on the values of this run.
+
+    """
+    rows = [row for row in _rows(sql, place, table) if None not in row]
+    return [float(x) for x, _ in rows], [float(y) for _, y in rows]
 
 
-def _ask(sql: str, table: Callable[[str], pl.DataFrame]) -> pl.DataFrame:
-    frames = {name: table(name).lazy() for name in sorted(tables_of(sql))}
-    return pl.SQLContext(frames).execute(sql).collect()
+def _rows(sql: str, place: str, table: Callable[[str], pa.Table]) -> list[tuple[Any, ...]]:
+    try:
+        return _ask(sql, table).fetchall()
+    except duckdb.Error as error:
+        raise RunError(f"{place}: {_reason(sql, str(error))}") from error
+
+
+def _ask(sql: str, table: Callable[[str], pa.Table]) -> duckdb.DuckDBPyRelation:
+    tables = {name: table(name) for name in sorted(tables_of(sql))}
+    if not hasattr(_local, "connection"):
+        _local.connection = duckdb.connect(config=_ENGINE)
+    connection: duckdb.DuckDBPyConnection = _local.connection
+    for name, rows in tables.items():
+        connection.register(name, rows)
+    return connection.sql(sql)
 
 
 def _reason(sql: str, error: str) -> str:
     first = error.strip().splitlines()[0]
     unknown = _UNKNOWN_COLUMN.search(error)
     if unknown:
-        columns = [column for name in sorted(tables_of(sql)) for column in empty()[name].columns]
+        columns = [column for name in sorted(tables_of(sql)) for column in empty()[name].column_names]
         return missing("column", unknown[1], columns)
     return f"invalid query: {first}"

@@ -9,12 +9,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import polars as pl
+import pyarrow.parquet as pq
 
 from incast import output
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    import pyarrow as pa
 
     from incast.api import Result
 
@@ -36,8 +38,6 @@ class Store:
 
     def put(self, key: str, result: Result, tables: Collection[str]) -> None:
         """Store a run. It appears under its key once it is completely written."""
-        import pyarrow.parquet as pq
-
         written = Path(tempfile.mkdtemp(prefix=self._owner, dir=self._unfinished))
         for table in sorted(tables):
             pq.write_table(result.to_arrow(table), written / f"{table}.parquet")
@@ -56,9 +56,9 @@ class Store:
             shutil.rmtree(written)
         shutil.rmtree(written.with_name(f"{written.name}-old"), ignore_errors=True)
 
-    def table(self, key: str, table: str) -> pl.DataFrame:
+    def table(self, key: str, table: str) -> pa.Table:
         """Return one table of a run."""
-        return pl.read_parquet(self._file(key, table), glob=False)
+        return pq.read_table(self._file(key, table), partitioning=None)
 
     def kept(self, key: str) -> frozenset[str]:
         """Return the names of the stored tables of a run."""

@@ -24,5 +24,5 @@ use pyo3::prelude::*;
 fn own_part(module: &Bound<'_, PyModule>) -> PyResult<()> {
     incast::scenario::custom::register_sender::<fixed_window::FixedWindow>("fixed-window")
         .map_err(PyValueError::new_err)?;
-    _native::serve(module)
+    incast_python::serve(module)
 }

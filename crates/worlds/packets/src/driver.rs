@@ -9,7 +9,6 @@ use incast_plan::Plan;
 use incast_record::Outcome;
 
 use crate::observe::Observer;
-use crate::parts::Parts;
 use crate::world::{Schedule, World};
 use incast_world::tie::{Entity, Kind};
 use incast_world::{Control, FOREVER};
@@ -41,19 +40,19 @@ impl Horizon {
     }
 
     /// Once everything that has an end is complete, what has none need not go on.
-    pub(crate) fn update<P: Parts, O: Observer>(&mut self, world: &World<'_, P, O>) {
+    pub(crate) fn update<O: Observer>(&mut self, world: &World<'_, O>) {
         if world.unfinished == 0 && world.endless && !self.time_up {
             self.at = (world.finished_at / self.window + 1) * self.window;
         }
     }
 
     /// How far time came in a run that was not interrupted.
-    pub(crate) const fn end<P: Parts, O: Observer>(&self, world: &World<'_, P, O>) -> u64 {
+    pub(crate) const fn end<O: Observer>(&self, world: &World<'_, O>) -> u64 {
         let at_rest = world.unfinished == 0 && !world.endless;
         if self.at == FOREVER || at_rest { world.last_delivery } else { self.at }
     }
 
-    pub(crate) const fn outcome<P: Parts, O: Observer>(&self, world: &World<'_, P, O>) -> Outcome {
+    pub(crate) const fn outcome<O: Observer>(&self, world: &World<'_, O>) -> Outcome {
         if world.unfinished == 0 && !(self.time_up && world.endless) { Outcome::Complete } else { Outcome::TimeUp }
     }
 }
@@ -66,7 +65,7 @@ pub(crate) fn begin_programs(plan: &Plan, schedule: &mut impl Schedule) {
 }
 
 /// Lets others see how far a run has come, and stop it.
-pub(crate) fn report<P: Parts, O: Observer>(world: &World<'_, P, O>, now: u64, control: &Control) -> bool {
+pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, control: &Control) -> bool {
     let hops = world.links.iter().map(|link| link.counters.packets).sum();
     control.report(now, hops, world.unfinished);
     control.is_cancelled()

@@ -9,13 +9,11 @@ mod driver;
 mod link;
 mod observe;
 mod packet;
-mod parts;
 mod ring;
 mod tcp;
 mod world;
 
 pub use incast_world::{Control, Progress, RunError};
-pub use parts::{Parts, Registered};
 
 use incast_plan::Plan;
 use incast_record::{Outcome, Run};
@@ -88,30 +86,21 @@ pub struct RunOptions {
     pub driver: Option<DriverKind>,
 }
 
-/// Carries out a plan with the registered algorithms.
+/// Carries out a plan.
 ///
 /// # Errors
 /// See [`RunError`].
 pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
-    run_with(&Registered, plan, options, control)
-}
-
-/// Carries out a plan with algorithms of your own.
-///
-/// # Errors
-/// See [`RunError`].
-pub fn run_with<P: Parts>(parts: &P, plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
     plan.validate().map_err(RunError::Invalid)?;
     if Recorder::is_wanted(&plan.record) {
-        run_observed(parts, plan, options, control, Recorder::new(plan))
+        run_observed(plan, options, control, Recorder::new(plan))
     } else {
-        run_observed(parts, plan, options, control, Silent)
+        run_observed(plan, options, control, Silent)
     }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "options will grow, and callers pass them on")]
-fn run_observed<P: Parts, O: Observer>(
-    parts: &P,
+fn run_observed<O: Observer>(
     plan: &Plan,
     options: &RunOptions,
     control: &Control,
@@ -126,7 +115,7 @@ fn run_observed<P: Parts, O: Observer>(
         Some(driver) => (driver, rule),
         None => (chosen, rule),
     };
-    let mut world = World::new(plan, parts, observer)?;
+    let mut world = World::new(plan, observer)?;
     if world.endless && world.unfinished == 0 && plan.stop_at.is_none() {
         return Err(RunError::Endless);
     }

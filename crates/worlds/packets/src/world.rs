@@ -13,16 +13,18 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use incast_plan::{End, Plan};
-use incast_protocols::receiver::AckCause;
-use incast_protocols::sender::{Sender, Windows};
-use incast_protocols::switch::buffer::PortIndex;
+use incast_protocols::application::AnyApplication;
+use incast_protocols::echo::AnyEcho;
+use incast_protocols::receiver::{AckCause, AnyReceiver};
+use incast_protocols::sender::{AnySender, Sender, Windows};
+use incast_protocols::switch::buffer::{AnyBuffer, PortIndex};
+use incast_protocols::switch::marker::AnyMarker;
 use incast_protocols::{Bytes, Message, Time};
 use incast_record::{EventKind, Flow, Totals, WindowSample};
 
 use crate::link::{Around, Link, Said};
 use crate::observe::{Observer, sender_event};
 use crate::packet::{Flags, Packet};
-use crate::parts::Parts;
 use crate::tcp::sack::Options;
 use crate::tcp::send::Fin;
 use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
@@ -77,17 +79,16 @@ macro_rules! around {
     };
 }
 
-type EndpointOf<P> = Endpoint<<P as Parts>::Sender, <P as Parts>::Echo>;
+type AnyEndpoint = Endpoint<AnySender, AnyEcho>;
 
 /// Everything that is simulated.
-pub(crate) struct World<'p, P: Parts, O> {
+pub(crate) struct World<'p, O> {
     plan: &'p Plan,
-    parts: &'p P,
     pub(crate) order: Order,
     pub(crate) routes: Routes,
-    pub(crate) links: Vec<Link<P::Marker>>,
+    pub(crate) links: Vec<Link<AnyMarker>>,
     pub(crate) targets: Vec<Target>,
-    buffers: Vec<P::Buffer>,
+    buffers: Vec<AnyBuffer>,
     /// By switch: whether ports share memory, so that what arrives at it has to come in order of time.
     coupled: Vec<bool>,
     /// By buffer: the next departure of each port that shares it and has a backlog, or an earlier time.
@@ -110,9 +111,9 @@ pub(crate) struct World<'p, P: Parts, O> {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// Two for each slot: client, server.
-    endpoints: Vec<EndpointOf<P>>,
-    nics: Vec<Nic<P::Receiver>>,
-    programs: Vec<Program<P::Application>>,
+    endpoints: Vec<AnyEndpoint>,
+    nics: Vec<Nic<AnyReceiver>>,
+    programs: Vec<Program<AnyApplication>>,
     columns: columns::Columns,
     /// By connection: the aggregator whose it is.
     program_of: Vec<u32>,
@@ -128,7 +129,7 @@ pub(crate) struct World<'p, P: Parts, O> {
     pub(crate) last_delivery: u64,
 }
 
-impl<P: Parts, O: Observer> World<'_, P, O> {
+impl<O: Observer> World<'_, O> {
     /// Where an entity lives.
     pub(crate) fn host_of(&self, entity: Entity) -> u32 {
         match entity.kind() {

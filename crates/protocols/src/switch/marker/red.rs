@@ -79,7 +79,7 @@ struct State {
     average: f64,
     /// Packets since the last mark, or nothing while the average is below `min`.
     since_mark: Option<u32>,
-    /// Where nothing waits behind the packet in transmission: when that ends.
+    /// Where nothing waits behind the packet in transmission: when that ends. Until then the port is busy.
     idle_from: Option<Time>,
     /// Whether the packet that is being taken in is to be marked.
     marks_next: bool,
@@ -126,9 +126,9 @@ impl State {
     /// Section 4 of the paper: the average with the queue that a packet finds.
     fn update(&mut self, queue: &QueueState) {
         match self.idle_from {
-            Some(since) if queue.waiting_packets == 0 => {
+            Some(since) if queue.waiting_packets == 0 && queue.now >= since => {
                 // As if as many packets had found the queue empty as could have been sent meanwhile.
-                let packets = queue.now.0.saturating_sub(since.0) / self.typical_ps;
+                let packets = (queue.now.0 - since.0) / self.typical_ps;
                 self.average *= libm::pow(1.0 - self.config.weight, packets as f64);
             }
             _ => {
@@ -321,6 +321,24 @@ mod tests {
         for (ecn, hard_drop, ecn_capable) in [(true, false, false), (false, false, true), (true, true, true)] {
             assert_eq!(at_max(ecn, hard_drop, ecn_capable), (true, false));
         }
+    }
+
+    /// A port that sends one packet after the other, none of which waits, is busy: each arrival finds an empty queue and
+    /// the average decays by one sample, not by none.
+    #[test]
+    fn a_busy_port_without_a_queue_forgets_too() {
+        let mut red = red(|config| config.weight = 0.1);
+        for _ in 0..200 {
+            marks(&mut red, 20);
+        }
+        let before = red.average();
+        for arrival in 0..10 {
+            let now = found(arrival * PACKET_PS, 0);
+            red.on_dequeue(&now, &packet(true));
+            red.drops(&QueueState { now: Time(now.now.0 + PACKET_PS - 1), ..now }, &packet(true));
+        }
+        let expected = before * libm::pow(0.9, 10.0);
+        assert!((red.average() - expected).abs() < 1e-9, "{} {expected}", red.average());
     }
 
     /// Section 4 of the paper: an idle port's average decays by `(1 - w)^m`, as if m typical packets had found it empty.

@@ -13,7 +13,6 @@ use super::calendar::Calendar;
 use super::timers::{Due, Timers};
 use super::{Horizon, report};
 use crate::observe::Observer;
-use crate::parts::Parts;
 use crate::world::{Schedule, Target, World};
 use incast_world::Control;
 use incast_world::Starts;
@@ -91,11 +90,7 @@ impl Agenda {
 }
 
 /// Runs to the end, the horizon, or until cancelled; returns how far simulated time came.
-pub(crate) fn run<P: Parts, O: Observer>(
-    world: &mut World<'_, P, O>,
-    plan: &Plan,
-    control: &Control,
-) -> (u64, Outcome) {
+pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &Control) -> (u64, Outcome) {
     let mut horizon = Horizon::new(plan);
     let packet_time = world.links.iter().map(|link| link.time_for(1500)).min().unwrap_or(1);
     let links = world.links.len();
@@ -166,7 +161,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
 
 /// What was due on a link at `at` passes on.
 #[inline]
-fn pass<P: Parts, O: Observer>(world: &mut World<'_, P, O>, (at, link): (u64, u32), agenda: &mut Agenda) {
+fn pass<O: Observer>(world: &mut World<'_, O>, (at, link): (u64, u32), agenda: &mut Agenda) {
     let port = &mut world.links[link as usize];
     if port.head() > at {
         // An impaired link that only has a transmission to begin.

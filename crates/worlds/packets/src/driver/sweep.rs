@@ -16,7 +16,6 @@ use super::timers::{Due, Timers};
 use super::{Horizon, report, window};
 use crate::observe::Observer;
 use crate::packet::Packet;
-use crate::parts::Parts;
 use crate::world::{Schedule, Target, World};
 use incast_world::Control;
 use incast_world::Starts;
@@ -251,11 +250,7 @@ struct DueNodes {
 }
 
 /// Runs to the end, the horizon, or until cancelled; returns how far simulated time came.
-pub(crate) fn run<P: Parts, O: Observer>(
-    world: &mut World<'_, P, O>,
-    plan: &Plan,
-    control: &Control,
-) -> (u64, Outcome) {
+pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &Control) -> (u64, Outcome) {
     let links = world.links.len();
     let hosts = plan.network.hosts as usize;
     let mut horizon = Horizon::new(plan);
@@ -328,7 +323,7 @@ pub(crate) fn run<P: Parts, O: Observer>(
 
 /// Hands every link with something due in this window to the node it leads to.
 #[inline]
-fn gather_links<P: Parts, O: Observer>(world: &World<'_, P, O>, agenda: &mut Agenda, due: &mut DueNodes) {
+fn gather_links<O: Observer>(world: &World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes) {
     let mut link = agenda.arrivals.take(agenda.current);
     while link != NIL {
         let following = agenda.arrivals.follow(link);
@@ -358,8 +353,8 @@ fn gather_links<P: Parts, O: Observer>(world: &World<'_, P, O>, agenda: &mut Age
 
 /// Collects what hosts have of their own to do in this window: starts and timers.
 #[inline]
-fn gather_own<P: Parts, O: Observer>(
-    world: &World<'_, P, O>,
+fn gather_own<O: Observer>(
+    world: &World<'_, O>,
     plan: &Plan,
     agenda: &mut Agenda,
     starts: &mut Starts,
@@ -391,12 +386,7 @@ fn gather_own<P: Parts, O: Observer>(
 
 /// Runs every switch port over its own arrivals.
 #[inline]
-fn sweep_switches<P: Parts, O: Observer>(
-    world: &mut World<'_, P, O>,
-    agenda: &mut Agenda,
-    due: &mut DueNodes,
-    bins: &mut Bins,
-) {
+fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, bins: &mut Bins) {
     let end = agenda.end;
     for at in 0..due.switches.len() {
         let switch = due.switches[at];
@@ -452,7 +442,7 @@ fn sweep_switches<P: Parts, O: Observer>(
 
 /// A switch whose ports share memory is run as a whole, in order of time.
 #[cold]
-fn sweep_coupled<P: Parts, O: Observer>(world: &mut World<'_, P, O>, agenda: &mut Agenda, bins: &mut Bins) {
+fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bins: &mut Bins) {
     sort(&mut bins.whole, agenda.order);
     for arrival in bins.whole.drain(..) {
         let place = arrival.place as usize;
@@ -463,12 +453,7 @@ fn sweep_coupled<P: Parts, O: Observer>(world: &mut World<'_, P, O>, agenda: &mu
 
 /// Runs every host over what arrives and what falls due there.
 #[inline]
-fn sweep_hosts<P: Parts, O: Observer>(
-    world: &mut World<'_, P, O>,
-    agenda: &mut Agenda,
-    due: &mut DueNodes,
-    own: &[Due],
-) {
+fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, own: &[Due]) {
     for at in 0..due.hosts.len() {
         let host = due.hosts[at];
         let downlink = world.routes.downlink[host as usize];
@@ -518,7 +503,7 @@ fn sweep_hosts<P: Parts, O: Observer>(
 
 /// Begins every transmission that is due before the end of the window.
 #[inline]
-fn depart<P: Parts, O: Observer>(world: &mut World<'_, P, O>, agenda: &mut Agenda) {
+fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda) {
     let mut link = agenda.departures.take(agenda.current);
     while link != NIL {
         let following = agenda.departures.follow(link);

@@ -9,8 +9,8 @@ use incast_protocols::echo::EchoContext;
 use incast_protocols::receiver::{NicContext, Receiver};
 use incast_protocols::sender::{PathFacts, Sender, SenderContext};
 use incast_protocols::switch::Quiet;
-use incast_protocols::switch::buffer::{Buffer, BufferContext, PortIndex};
-use incast_protocols::switch::marker::{Marker, MarkerContext};
+use incast_protocols::switch::buffer::{AnyBuffer, Buffer, BufferContext, PortIndex};
+use incast_protocols::switch::marker::{AnyMarker, Marker, MarkerContext};
 use incast_protocols::switch::scheduler::SchedulerContext;
 use incast_protocols::{Duration, Priority, Rate};
 use incast_record::Totals;
@@ -18,12 +18,11 @@ use incast_record::Totals;
 use super::columns::Columns;
 use super::control::Nic;
 use super::programs::Program;
-use super::{EndpointOf, NONE, Slot, Target, World};
+use super::{AnyEndpoint, NONE, Slot, Target, World};
 use crate::classes::Classes;
 use crate::link::{Impairment, Link, Port};
 use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
-use crate::parts::Parts;
 use crate::tcp::{Endpoint, Outbox};
 use incast_world::Curve;
 use incast_world::Routes;
@@ -33,15 +32,15 @@ use incast_world::rows;
 use incast_world::tie::Order;
 
 /// Ports, targets, buffers, and by switch whether ports share memory.
-type Ports<P> = (Vec<Link<<P as Parts>::Marker>>, Vec<Target>, Vec<<P as Parts>::Buffer>, Vec<bool>);
+type Ports = (Vec<Link<AnyMarker>>, Vec<Target>, Vec<AnyBuffer>, Vec<bool>);
 
-fn ports<P: Parts, O: Observer>(network: &Network, seed: u64, parts: &P, observer: &O) -> Ports<P> {
+fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
     let mut buffers = Vec::new();
     let mut first_buffer = Vec::new();
     for (number, switch) in network.switches.iter().enumerate() {
         first_buffer.push(buffers.len() as u32);
         let ports = network.links.iter().filter(|link| link.from == Node::Switch(number as u32)).count() as u32;
-        buffers.extend(switch.buffers.iter().map(|choice| parts.buffer(choice, &BufferContext { ports })));
+        buffers.extend(switch.buffers.iter().map(|choice| choice.build(&BufferContext { ports })));
     }
     let mut next_port = vec![0; network.switches.len()];
     let mut coupled = vec![false; network.switches.len()];
@@ -59,7 +58,7 @@ fn ports<P: Parts, O: Observer>(network: &Network, seed: u64, parts: &P, observe
                 admits = buffers[buffer as usize].quiet();
                 classes = Classes::new(port.scheduler.build(&SchedulerContext {}));
                 let random = stream(seed, Purpose::Port, number as u64);
-                let marker = parts.marker(&port.marker, &MarkerContext { rate: link.rate, random });
+                let marker = port.marker.build(&MarkerContext { rate: link.rate, random });
                 Some(Port::new(marker, buffer, index, shares))
             }
             _ => None,
@@ -125,12 +124,12 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
     count
 }
 
-impl<'p, P: Parts, O: Observer> World<'p, P, O> {
+impl<'p, O: Observer> World<'p, O> {
     /// # Errors
     /// A network that cannot carry the plan; see [`RunError`].
-    pub(crate) fn new(plan: &'p Plan, parts: &'p P, observer: O) -> Result<Self, RunError> {
+    pub(crate) fn new(plan: &'p Plan, observer: O) -> Result<Self, RunError> {
         let routes = Routes::new(&plan.network)?;
-        let (links, targets, buffers, coupled) = ports(&plan.network, plan.seed, parts, &observer);
+        let (links, targets, buffers, coupled) = ports(&plan.network, plan.seed, &observer);
         let to_write = messages_per_end(plan);
         let mut program_of = vec![NONE; if plan.aggregators.is_empty() { 0 } else { plan.connections.len() }];
         for (number, aggregator) in plan.aggregators.iter().enumerate() {
@@ -140,7 +139,6 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
         }
         let mut world = Self {
             plan,
-            parts,
             order: Order::new(plan.seed),
             routes,
             ports: links_of_ports(&links),
@@ -194,7 +192,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
                     mss: class.tcp.mss,
                     header: class.tcp.header,
                 };
-                nic.controller = Some(self.parts.receiver(&class.stack.receiver, &context)).filter(Receiver::is_active);
+                nic.controller = Some(class.stack.receiver.build(&context)).filter(Receiver::is_active);
             }
         }
     }
@@ -211,7 +209,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
                 buffer: aggregator.last_port_buffer,
                 mss: class.tcp.mss,
             };
-            let scheduler = self.parts.application(&class.stack.application, &ApplicationContext { bottleneck });
+            let scheduler = class.stack.application.build(&ApplicationContext { bottleneck });
             self.programs.push(Program::new(scheduler, first));
             first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
         }
@@ -291,7 +289,7 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
         slot
     }
 
-    fn endpoint(&self, index: u32, end: End) -> EndpointOf<P> {
+    fn endpoint(&self, index: u32, end: End) -> AnyEndpoint {
         let connection = &self.plan.connections[index as usize];
         let class = &self.plan.classes[connection.class as usize];
         let (host, peer) = match end {
@@ -315,12 +313,12 @@ impl<'p, P: Parts, O: Observer> World<'p, P, O> {
             reference_rtt: class.stack.reference_rtt(),
             path: None,
         };
-        let mut sender = self.parts.sender(&class.stack.sender, &context);
+        let mut sender = class.stack.sender.build(&context);
         if sender.wants_timing() {
             let path = Some(self.path_facts(index, end));
-            sender = self.parts.sender(&class.stack.sender, &SenderContext { path, ..context });
+            sender = class.stack.sender.build(&SenderContext { path, ..context });
         }
-        let echo = self.parts.echo(&class.stack.echo, &EchoContext::default());
+        let echo = class.stack.echo.build(&EchoContext::default());
         let class_index = connection.class;
         let mut endpoint =
             Endpoint::new(template, class_index, host, &class.tcp, connection.window_per_message, sender, echo);

@@ -6,7 +6,6 @@ use incast_protocols::{Bytes, Offset, Time};
 use super::{NONE, Schedule, World};
 use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
-use crate::parts::Parts;
 use crate::tcp::endpoint::Arrived;
 use crate::tcp::{NEVER, State, unwrap};
 use incast_world::tie::{Entity, Kind};
@@ -27,7 +26,7 @@ impl<R> Nic<R> {
     }
 }
 
-impl<P: Parts, O: Observer> World<'_, P, O> {
+impl<O: Observer> World<'_, O> {
     /// Makes an end that will receive data known to its NIC's controller, if there is an active one.
     pub(super) fn register(&mut self, now: u64, index: u32) {
         let peer_writes = {
@@ -219,7 +218,7 @@ impl<P: Parts, O: Observer> World<'_, P, O> {
     }
 }
 
-impl<P: Parts, O: Observer> World<'_, P, O> {
+impl<O: Observer> World<'_, O> {
     /// The window a peer knows of before this end has acknowledged anything: by the SYN, or because its connection
     /// was set up before the run.
     pub(super) fn first_grant(&mut self, now: u64, index: u32) -> Bytes {

@@ -5,11 +5,10 @@ use incast_record::{Outcome, Run};
 
 use super::{NONE, World};
 use crate::observe::Observer;
-use crate::parts::Parts;
 use crate::tcp::MessageId;
 use incast_world::{RunError, rows};
 
-impl<P: Parts, O: Observer> World<'_, P, O> {
+impl<O: Observer> World<'_, O> {
     /// Packets queued or on wires.
     fn in_network(&self) -> u64 {
         let packets: u64 =

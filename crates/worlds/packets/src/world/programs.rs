@@ -7,7 +7,6 @@ use incast_protocols::{Message, Time};
 use super::{NONE, Schedule, World};
 use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
-use crate::parts::Parts;
 use crate::tcp::{MessageId, NEVER, Span};
 use incast_world::tie::{Entity, Kind};
 
@@ -31,7 +30,7 @@ impl<A> Program<A> {
     }
 }
 
-impl<P: Parts, O: Observer> World<'_, P, O> {
+impl<O: Observer> World<'_, O> {
     /// The aggregator, round and worker of a response.
     fn locate(&self, response: u32) -> (u32, usize, usize) {
         let program = self.programs.partition_point(|program| program.first <= response) - 1;

@@ -14,16 +14,16 @@ fn run(text: &str, overrides: &[&str]) -> Run {
 /// Eight answers of 14.6 KB take 0.96 ms on an idle line of 1 Gbit/s; behind 300 packets of long flows they take some 4 ms more.
 #[test]
 fn strict_priority_protects_short_flows_from_long_ones() {
-    const STUDY: &str = include_str!("../../../../../studies/strict-priority/scenario.toml");
+    const STUDY: &str = include_str!("../../../../../studies/beyond/scenarios/strict-priority.toml");
     let longest = |run: &Run| {
         let short = run.flows.iter().filter(|flow| flow.size.is_some());
         short.map(|flow| flow.end.map_or(Duration(u64::MAX), |end| end.since(flow.start))).max().unwrap()
     };
     let long =
         |run: &Run| -> u64 { run.flows.iter().filter(|flow| flow.size.is_none()).map(|flow| flow.delivered.0).sum() };
-    let strict = run(STUDY, &[]);
-    // One queue for all, which the text's priority would be refused with.
-    let fifo = run(&STUDY.replace("priority = 1\n", ""), &["switch.scheduler=fifo"]);
+    let fifo = run(STUDY, &[]);
+    let strict =
+        run(STUDY, &[r#"switch.scheduler={name="strict-priority",queues=2}"#, "traffic.short.priority=1"]);
     assert!(longest(&strict) < Duration::from_us(1_200), "{}", longest(&strict));
     assert!(longest(&fifo) > Duration::from_us(3_000), "{}", longest(&fifo));
     assert!(long(&strict) as f64 > 0.9 * long(&fifo) as f64, "{} {}", long(&strict), long(&fifo));
@@ -32,7 +32,7 @@ fn strict_priority_protects_short_flows_from_long_ones() {
 /// The mean queue with RED stays between its thresholds or near them; without it, it fills the port.
 #[test]
 fn red_keeps_the_queue_of_long_flows_short() {
-    const STUDY: &str = include_str!("../../../../../studies/red/scenario.toml");
+    const STUDY: &str = include_str!("../../../../../studies/beyond/scenarios/red.toml");
     let port = |run: &Run| run.ports.iter().find(|port| port.to == "host 0").cloned().unwrap();
     let mean = |run: &Run| {
         let queue = port(run).queue.unwrap();
@@ -53,7 +53,7 @@ fn red_keeps_the_queue_of_long_flows_short() {
 /// Every port draws its own numbers: what one draws does not depend on whether others do.
 #[test]
 fn a_seed_decides_what_red_drops() {
-    const STUDY: &str = include_str!("../../../../../studies/red/scenario.toml");
+    const STUDY: &str = include_str!("../../../../../studies/beyond/scenarios/red.toml");
     let totals = |seed: &str| run(STUDY, &["run.stop_at=60ms", seed]).totals;
     assert_eq!(totals("seed=1"), totals("seed=1"));
     assert_ne!(totals("seed=1"), totals("seed=2"));

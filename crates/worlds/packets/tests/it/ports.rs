@@ -2,69 +2,22 @@
 
 use std::cell::RefCell;
 
-use crate::support::{
-    add_flow, assert_same, cable, dctcp, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp,
-};
-use incast_packets::{Control, DriverKind, Parts, RunOptions, run_with};
+use crate::support::{add_flow, cable, dctcp, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp};
 use incast_plan::{Handshake, Plan};
-use incast_protocols::application::{AnyApplication, ApplicationChoice, ApplicationContext};
-use incast_protocols::echo::{AnyEcho, EchoChoice, EchoContext};
-use incast_protocols::receiver::{AnyReceiver, NicContext, ReceiverChoice};
-use incast_protocols::sender::{
-    Ack, AnySender, Congestion, MarkResponse, Restart, Sender, SenderChoice, SenderContext, SenderView, Windows,
-};
-use incast_protocols::switch::buffer::{AnyBuffer, Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
-use incast_protocols::switch::marker::{AnyMarker, MarkerChoice, MarkerContext};
+use incast_protocols::sender::{Ack, Congestion, MarkResponse, Restart, Sender, SenderChoice, SenderView, Windows};
+use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
+use incast_protocols::switch::marker::MarkerChoice;
 use incast_protocols::switch::scheduler::{SchedulerChoice, deficit_round_robin, strict_priority};
 use incast_protocols::switch::telemetry::Telemetry;
 use incast_protocols::switch::{PacketView, QueueState};
 use incast_protocols::{Bytes, Duration, Priority, Rate, Time};
-use incast_record::Run;
 
-/// A test's own buffer and sender, and registered algorithms at the other places.
-struct Own<B, S> {
-    buffer: fn(&BufferChoice, &BufferContext) -> B,
-    sender: fn(&SenderChoice, &SenderContext) -> S,
-}
-
-impl<B: Buffer, S: Sender> Parts for Own<B, S> {
-    type Buffer = B;
-    type Marker = AnyMarker;
-    type Sender = S;
-    type Echo = AnyEcho;
-    type Receiver = AnyReceiver;
-    type Application = AnyApplication;
-
-    fn buffer(&self, choice: &BufferChoice, context: &BufferContext) -> B {
-        (self.buffer)(choice, context)
+/// The plan with a buffer of the test's own at every port.
+fn with_buffer<B: Buffer + Send + Sync + 'static>(plan: &mut Plan, build: fn(&BufferContext) -> B) {
+    let choice = BufferChoice::custom("own", move |context| Box::new(build(context)));
+    for buffer in plan.network.switches.iter_mut().flat_map(|switch| &mut switch.buffers) {
+        *buffer = choice.clone();
     }
-
-    fn marker(&self, choice: &MarkerChoice, context: &MarkerContext) -> AnyMarker {
-        choice.build(context)
-    }
-
-    fn sender(&self, choice: &SenderChoice, context: &SenderContext) -> S {
-        (self.sender)(choice, context)
-    }
-
-    fn echo(&self, choice: &EchoChoice, context: &EchoContext) -> AnyEcho {
-        choice.build(context)
-    }
-
-    fn receiver(&self, choice: &ReceiverChoice, context: &NicContext) -> AnyReceiver {
-        choice.build(context)
-    }
-
-    fn application(&self, choice: &ApplicationChoice, context: &ApplicationContext) -> AnyApplication {
-        choice.build(context)
-    }
-}
-
-fn both<B: Buffer, S: Sender>(own: &Own<B, S>, plan: &Plan) -> Run {
-    let run = |driver| run_with(own, plan, &RunOptions { driver: Some(driver) }, &Control::default()).unwrap();
-    let (sweep, event_loop) = (run(DriverKind::Sweep), run(DriverKind::EventLoop));
-    assert_same(&sweep, &event_loop);
-    sweep
 }
 
 /// Seven senders to host 0 and, if `spread`, to two others.
@@ -100,9 +53,9 @@ impl Buffer for Trimming {
 /// the books once, at the end and at any time before.
 #[test]
 fn a_trimmed_packet_is_a_drop_to_tcp_and_in_the_books() {
-    let own = Own { buffer: |_, _| Trimming, sender: |choice, context| choice.build(context) };
     let mut plan = incast_plan(false);
-    let run = both::<_, AnySender>(&own, &plan);
+    with_buffer(&mut plan, |_| Trimming);
+    let run = run_both(&plan);
     assert!(run.flows.iter().all(|flow| flow.end.is_some() && flow.delivered == Bytes(90_000)));
     let headers = run.ports[0].packets - run.flows.len() as u64;
     assert!(run.totals.dropped > 50 && headers > 0, "{:?}", run.totals);
@@ -112,7 +65,7 @@ fn a_trimmed_packet_is_a_drop_to_tcp_and_in_the_books() {
     assert!(u64::from(retransmitted) >= run.totals.dropped);
     for us in [200, 500, 900, 1_500] {
         plan.stop_at = Some(Time::from_us(us));
-        let cut = both::<_, AnySender>(&own, &plan);
+        let cut = run_both(&plan);
         assert!(cut.totals.in_network > 0 && cut.totals.dropped > 0, "{us}: {:?}", cut.totals);
     }
     // Wires that lose headers, too.
@@ -120,7 +73,7 @@ fn a_trimmed_packet_is_a_drop_to_tcp_and_in_the_books() {
     for link in &mut plan.network.links {
         link.loss = 0.02;
     }
-    let lossy = both::<_, AnySender>(&own, &plan);
+    let lossy = run_both(&plan);
     assert!(lossy.totals.lost_on_wire > 0 && lossy.flows.iter().all(|flow| flow.end.is_some()));
 }
 
@@ -164,17 +117,17 @@ impl Buffer for PushOut {
 
 #[test]
 fn the_longest_queue_of_a_shared_memory_makes_room_for_others() {
-    let own = Own { buffer: |_, context| PushOut::new(context), sender: |choice, context| choice.build(context) };
     let mut plan = incast_plan(true);
+    with_buffer(&mut plan, PushOut::new);
     // A late flow to a port of its own, while three others are congested.
     add_flow(&mut plan, 3, 9, Some(20_000), Time::from_us(600), Handshake::Before);
-    let run = both::<_, AnySender>(&own, &plan);
+    let run = run_both(&plan);
     assert!(run.flows.iter().all(|flow| flow.end.is_some()));
     assert!(run.totals.dropped > 50, "{:?}", run.totals);
     let late = run.flows.last().unwrap();
     assert_eq!(late.losses.retransmitted_packets, 0, "{late:?}");
     plan.stop_at = Some(Time::from_us(900));
-    assert!(both::<_, AnySender>(&own, &plan).totals.in_network > 0);
+    assert!(run_both(&plan).totals.in_network > 0);
 }
 
 /// Evicts at another port than its own although it shares no memory, or with nothing to evict: the packet is dropped.
@@ -192,13 +145,16 @@ impl Buffer for Confused {
 #[test]
 fn what_cannot_be_evicted_is_not_and_the_arriving_packet_is_dropped() {
     for (victim, expected) in [(0, "evicted"), (1, "dropped"), (77, "dropped")] {
-        let buffer: fn(&BufferChoice, &BufferContext) -> Confused = match victim {
-            0 => |_, _| Confused { victim: 0 },
-            1 => |_, _| Confused { victim: 1 },
-            _ => |_, _| Confused { victim: 77 },
-        };
-        let own = Own { buffer, sender: |choice, context| choice.build(context) };
-        let run = both::<_, AnySender>(&own, &incast_plan(false));
+        let mut plan = incast_plan(false);
+        with_buffer(
+            &mut plan,
+            match victim {
+                0 => |_| Confused { victim: 0 },
+                1 => |_| Confused { victim: 1 },
+                _ => |_| Confused { victim: 77 },
+            },
+        );
+        let run = run_both(&plan);
         assert!(run.flows.iter().all(|flow| flow.end.is_some()), "{expected}");
         assert!(run.totals.dropped > 20 && run.ports[0].drops == run.totals.dropped);
     }
@@ -304,6 +260,10 @@ impl Sender for Listening {
     }
 }
 
+fn listening(wants: bool) -> SenderChoice {
+    SenderChoice::custom("listening", move |_| Box::new(Listening { wants }))
+}
+
 /// Two leaves and a spine: three ports on the way, the last of which four senders share.
 #[test]
 fn telemetry_of_each_hop_comes_back_with_the_ack() {
@@ -314,10 +274,11 @@ fn telemetry_of_each_hop_comes_back_with_the_ack() {
     for sender in 4..8 {
         add_flow(&mut plan, sender, 0, Some(200_000), Time(0), Handshake::Before);
     }
-    let buffer: fn(&BufferChoice, &BufferContext) -> AnyBuffer = |choice, context| choice.build(context);
-    let quiet = both(&Own { buffer, sender: |_, _| Listening { wants: false } }, &plan);
+    plan.classes[0].stack.sender = listening(false);
+    let quiet = run_both(&plan);
     assert!(HEARD.take().is_empty());
-    let run = both(&Own { buffer, sender: |_, _| Listening { wants: true } }, &plan);
+    plan.classes[0].stack.sender = listening(true);
+    let run = run_both(&plan);
     assert_eq!(run, quiet, "telemetry takes no time and no room on the wire");
     let heard = HEARD.take();
     let (sweep, event_loop) = heard.split_at(heard.len() / 2);
@@ -355,9 +316,10 @@ fn telemetry_and_sack_travel_together() {
     for sender in 1..6 {
         add_flow(&mut plan, sender, 0, Some(300_000), Time(0), Handshake::Before);
     }
-    let buffer: fn(&BufferChoice, &BufferContext) -> AnyBuffer = |choice, context| choice.build(context);
-    let quiet = both(&Own { buffer, sender: |_, _| Listening { wants: false } }, &plan);
-    let run = both(&Own { buffer, sender: |_, _| Listening { wants: true } }, &plan);
+    plan.classes[0].stack.sender = listening(false);
+    let quiet = run_both(&plan);
+    plan.classes[0].stack.sender = listening(true);
+    let run = run_both(&plan);
     assert_eq!(run, quiet);
     assert!(run.totals.dropped > 0 && run.flows.iter().all(|flow| flow.end.is_some()));
     assert!(HEARD.take().iter().all(|(_, telemetry)| telemetry.hops().len() == 1));

@@ -1,34 +1,28 @@
 //! What a receiver controller is told in a run, written down as the recording that
 //! `crates/protocols/tests/replay.rs` plays without a simulator.
 
-use std::cell::RefCell;
 use std::fmt::Write;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use crate::support::{add_flow, cable, new_reno, no_marks, packets, plan, star, tcp};
-use incast_packets::{Control, Parts, RunOptions, run_with};
+use incast_packets::{Control, RunOptions, run};
 use incast_plan::{Handshake, Tcp};
-use incast_protocols::application::{AnyApplication, ApplicationChoice, ApplicationContext};
-use incast_protocols::echo::{AnyEcho, EchoChoice, EchoContext};
 use incast_protocols::receiver::{
-    AckCause, Action, AnyReceiver, Arrival, FlowIndex, Gate, NicContext, Receiver, ReceiverChoice, SentAck, ictcp,
+    AckCause, Action, AnyReceiver, Arrival, FlowIndex, Gate, Receiver, ReceiverChoice, SentAck, ictcp,
 };
-use incast_protocols::sender::{AnySender, SenderChoice, SenderContext};
 use incast_protocols::stack::EndStack;
-use incast_protocols::switch::buffer::{AnyBuffer, BufferChoice, BufferContext};
-use incast_protocols::switch::marker::{AnyMarker, MarkerChoice, MarkerContext};
 use incast_protocols::{Bytes, Duration, Message, Time};
 
 /// A controller that writes down what it is told.
 #[derive(Clone, Debug)]
 struct Recorded {
     inner: AnyReceiver,
-    lines: Rc<RefCell<Vec<String>>>,
+    lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl Recorded {
     fn note(&self, now: Time, flow: FlowIndex, event: &str) {
-        self.lines.borrow_mut().push(format!("{:.6} {} {event}", now.0 as f64 / 1e6, flow.0));
+        self.lines.lock().unwrap().push(format!("{:.6} {} {event}", now.0 as f64 / 1e6, flow.0));
     }
 }
 
@@ -52,7 +46,7 @@ impl Receiver for Recorded {
     }
 
     fn on_complete(&mut self, now: Time, flow: FlowIndex) {
-        self.lines.borrow_mut().last_mut().unwrap().push_str(" completes");
+        self.lines.lock().unwrap().last_mut().unwrap().push_str(" completes");
         self.inner.on_complete(now, flow);
     }
 
@@ -89,59 +83,28 @@ impl Receiver for Recorded {
     }
 }
 
-#[derive(Debug, Default)]
-struct Recording {
-    lines: Rc<RefCell<Vec<String>>>,
-}
-
-impl Parts for Recording {
-    type Buffer = AnyBuffer;
-    type Marker = AnyMarker;
-    type Sender = AnySender;
-    type Echo = AnyEcho;
-    type Receiver = Recorded;
-    type Application = AnyApplication;
-
-    fn buffer(&self, choice: &BufferChoice, context: &BufferContext) -> AnyBuffer {
-        choice.build(context)
-    }
-
-    fn marker(&self, choice: &MarkerChoice, context: &MarkerContext) -> AnyMarker {
-        choice.build(context)
-    }
-
-    fn sender(&self, choice: &SenderChoice, context: &SenderContext) -> AnySender {
-        choice.build(context)
-    }
-
-    fn echo(&self, choice: &EchoChoice, context: &EchoContext) -> AnyEcho {
-        choice.build(context)
-    }
-
-    fn receiver(&self, choice: &ReceiverChoice, context: &NicContext) -> Recorded {
-        Recorded { inner: choice.build(context), lines: self.lines.clone() }
-    }
-
-    fn application(&self, choice: &ApplicationChoice, context: &ApplicationContext) -> AnyApplication {
-        choice.build(context)
-    }
-}
-
 /// Three senders under ICTCP, one of them short, over a port of two packets: some are lost.
 fn three_senders() -> String {
     let network = star(4, cable(1_000_000_000, Duration::from_us(40)), &packets(2), &no_marks());
-    let stack = EndStack { receiver: ReceiverChoice::Ictcp(ictcp::Config::default()), ..new_reno() };
+    let lines = Arc::<Mutex<Vec<String>>>::default();
+    let receiver = ReceiverChoice::custom("recorded", {
+        let lines = Arc::clone(&lines);
+        move |context| {
+            let inner = ReceiverChoice::Ictcp(ictcp::Config::default()).build(context);
+            Box::new(Recorded { inner, lines: Arc::clone(&lines) })
+        }
+    });
+    let stack = EndStack { receiver, ..new_reno() };
     let settings = Tcp { mss: Bytes(1446), header: Bytes(54), initial_window_segments: 2, ..tcp() };
     let mut plan = plan(network, stack, settings);
     for (sender, segments) in [(1, 24), (2, 24), (3, 6)] {
         add_flow(&mut plan, sender, 0, Some(segments * 1446), Time::from_us(u64::from(sender)), Handshake::Counted);
     }
-    let parts = Recording::default();
-    let run = run_with(&parts, &plan, &RunOptions::default(), &Control::default()).unwrap();
+    let run = run(&plan, &RunOptions::default(), &Control::default()).unwrap();
     let mut text =
         "# Written by crates/worlds/packets/tests/it/recording.rs, which says what was sent.\n# time_us flow event\n"
             .to_owned();
-    for line in parts.lines.borrow().iter() {
+    for line in lines.lock().unwrap().iter() {
         writeln!(text, "{line}").unwrap();
     }
     writeln!(text, "{:.6} 0 end", run.end.0 as f64 / 1e6).unwrap();
