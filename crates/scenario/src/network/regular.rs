@@ -1,17 +1,26 @@
 //! The topologies that numbers describe.
 
 use super::{Builder, Uplinks};
+use crate::limits;
 use crate::node::Path;
-use crate::spec::{DumbbellSpec, LeafSpineSpec, StarSpec};
+use crate::spec::{DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec};
 use incast_plan::Node;
+use incast_protocols::Duration;
 
 pub(super) fn star(star: &StarSpec, path: &Path, builder: &mut Builder<'_, '_>) {
     let link = path.key("link");
     builder.check_link(&star.link, &link);
     let switch = builder.add_switch("switch");
     builder.network.hosts = star.hosts;
+    let longer = |host: u32| star.delay_step.unwrap_or_default().0.saturating_mul(u64::from(host));
+    let last = Duration(longer(star.hosts.saturating_sub(1)));
+    if last > limits::TIME {
+        let problem = format!("the link of the last host would be {last} longer than that of the first");
+        builder.fail(&path.key("delay_step"), problem).allowed = Some(format!("at most {}", limits::TIME));
+    }
     for host in 0..star.hosts {
-        builder.cable(Node::Host(host), switch, &star.link, &link);
+        let delay = Duration(star.link.delay.0.saturating_add(longer(host)));
+        builder.cable(Node::Host(host), switch, &LinkSpec { delay, ..star.link.clone() }, &link);
     }
 }
 

@@ -34,6 +34,9 @@ pub(crate) struct StarSpec {
     pub(crate) hosts: u32,
     /// The link of every host.
     pub(crate) link: LinkSpec,
+    /// How much longer the delay of each host's link is than that of the host before, e.g. "137ps". A little of it
+    /// keeps packets of different hosts from arriving at the same instant. Default: 0, all links are equal.
+    pub(crate) delay_step: Option<Duration>,
 }
 
 /// Two switches ("left" and "right") and one link between them.

@@ -113,8 +113,8 @@ fn unknown_keys_are_named_with_the_nearest() {
         ]),
         @r#"
         s.toml:10:1: traffic.burst.sender: unknown key "sender"; did you mean "senders"? allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
-        s.toml:5:1: topology.hots: unknown key "hots"; did you mean "hosts"? allowed: hosts, kind, link
-        s.toml:6:1: topology.left: unknown key "left" (it belongs to kind = "dumbbell"); allowed: hosts, kind, link
+        s.toml:5:1: topology.hots: unknown key "hots"; did you mean "hosts"? allowed: delay_step, hosts, kind, link
+        s.toml:6:1: topology.left: unknown key "left" (it belongs to kind = "dumbbell"); allowed: delay_step, hosts, kind, link
         s.toml:5:42: topology.link.latency: unknown key "latency"; allowed: buffer, delay, loss, marker, rate, reorder, scheduler
         s.toml:12:2: tpc: unknown key "tpc"; did you mean "tcp"? allowed: name, record, run, seed, stack, switch, tcp, topology, traffic
         s.toml:13:28: stack.sender.alpha: unknown key "alpha"; allowed: initial_alpha, name, shift
@@ -252,6 +252,7 @@ fn numbers_out_of_range_are_refused() {
             with("hosts = 5", "hosts = -1"),
             with("hosts = 5", "hosts = 9223372036854775807"),
             with("senders = 4", "senders = 5000000000"),
+            with("hosts = 5", "hosts = 5\ndelay_step = \"300000s\""),
             with("delay = \"25us\"", "delay = \"25us\", loss = 1.5"),
             with("delay = \"25us\"", "delay = \"25us\", loss = -0.1"),
             with("delay = \"25us\"", "delay = \"25us\", loss = nan"),
@@ -266,6 +267,7 @@ fn numbers_out_of_range_are_refused() {
         s.toml:4:9: topology.hosts: the number -1 is out of range; allowed: 1 to 1000000
         s.toml:4:9: topology.hosts: the number 9223372036854775807 is out of range; allowed: 1 to 1000000
         s.toml:10:11: traffic.burst.senders: the number 5000000000 is out of range; allowed: 0 to 4294967295
+        s.toml:5:14: topology.delay_step: the link of the last host would be 1200000s longer than that of the first; allowed: at most 1000000s
         s.toml:5:49: topology.link.loss: the number 1.5 is out of range; allowed: 0 to 1
         s.toml:5:49: topology.link.loss: the number -0.1 is out of range; allowed: 0 to 1
         s.toml:5:49: topology.link.loss: the number NaN is not finite
@@ -705,7 +707,7 @@ fn many_problems_are_told_at_once_in_the_order_of_the_file() {
         .replace("25us", "25")
         .replace("senders = 4", "senders = \"all\"");
     insta::assert_snapshot!(messages(&text, &["tcp.mss=1"]), @r#"
-    s.toml:5:1: topology.host: unknown key "host"; did you mean "hosts"? allowed: hosts, kind, link
+    s.toml:5:1: topology.host: unknown key "host"; did you mean "hosts"? allowed: delay_step, hosts, kind, link
     s.toml:6:34: topology.link.delay: "25" has no unit; a time is a number with one of the units ps, ns, us, ms, s
     s.toml:11:11: traffic.burst.senders: expected a whole number or a list, found the string "all"
     --set tcp.mss: expected an amount of data ("64KiB"), found the number 1: add the unit, in quotes

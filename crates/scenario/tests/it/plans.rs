@@ -106,6 +106,15 @@ fn a_star_has_two_links_per_host() {
 }
 
 #[test]
+fn links_of_a_star_may_grow_longer_from_host_to_host() {
+    let head = STAR.replace("hosts = 4", "hosts = 4\ndelay_step = \"137ps\"");
+    let plan = plan_of(&head, "[traffic.a]\nkind = \"incast\"\nsenders = 1\nsize = \"1B\"\n");
+    let delays: Vec<u64> = plan.network.links.iter().map(|link| link.delay.0).collect();
+    let first = 25_000_000;
+    assert_eq!(delays, [0, 0, 137, 137, 274, 274, 411, 411].map(|step| first + step));
+}
+
+#[test]
 fn a_dumbbell_has_its_core_last() {
     let plan = plan_of(
         r#"
