@@ -57,7 +57,7 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
     x, y = study.axis(panel.x), study.axis(panel.y)
     scope = table.scope(study, numbers, np.arange(study.seeds, dtype=np.intp)[np.newaxis, :])
     values = np.broadcast_to(expressions.everywhere(panel.value, scope)[0], len(study.grid()))[study.along(panel)]
-    shape = (len(x.values), len(y.values))
+    shape = (len(x.shown), len(y.shown))
     if [axis.name for axis in study.axes if axis in (x, y)] == [panel.x, panel.y]:
         cells = values.reshape(shape).T
     else:

@@ -20,17 +20,20 @@ _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
 class Table:
     """One table of a file: returns values of the expected type, and rejects unknown keys."""
 
-    def __init__(self, file: Path, lines: dict[str, int], path: str, values: dict[str, Any]) -> None:
+    def __init__(
+        self, file: Path, lines: dict[str, int], path: str, values: dict[str, Any], base: Table | None = None
+    ) -> None:
         self.file = file
         self.path = path
-        self._lines = lines
-        self._values = values
+        self.lines = lines
+        self.entries = values
+        self._base = base
         self._asked: list[str] = []
 
     def __contains__(self, key: str) -> bool:
         """Whether the file has the key."""
         self._asked.append(key)
-        return key in self._values
+        return key in self.origin(key).entries
 
     def refuse(self, key: str, message: str) -> NoReturn:
         """Reject the value of a key (`""`: the whole table).
@@ -43,9 +46,9 @@ class Table:
 
     def place(self, key: str = "") -> str:
         """Name file, line and key."""
-        path = ".".join(filter(None, (self.path, key)))
-        line = self._lines.get(path) or self._lines.get(self.path)
-        return ": ".join(filter(None, (f"{self.file}:{line}" if line else str(self.file), path)))
+        path, origin = ".".join(filter(None, (self.path, key))), self.origin(key.split(".")[0])
+        line = origin.lines.get(path) or origin.lines.get(self.path)
+        return ": ".join(filter(None, (f"{origin.file}:{line}" if line else str(origin.file), path)))
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return text."""
@@ -85,22 +88,24 @@ class Table:
         """Return a value of any type."""
         if key not in self:
             self.refuse("", f'missing key "{key}"')
-        return self._values[key]
+        return self.origin(key).entries[key]
 
     def tables(self, key: str) -> dict[str, Table]:
-        """Return the subtables of a key by their names."""
-        found = self.values(key)
+        """Return the subtables of a key by their names, those of the file it is like first."""
+        inherited = self._base.tables(key) if self._base and key in self._base else {}
+        found = self.values(key) if key in self.entries or not inherited else {}
         for name, value in found.items():
             if not isinstance(value, dict):
                 self.refuse(f"{key}.{name}", f"expected a table, found {value!r}")
-        return {name: self._below(f"{key}.{name}", value) for name, value in found.items()}
+        return inherited | {name: self.below(f"{key}.{name}", value) for name, value in found.items()}
 
     def rows(self, key: str) -> list[Table]:
         """Return the tables of an array, `[[key]]`."""
         found: list[object] = self._value(key, f"an array of tables, [[{key}]]", list, [])
         if not all(isinstance(one, dict) for one in found):
             self.refuse(key, f"expected an array of tables, [[{key}]]")
-        return [self._below(f"{key}[{index}]", one) for index, one in enumerate(found) if isinstance(one, dict)]
+        origin = self.origin(key)
+        return [origin.below(f"{key}[{index}]", one) for index, one in enumerate(found) if isinstance(one, dict)]
 
     def finish(self) -> None:
         """Check that the table has no keys but those read so far.
@@ -118,26 +123,37 @@ class Table:
             ScenarioError: it has.
 
         """
-        for key in self._values:
+        for key in self.entries:
             if key not in keys:
                 self.refuse(key, missing("key", key, keys))
+        if self._base:
+            self._base.only(keys)
 
-    def _below(self, path: str, values: dict[str, Any]) -> Table:
-        return Table(self.file, self._lines, ".".join(filter(None, (self.path, path))), values)
+    def origin(self, key: str) -> Table:
+        """Return the table that has a key: this one, or else that of the file it is like."""
+        return self if key in self.entries or self._base is None else self._base.origin(key)
+
+    def below(self, path: str, values: dict[str, Any]) -> Table:
+        """Return a table inside this one."""
+        return Table(self.file, self.lines, ".".join(filter(None, (self.path, path))), values)
 
     def _value(self, key: str, what: str, kind: type | tuple[type, ...], default: Any) -> Any:  # noqa: ANN401
         if key not in self:
             if default is None:
                 self.refuse("", f'missing key "{key}"')
             return default
-        value = self._values[key]
+        value = self.origin(key).entries[key]
         if not isinstance(value, kind) or isinstance(value, bool):
             self.refuse(key, f"expected {what}, found {value!r}")
         return value
 
 
-def read(path: Path) -> Table:
-    """Read a TOML file.
+def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
+    """Read a TOML file. Keys and named tables that it lacks are taken from the file that its key `like` names.
+
+    Args:
+        path: the file.
+        above: the files that are like this one.
 
     Raises:
         ScenarioError: it cannot be read, or is invalid TOML.
@@ -145,7 +161,13 @@ def read(path: Path) -> Table:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        return Table(path, _lines(text), "", tomllib.loads(text))
+        own = Table(path, _lines(text), "", tomllib.loads(text))
+        if "like" not in own:
+            return own
+        base = path.parent / own.text("like")
+        if base in (*above, path):
+            own.refuse("like", f"{base} is like this file")
+        return Table(path, own.lines, "", own.entries, read(base, above=(*above, path)))
     except FileNotFoundError:
         reason = "no such file"
     except IsADirectoryError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from incast import scenarios, text
 from incast._native import RunError
 from incast.api import Result
+from incast.studies import outside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -88,6 +89,10 @@ def _one(task: Task, store: Store, stop: threading.Event) -> int:
     result = Result(handle.result())
     if result.outcome == "interrupted":
         raise RunError("interrupted")
+    if task.outside:
+        found = outside.run(task.outside, task.seed, result.to_arrow("flows"), task.tables, stop)
+        store.put(task.key, found, task.tables)
+        return 0
     store.put(task.key, result, task.tables | store.kept(task.key))
     return int(handle.progress()["packet_hops"])
 

@@ -153,6 +153,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
     ast.Pow: operator.pow,
+    ast.Mod: operator.mod,
 }
 _COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
@@ -194,7 +195,7 @@ class _Evaluation:
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(name, tree)
         raise ExpressionError(
-            f"{ast.unparse(tree)!r} is not supported; use numbers, axes, metric.curve, + - * / **, "
+            f"{ast.unparse(tree)!r} is not supported; use numbers, axes, metric.curve, + - * / % **, "
             f"comparisons, and, or, not, and the functions {', '.join(FUNCTIONS)}"
         )
 

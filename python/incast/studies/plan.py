@@ -18,7 +18,7 @@ from incast.studies import measuring
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from incast.studies.study import Point, Study, Trace
+    from incast.studies.study import Point, Study, Trace, World
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,17 @@ class Task:
     changes: tuple[str, ...]
     seed: int
     tables: frozenset[str]
+    outside: Outside | None = None
+    """If the run belongs to a world outside this program."""
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What a world outside this program is asked to carry out."""
+
+    world: World
+    scenario: str
+    """After all changes, as JSON, with a table of the world's own keys under its name."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +67,7 @@ def rows(study: Study) -> list[Row]:
         return [Row(point, seed, None) for point in study.points() for seed in seeds]
     source = scenarios.read(study.scenario)
     wanted = frozenset().union(*(measuring.tables_of(metric.sql) for metric in study.metrics), {measuring.ALWAYS})
-    return [
-        Row(point, one.seed, one) for point in study.points() for one in tasks(source, point.changes, seeds, wanted)
-    ]
+    return [Row(point, one.seed, one) for point in study.points() for one in tasks(study, source, point, seeds, wanted)]
 
 
 def runs(rows: Iterable[Row]) -> list[Task]:
@@ -73,22 +82,35 @@ def traces(study: Study, panel: Trace) -> list[tuple[str, Task]]:
     source, at = scenarios.read(study.scenario), tuple(panel.at[axis.name] for axis in study.axes)
     wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
     return [
-        (point.curve.label, tasks(source, point.changes, [1], wanted)[0]) for point in study.points() if point.at == at
+        (point.curve.label, tasks(study, source, point, [1], wanted)[0]) for point in study.points() if point.at == at
     ]
 
 
 def tasks(
-    source: scenarios.Source, changes: Mapping[str, object], seeds: Iterable[int], tables: frozenset[str]
+    study: Study, source: scenarios.Source, point: Point, seeds: Iterable[int], tables: frozenset[str]
 ) -> list[Task]:
-    """Name runs by the scenario after all changes, the files it reads, the program, and the seed."""
-    resolved = _resolved(source, changes)
-    content = {"scenario": resolved, "files": _files(source, resolved), "program": program()}
+    """Name runs by the scenario after all changes, the files it reads, the program or programs, and the seed."""
+    world, changes = point.curve.world, own_changes(study, point)
+    resolved = _resolved(source, point.changes if world else changes)
+    content: dict[str, object] = {"scenario": resolved, "files": _files(source, resolved), "program": program()}
+    outside = None
+    if world:
+        outside = Outside(world, json.dumps(resolved, allow_nan=False, default=str))
+        words = [path for word in world.command if (path := world.directory / word).is_file()]
+        files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in words]
+        content["world"] = {"command": world.command, "files": files}
     # The order of keys is kept: that of classes of traffic and links decides what happens.
     text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
     set_ = tuple(scenarios.overrides(changes))
     return [
-        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables) for seed in seeds
+        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables, outside)
+        for seed in seeds
     ]
+
+
+def own_changes(study: Study, point: Point) -> dict[str, object]:
+    """Return the changes of a point without the keys of worlds outside this program."""
+    return {key: value for key, value in point.changes.items() if _steps(key)[0] not in study.worlds}
 
 
 def check(study: Study) -> list[int]:
@@ -103,7 +125,8 @@ def check(study: Study) -> list[int]:
     source, found = scenarios.read(study.scenario), []
     for point in study.points():
         try:
-            found.append(scenarios.check(source, scenarios.overrides(point.changes), 1)["packet_hops"])
+            changes = scenarios.overrides(own_changes(study, point))
+            found.append(scenarios.check(source, changes, 1)["packet_hops"])
         except ScenarioError as error:
             place = ", ".join(f"{axis.name} {at}" for axis, at in zip(study.axes, point.at, strict=True))
             at = f" at {place}" if place else ""

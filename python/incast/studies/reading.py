@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +12,7 @@ import numpy as np
 from incast._native import ScenarioError
 from incast.studies import document, expressions, measuring
 from incast.studies.expressions import ExpressionError, Scope, missing
-from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Map, Metric, Panel, Study, Trace
+from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Map, Metric, Panel, Study, Trace, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
     from incast.studies.study import Value
 
 _KINDS = ("lines", "trace", "dots", "map")
-_KEYS = ["axes", "claims", "curves", "figure", "metrics", "note", "panels", "scenario", "seeds", "set", "title"]
+_KEYS = [
+    "axes", "claims", "curves", "figure", "like", "metrics", "note", "only", "panels", "scenario", "seeds", "set",
+    "title", "worlds",
+]  # fmt: skip
+_OWN_WORLDS = ("packets", "ideal")
 
 
 _NOTHING_RUNS = "a study without a scenario has no runs: its metrics must be formulas of its axes"
@@ -40,14 +45,16 @@ def read(path: Path) -> Study:
     file.only(_KEYS)
     scenario = _scenario(file)
     axes = tuple(_axis(name, table, runs=bool(scenario)) for name, table in file.tables("axes").items())
-    curves = tuple(_curve(name, table, runs=bool(scenario)) for name, table in file.tables("curves").items())
+    omitted = _omitted(file, axes)
+    worlds = {name: _world(name, table) for name, table in file.tables("worlds").items()}
+    curves = tuple(_curve(name, table, worlds, runs=bool(scenario)) for name, table in file.tables("curves").items())
     if not curves:
         file.refuse("", "a study needs at least one curve, [curves.NAME] with label and set")
     metrics = tuple(
         _metric(name, table, axes, curves, runs=bool(scenario)) for name, table in file.tables("metrics").items()
     )
     _distinct(file, axes, metrics)
-    scope = _ones(axes, curves, metrics)
+    scope = _ones(axes, omitted, curves, metrics)
     if scenario is None and "set" in file:
         file.refuse("set", _NOTHING_RUNS)
     return Study(
@@ -58,12 +65,39 @@ def read(path: Path) -> Study:
         scenario=scenario,
         changes=file.values("set"),
         seeds=file.whole("seeds", None if scenario else 1, least=1),
+        worlds=tuple(worlds),
         axes=axes,
+        omitted=omitted,
         curves=curves,
         metrics=metrics,
         panels=tuple(_panel(table, axes, metrics, scope, runs=bool(scenario)) for table in file.rows("panels")),
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
+
+
+def _omitted(file: Table, axes: tuple[Axis, ...]) -> frozenset[tuple[Value, ...]]:
+    """Return the places at which the expression `only` is not true."""
+    if "only" not in file:
+        return frozenset()
+    grid = Study.grid_of(axes)
+    try:
+        scope = Scope(expressions.axes_of([axis.name for axis in axes], grid), {})
+        chosen = expressions.everywhere(expressions.parse(file.text("only")), scope)[0]
+    except ExpressionError as error:
+        file.refuse("only", str(error))
+    if len(chosen) != len(grid) or not chosen.any():
+        file.refuse("only", "expected a condition on the axes that is true at some points")
+    return frozenset(place for place, kept in zip(grid, chosen, strict=True) if not kept)
+
+
+def _world(name: str, table: Table) -> World:
+    if name in _OWN_WORLDS:
+        table.refuse("", f'"{name}" is a world of this program')
+    command = table.texts("command")
+    if not command:
+        table.refuse("command", "expected the words of a command")
+    table.finish()
+    return World(name, tuple(command), table.file.parent)
 
 
 def _scenario(file: Table) -> Path | None:
@@ -94,38 +128,53 @@ def _axis(name: str, table: Table, *, runs: bool) -> Axis:
         for key in ("key", "keys"):
             if key in table:
                 table.refuse(key, _NOTHING_RUNS)
-    elif ("key" in table) == ("keys" in table):
-        table.refuse("", "an axis needs either key, or keys that change together")
-    keys = table.texts("keys") if "keys" in table else [table.text("key")] if runs else []
-    values = table.items("values")
-    rows: list[tuple[object, ...]] = [(value,) if runs else () for value in values]
+    elif sum(key in table for key in ("key", "keys", "set")) != 1:
+        table.refuse("", "an axis needs either key, or keys that change together, or set, a table of keys per point")
+    place = "set" if "set" in table else "values"
+    values = table.items(place)
+    shown: list[Any] = values
+    changes: list[dict[str, object]] = [{} for _ in values]
     if "keys" in table:
+        keys = table.texts("keys")
         if not all(isinstance(value, list) and len(value) == len(keys) for value in values):
             table.refuse("values", f"expected lists of {len(keys)} values, one per key")
-        rows = [tuple(value) for value in values]
-    shown: list[Any] = [row[0] for row in rows] if runs else values
-    place = "values"
+        changes = [dict(zip(keys, value, strict=True)) for value in values]
+        shown = [value[0] for value in values]
+    elif "set" in table:
+        if not all(isinstance(value, dict) for value in values):
+            table.refuse("set", "expected a table of keys per point")
+        changes = values
+    elif runs:
+        changes = [{table.text("key"): value} for value in values]
     if "shown" in table:
         shown, place = table.items("shown"), "shown"
         if len(shown) != len(values):
             table.refuse("shown", f"expected {len(values)} names, one per value, found {len(shown)}")
     if not all(isinstance(value, str | int | float) for value in shown):
         table.refuse(
-            place, "axis labels must be numbers or text: with keys, the first value is the label unless shown is given"
+            place,
+            "axis labels must be numbers or text: with keys, the first value is the label unless shown is given, "
+            "and set needs shown",
         )
     if len({isinstance(value, str) for value in shown}) > 1:
         table.refuse(place, "text and numbers are mixed")
     if len(set(shown)) < len(shown):
         table.refuse(place, "a value appears twice")
-    axis = Axis(_name(name, table), table.text("label", name), tuple(keys), tuple(rows), tuple(shown))
+    axis = Axis(_name(name, table), table.text("label", name), tuple(changes), tuple(shown))
     table.finish()
     return axis
 
 
-def _curve(name: str, table: Table, *, runs: bool) -> Curve:
-    if not runs and "set" in table:
-        table.refuse("set", _NOTHING_RUNS)
-    curve = Curve(_name(name, table), table.text("label", name), table.values("set"))
+def _curve(name: str, table: Table, worlds: dict[str, World], *, runs: bool) -> Curve:
+    for key in ("set", "world"):
+        if not runs and key in table:
+            table.refuse(key, _NOTHING_RUNS)
+    changes, world = dict(table.values("set")), table.text("world", "")
+    if world in _OWN_WORLDS:
+        changes["run.world"] = world
+    elif world and world not in worlds:
+        table.refuse("world", missing("world", world, [*_OWN_WORLDS, *worlds]))
+    curve = Curve(_name(name, table), table.text("label", name), changes, worlds.get(world))
     table.finish()
     return curve
 
@@ -178,11 +227,11 @@ def _panel(
     kind = table.text("kind", "lines")
     panel: Panel
     if kind == "lines":
-        panel = _lines(table, axes, metrics)
+        panel = _lines(table, axes, metrics, scope)
     elif kind in ("trace", "dots"):
         if not runs:
             table.refuse("kind", _NOTHING_RUNS)
-        panel = _trace(table, axes, dots=kind == "dots")
+        panel = _trace(table, axes, scope, dots=kind == "dots")
     elif kind == "map":
         panel = _map(table, axes, scope)
     else:
@@ -191,12 +240,12 @@ def _panel(
     return panel
 
 
-def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) -> Lines:
+def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...], scope: Scope) -> Lines:
     names = [metric.name for metric in metrics]
     x, y, whiskers = table.text("x"), table.text("y"), table.texts("whiskers", [])
     if x not in [axis.name for axis in axes]:
         table.refuse("x", missing("axis", x, [axis.name for axis in axes]))
-    at = _at(table, [axis for axis in axes if axis.name != x], "lines are drawn over one axis")
+    at = _at(table, axes, (x,), scope, "lines are drawn over one axis")
     for key, name in [("y", y), *(("whiskers", name) for name in whiskers)]:
         if name not in names:
             table.refuse(key, missing("metric", name, names))
@@ -212,17 +261,25 @@ def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) ->
     return Lines(x, y, title, label, tuple(log), ends, at)
 
 
-def _at(table: Table, axes: Sequence[Axis], reason: str) -> dict[str, Value]:
-    """Read the value at which a panel fixes each of these axes."""
-    at = table.values("at")
+def _at(
+    table: Table, all_axes: Sequence[Axis], drawn: tuple[str, ...], scope: Scope, reason: str
+) -> dict[str, Value]:  # fmt: skip
+    """Read the value at which a panel fixes each axis over which it is not drawn."""
+    at = dict(table.values("at"))
+    axes = [axis for axis in all_axes if axis.name not in drawn]
     for name in at:
         if name not in [axis.name for axis in axes]:
             table.refuse(f"at.{name}", missing("axis", name, [axis.name for axis in axes]))
     for axis in axes:
+        if axis.name not in at and len(axis.shown) == 1:
+            at[axis.name] = axis.shown[0]
         if axis.name not in at:
             table.refuse("at", f'{reason}: give a value of the axis "{axis.name}"')
         if at[axis.name] not in axis.shown:
             table.refuse("at", f"no point has {axis.name} = {at[axis.name]!r}; allowed: {_listed(list(axis.shown))}")
+    shown = np.logical_and.reduce([scope.axes[name] == value for name, value in at.items()])
+    if at and np.sum(shown) < math.prod(len(axis.shown) for axis in all_axes if axis.name in drawn):
+        table.refuse("at", "points of this panel are omitted by the key only")
     return {name: cast("Value", value) for name, value in at.items()}
 
 
@@ -234,7 +291,7 @@ def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
             table.refuse(key, missing("axis", name, names))
     if x == y:
         table.refuse("y", "a map is drawn over two axes")
-    at = _at(table, [axis for axis in axes if axis.name not in (x, y)], "a map is drawn over two axes")
+    at = _at(table, axes, (x, y), scope, "a map is drawn over two axes")
     try:
         value = expressions.parse(table.text("value"))
         if expressions.everywhere(value, scope).shape[1] not in (1, scope.places):
@@ -244,8 +301,8 @@ def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
     return Map(x, y, value, table.text("title", value.text), table.text("label", ""), table.number("within"), at)
 
 
-def _trace(table: Table, axes: tuple[Axis, ...], *, dots: bool) -> Trace:
-    at = _at(table, axes, "a trace shows one point")
+def _trace(table: Table, axes: tuple[Axis, ...], scope: Scope, *, dots: bool) -> Trace:
+    at = _at(table, axes, (), scope, "a trace shows one point")
     limits = None
     if "limits" in table:
         limits = table.items("limits")
@@ -306,9 +363,14 @@ def _direction(table: Table) -> Direction | None:
     return Direction(found[1], float(found[2]))
 
 
-def _ones(axes: tuple[Axis, ...], curves: tuple[Curve, ...], metrics: tuple[Metric, ...]) -> Scope:
+def _ones(
+    axes: tuple[Axis, ...],
+    omitted: frozenset[tuple[Value, ...]],
+    curves: tuple[Curve, ...],
+    metrics: tuple[Metric, ...],
+) -> Scope:
     """Return a scope in which every metric is 1, for trying expressions."""
-    grid = Study.grid_of(axes)
+    grid = [place for place in Study.grid_of(axes) if place not in omitted]
     ones = np.ones((1, len(grid)))
     return Scope(
         expressions.axes_of([axis.name for axis in axes], grid),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from incast.api import Result
+    from incast.studies.outside import Tables
 
 _UNFINISHED = ".unfinished"
 
@@ -36,7 +37,7 @@ class Store:
         """Whether a run is stored with these tables."""
         return all(self._file(key, table).is_file() for table in tables)
 
-    def put(self, key: str, result: Result, tables: Collection[str]) -> None:
+    def put(self, key: str, result: Result | Tables, tables: Collection[str]) -> None:
         """Store a run. It appears under its key once it is completely written."""
         written = Path(tempfile.mkdtemp(prefix=self._owner, dir=self._unfinished))
         for table in sorted(tables):

@@ -17,20 +17,33 @@ Value: TypeAlias = "str | int | float | bool"
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of the scenario (or several that change together) and its values."""
+    """What varies together along one dimension of the grid."""
 
     name: str
     label: str
-    keys: tuple[str, ...]
-    """Empty in a study of formulas."""
-    values: tuple[tuple[object, ...], ...]
-    """At each point, one entry per key."""
+    changes: tuple[Mapping[str, object], ...]
+    """At each point, changes to the scenario; empty in a study of formulas."""
     shown: tuple[Value, ...]
     """The label of each point at the axis."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the scenario that it changes."""
+        return tuple(dict.fromkeys(key for changes in self.changes for key in changes))
 
     def is_numeric(self) -> bool:
         """Whether the values are numbers on a scale; amounts with units are drawn side by side instead."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.shown)
+
+
+@dataclass(frozen=True)
+class World:
+    """A world outside this program: a command that carries scenarios out."""
+
+    name: str
+    command: tuple[str, ...]
+    directory: Path
+    """Where the command runs: the folder of the study."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,8 @@ class Curve:
     name: str
     label: str
     changes: Mapping[str, object]
+    world: World | None = None
+    """`None`: a world of this program."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,11 @@ class Study:
     """The scenario of the runs; a study without one only computes formulas."""
     changes: Mapping[str, object]
     seeds: int
+    worlds: tuple[str, ...]
+    """Names of the worlds outside. A key below such a name, as `NAME.KEY`, is for that world only."""
     axes: tuple[Axis, ...]
+    omitted: frozenset[tuple[Value, ...]]
+    """Combinations of axis values that are not part of the study."""
     curves: tuple[Curve, ...]
     metrics: tuple[Metric, ...]
     panels: tuple[Panel, ...]
@@ -177,7 +196,7 @@ class Study:
 
     def grid(self) -> list[tuple[Value, ...]]:
         """Return every combination of axis values, the last axis changing fastest; without axes, one empty tuple."""
-        return self.grid_of(self.axes)
+        return [place for place in self.grid_of(self.axes) if place not in self.omitted]
 
     @staticmethod
     def grid_of(axes: tuple[Axis, ...]) -> list[tuple[Value, ...]]:
@@ -194,9 +213,12 @@ class Study:
         """Return every curve at every point of the grid. A curve overrides the study, an axis overrides the curve."""
         found = []
         for curve in self.curves:
-            for place, values in zip(self.grid(), product(*(axis.values for axis in self.axes)), strict=True):
-                moved: dict[str, object] = {}
-                for axis, at in zip(self.axes, values, strict=True):
-                    moved.update(zip(axis.keys, at, strict=True))
-                found.append(Point(curve, place, {**self.changes, **curve.changes, **moved}))
+            for place, moves in zip(
+                self.grid_of(self.axes), product(*(axis.changes for axis in self.axes)), strict=True
+            ):
+                if place not in self.omitted:
+                    changes = {**self.changes, **curve.changes}
+                    for move in moves:
+                        changes |= move
+                    found.append(Point(curve, place, changes))
         return found

@@ -1,0 +1,82 @@
+"""Carries out runs in worlds outside this program: a command reads a request and prints the tables of the run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from incast._native import RunError
+from incast.studies import measuring
+from incast.studies.expressions import missing
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Collection, Mapping
+
+    from incast.studies.plan import Outside
+
+_POLL_S = 0.1
+_FLOW = ("start_s", "source_host", "destination_host", "size_bytes")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of a run outside."""
+
+    by_name: Mapping[str, pa.Table]
+
+    def to_arrow(self, name: str) -> pa.Table:
+        """Return one table."""
+        return self.by_name[name]
+
+
+def run(outside: Outside, seed: int, flows: pa.Table, tables: Collection[str], stop: threading.Event) -> Tables:
+    """Have a scenario carried out by the command of a world.
+
+    The command reads one JSON object: the scenario, the seed, and the flows that the scenario and the seed come down
+    to, in the order of their starts. It prints one: by the name of a table, a list of rows with the columns it knows.
+
+    Raises:
+        RunError: the command failed, what it printed is not the tables, or `stop` was set.
+
+    """
+    world = outside.world
+    rows = sorted(flows.select(_FLOW).to_pylist(), key=lambda flow: tuple(flow.values()))
+    request: str | None = json.dumps({"scenario": json.loads(outside.scenario), "seed": seed, "flows": rows})
+    try:
+        process = subprocess.Popen(
+            world.command, cwd=world.directory, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        raise RunError(f"the world {world.name} cannot be started: {error}") from error
+    while True:
+        try:
+            printed, said = process.communicate(request, timeout=_POLL_S)
+            break
+        except subprocess.TimeoutExpired:
+            request = None  # is on its way
+            if stop.is_set():
+                process.kill()
+                process.communicate()
+                raise RunError("interrupted") from None
+    if process.returncode != 0:
+        raise RunError(f"the world {world.name} failed: {said.strip()[-2000:] or f'status {process.returncode}'}")
+    try:
+        found = json.loads(printed)
+        return Tables({name: _table(name, found[name]) for name in tables})
+    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException) as error:
+        raise RunError(f"the world {world.name} printed no table of a run: {error!r}") from error
+
+
+def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Return rows as the table of a run; columns that the world does not know are null."""
+    schema = measuring.empty()[name].schema
+    for column in dict.fromkeys(column for row in rows for column in row):
+        if column not in schema.names:
+            raise ValueError(missing("column", column, schema.names))
+    return pa.Table.from_pylist(rows, schema=pa.schema([field.with_nullable(True) for field in schema]))
