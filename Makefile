@@ -78,6 +78,7 @@ bench: install ## measure the simulator's speed
 	@$(BIN)/incast bench leaf-spine
 
 validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour or two; needs g++)
+	@$(MAKE) --silent -C validation/ns3/programs
 	@$(BIN)/python validation/ns3/compare.py all
 
 schema: prerequisites ## update the JSON Schema of scenario files

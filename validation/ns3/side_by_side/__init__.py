@@ -1,1 +1,1 @@
-"""The comparison with ns-3: protocol, both sides, statistics, tables, pictures."""
+"""The comparison with ns-3: the world ns3, statistics, tables, pictures."""

@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from side_by_side.protocol import Tolerance
+_FILE = Path(__file__).resolve().parents[1] / "tolerances.toml"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """A difference of means that counts as agreement whatever the spread over seeds."""
+
+    relative: float
+    absolute: float
+    unit: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The file `tolerances.toml`."""
+
+    standard_errors: float
+    metrics: dict[str, Tolerance]
+    leaf_spine: dict[str, Tolerance]
+    bias: dict[str, float]
+
+
+def read(file: Path = _FILE) -> Rules:
+    """Read what counts as agreement."""
+    document = tomllib.loads(file.read_text(encoding="utf-8"))
+    metrics, leaf_spine = (
+        {name: Tolerance(**entry) for name, entry in table.items()}
+        for table in (document["metrics"], document["leaf_spine"]["metrics"])
+    )
+    return Rules(document["agreement"]["standard_errors"], metrics, leaf_spine, document["bias"])
 
 
 @dataclass(frozen=True)
@@ -95,11 +126,3 @@ def spread(values: Sequence[float]) -> float:
         return 0.0
     middle = mean(values)
     return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / (len(values) - 1))
-
-
-def nearest_rank(ascending: Sequence[float], percent: float) -> float:
-    """Return the percentile: number `ceil(percent / 100 * n)`, counted from one."""
-    if not ascending:
-        return math.nan
-    rank = max(1, math.ceil(percent / 100 * len(ascending) - 1e-9))
-    return ascending[rank - 1]

@@ -1,121 +1,117 @@
-"""Runs points on both sides, two processes at a time, and compares them."""
+"""Runs a study whose curves differ in their world, and compares them with ns-3's point by point."""
 
 from __future__ import annotations
 
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import incast
-from side_by_side import flows, ns3, ours
+import numpy as np
+
+from incast._native import RunError
+from incast.studies import execution, plan, reading, sweep, table
+from incast.studies.store import Store
 from side_by_side.agreement import Comparison, compare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from side_by_side.ns3 import Ns3
-    from side_by_side.protocol import Point, Protocol, Tolerance
+    import pyarrow as pa
 
-Metrics: TypeAlias = dict[str, float] | None
-"""Of a run; `None` where it failed or did not complete."""
-Job = TypeVar("Job")
-Found = TypeVar("Found")
+    from incast.studies.study import Study, Value
+    from incast.studies.table import Table
+    from side_by_side.agreement import Rules, Tolerance
 
-PROCESSES = 2
-_REPORT_EVERY_S = 20.0
+    Pairs = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    Flows = Sequence[pa.Table]
+
+NS3 = "ns3"
 _SAME_S = 1e-9
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
     """A point on both sides."""
 
-    point: Point
-    ours: list[Metrics] = field(default_factory=list)
-    """By seed."""
-    ns3: list[Metrics] = field(default_factory=list)
-    comparisons: dict[str, Comparison] = field(default_factory=dict)
-    equal: list[float] = field(default_factory=list)
-    """By seed: the share of flows whose completion times are the same to a nanosecond."""
+    place: Mapping[str, Value]
+    """Its value on each axis of the study."""
+    comparisons: dict[str, Comparison]
+    equal: list[float]
+    """By seed, the share of flows whose completion times are the same to a nanosecond; 0 if a run did not complete."""
+    failed: dict[str, int]
+    """By side, how many runs failed or did not complete."""
+    marks_on_acks: float = 0.0
+    """ns-3's, where the study measures them."""
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Its variant and sender."""
+        return str(self.place["variant"]), str(self.place["sender"])
 
 
-def run(
-    protocol: Protocol, points: Sequence[Point], side: Ns3, tcp: Callable[[Point], Mapping[str, object]]
-) -> list[Outcome]:
-    """Run points with all seeds on both sides.
+@dataclass(frozen=True)
+class Campaign:
+    """A study whose runs are all done."""
 
-    Args:
-        protocol: what to measure and how to compare.
-        points: what to run.
-        side: ns-3.
-        tcp: keys of `[tcp]` on our side.
+    study: Study
+    table: Table
+    flows: Mapping[tuple[str, tuple[Value, ...]], Flows]
+    """By curve and point, then by seed, in the order of their starts."""
 
-    """
-    lists: dict[tuple[int, int, int], str] = {}
-    for point in points:
-        for seed in protocol.seeds:
-            if (key := (point.senders, point.size_bytes, seed)) not in lists:
-                lists[key] = flows.incast_flows(protocol, point, seed)
-
-    def one(job: tuple[Point, int]) -> tuple[Metrics, Metrics, float]:
-        point, seed = job
-        text = lists[point.senders, point.size_bytes, seed]
-        file = flows.keep(text, side.out / "flows" / f"incast-{point.senders}-{point.size_bytes}-{seed}.txt")
-        scenario = ours.incast_scenario(protocol, point, file, tcp(point))
-        theirs = side.run(text, ns3.incast_arguments(protocol, point, protocol.variants[point.variant]))
-        mine = incast.run(scenario, seed=seed)
-        metrics = ours.incast_metrics(mine), ns3.incast_metrics(text, theirs)
-        equal = 0.0 if None in metrics else equal_share(ours.completion_times(mine), ns3.completion_times(theirs))
-        return *metrics, equal
-
-    jobs = [(point, seed) for point in points for seed in protocol.seeds]
-    results = in_parallel(jobs, one)
-    outcomes = [Outcome(point) for point in points]
-    for index, (mine, theirs, equal) in enumerate(results):
-        outcome = outcomes[index // len(protocol.seeds)]
-        outcome.ours.append(mine)
-        outcome.ns3.append(theirs)
-        outcome.equal.append(equal)
-    for outcome in outcomes:
-        outcome.comparisons = compared(outcome.ours, outcome.ns3, protocol.metrics, protocol.standard_errors)
-    return outcomes
+    def outcomes(self, curve: str, tolerances: Mapping[str, Tolerance], rules: Rules, **at: Value) -> list[Outcome]:
+        """Compare a curve with ns-3's at all points with these values on axes."""
+        names = [axis.name for axis in self.study.axes]
+        numbers = {metric.name: self.table.numbers(self.study, metric.name) for metric in self.study.metrics}
+        found = []
+        for index, point in enumerate(self.study.grid()):
+            place = dict(zip(names, point, strict=True))
+            if any(place[name] != value for name, value in at.items()):
+                continue
+            pairs = {name: (of[curve][:, index].tolist(), of[NS3][:, index].tolist()) for name, of in numbers.items()}
+            done = pairs["complete"]
+            equal = equal_shares(self.flows[curve, point], self.flows[NS3, point])
+            failed = {
+                side: sum(value != 1 for value in runs) for side, runs in zip(("ours", "ns-3"), done, strict=True)
+            }
+            found.append(
+                Outcome(
+                    place,
+                    {} if any(failed.values()) else compared(pairs, tolerances, rules.standard_errors),
+                    [share if mine == theirs == 1 else 0.0 for share, mine, theirs in zip(equal, *done, strict=True)],
+                    failed,
+                    float(np.mean(pairs.get("marks_on_acks", ([], [0.0]))[1])),
+                )
+            )
+        return found
 
 
-def equal_share(ours: Sequence[float], ns3: Sequence[float]) -> float:
-    """Return the share of flows whose completion times are the same to a nanosecond."""
-    return sum(abs(a - b) <= _SAME_S for a, b in zip(ours, ns3, strict=True)) / len(ours)
+def run(study: Path, out: Path, workers: int | None = None) -> Campaign:
+    """Run what is missing of a study; its table is written to `out`."""
+    read = reading.read(study)
+    rows, store = plan.rows(read), Store(out / "runs")
+    try:
+        execution.run(plan.runs(rows), store, workers=workers, what=read.name)
+    except RunError as error:
+        raise SystemExit(f"error: {error}") from error
+    measured = sweep.measured(read, rows, store, None)
+    table.write(out / f"{read.name}.csv", measured.text())
+    flows = defaultdict(list)
+    for row in rows:
+        if row.task:
+            listed = store.table(row.task.key, "flows").select(["start_s", "source_host", "size_bytes", "fct_s"])
+            by_start = listed.sort_by([("start_s", "ascending"), ("source_host", "ascending")])
+            flows[row.point.curve.name, row.point.at].append(by_start)
+    return Campaign(read, measured, flows)
 
 
-def compared(
-    ours: Sequence[Metrics], ns3: Sequence[Metrics], metrics: Mapping[str, Tolerance], standard_errors: float
-) -> dict[str, Comparison]:
-    """Compare all metrics of runs paired by seed; nothing if a run has no result."""
-    mine = [run for run in ours if run is not None]
-    others = [run for run in ns3 if run is not None]
-    if len(mine) < len(ours) or len(others) < len(ns3):
-        return {}
-    found = {
-        name: compare([run[name] for run in mine], [run[name] for run in others], tolerance, standard_errors)
-        for name, tolerance in metrics.items()
-    }
+def compared(pairs: Pairs, tolerances: Mapping[str, Tolerance], standard_errors: float) -> dict[str, Comparison]:
+    """Compare all metrics of runs paired by seed."""
+    found = {name: compare(*pairs[name], tolerance, standard_errors) for name, tolerance in tolerances.items()}
     return {name: comparison for name, comparison in found.items() if comparison is not None}
 
 
-def in_parallel(jobs: Sequence[Job], one: Callable[[Job], Found], processes: int = PROCESSES) -> list[Found]:
-    """Apply `one` to all jobs, some at a time, and say now and then how far it is."""
-    started = said = time.monotonic()
-    with ThreadPoolExecutor(processes, thread_name_prefix="side-by-side") as pool:
-        futures = [pool.submit(one, job) for job in jobs]
-        try:
-            for done, future in enumerate(as_completed(futures), 1):
-                future.result()
-                if time.monotonic() - said > _REPORT_EVERY_S:
-                    said = time.monotonic()
-                    left = (said - started) / done * (len(jobs) - done)
-                    print(f"  {done} of {len(jobs)} runs, {left:.0f} s left", file=sys.stderr, flush=True)
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    return [future.result() for future in futures]
+def equal_shares(ours: Flows, ns3: Flows) -> list[float]:
+    """Return by seed the share of flows whose completion times are the same to a nanosecond."""
+    pairs = zip(ours, ns3, strict=True)
+    return [float(np.mean(np.abs(a["fct_s"].to_numpy() - b["fct_s"].to_numpy()) <= _SAME_S)) for a, b in pairs]

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import resource
 import time
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import incast
 from incast.studies import paper, plan, table
-from side_by_side import flows, leaf_spine, ns3
-from side_by_side.protocol import HERE
+from side_by_side import dctcp_loss, world
 
-if TYPE_CHECKING:
-    from side_by_side.ns3 import Ns3
-    from side_by_side.protocol import Protocol
-
-SCENARIO = HERE.parents[1] / "studies" / "pulser" / "scenarios" / "leaf-spine.toml"
+SCENARIO = world.ROOT / "studies" / "pulser" / "scenarios" / "leaf-spine.toml"
 _SHARE = 8
 _DCTCP: dict[str, Any] = {
     "stack.sender": "dctcp",
@@ -37,29 +33,26 @@ class Cost:
     ours_s: float
 
 
-def measure(protocol: Protocol, side: Ns3) -> Cost:
+def measure() -> Cost:
     """Run DCTCP at 60 % of the uplinks on both sides, anew each time.
 
     Raises:
-        Ns3Error: ns-3 did not finish.
+        FailedError: ns-3 did not finish.
 
     """
     ours_before = time.process_time()
     result = incast.run(SCENARIO, set=_DCTCP)
     ours_s = time.process_time() - ours_before
-    listed = flows.written(result)
     arguments = {
-        **leaf_spine.arguments(protocol, "rfc6582", "dctcp"),
+        **world.arguments(tomllib.loads((world.ROOT / "scenarios" / "leaf-spine.toml").read_text(encoding="utf-8"))),
         "buffer": 200,
         "mark": 65,
         "initialWindow": 1,
         "rtoMinMs": 10,
     }
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    theirs = side.once(listed, arguments)
+    world.printed(world.OUT, dctcp_loss.listed(result), arguments)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if "failed" in theirs:
-        raise ns3.Ns3Error(f"ns-3: {theirs['failed']}")
     ns3_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     summary = result.summary_dict
     return Cost(summary["flows"], summary["packet_hops"], ns3_s, ours_s)

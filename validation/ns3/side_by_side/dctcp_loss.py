@@ -8,22 +8,21 @@ segments: Linux leaves two, ns-3 goes below one, from where nothing may be sent 
 from __future__ import annotations
 
 import statistics
+import tempfile
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import incast
-from side_by_side import flows, ns3, ours
-from side_by_side.protocol import Point
+from incast.studies import reading
+from side_by_side import world
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from side_by_side.ns3 import Ns3
-    from side_by_side.protocol import Protocol
 
     Columns = Mapping[str, NDArray[np.generic]]
 
@@ -36,6 +35,7 @@ _FLOWS_FROM_US = 9000.0
 _NEVER_PACKETS = 1000
 """A marking threshold beyond the buffer."""
 _BIG_BUFFER_BYTES = 16 << 20
+_MSS_BYTES = 1460
 
 
 @dataclass
@@ -72,49 +72,38 @@ class Stalls:
     """The windows of the sender that was there longest: connection 0 is ns-3's, 1 ours."""
 
 
-def loss_without_marks(protocol: Protocol, side: Ns3) -> tuple[list[Row], Columns]:
-    """Run sixteen long flows over a port without marks, in the variant in which ns-3 is shipped."""
+def loss_without_marks() -> tuple[list[Row], Columns]:
+    """Run sixteen long flows over a port without marks."""
     starts = [0.01 + 1e-5 * i + 1e-12 * 137 * i for i in range(_SENDERS)]
     text = f"{_SENDERS}\n" + "".join(f"{i + 1} 0 3 5000 {_LONG_BYTES} {start:.12f}\n" for i, start in enumerate(starts))
-    traces: list[Columns] = []
-    rows = []
-    for sender in ("newreno", "dctcp", "dctcp-mended"):
-        row, trace = _theirs(protocol, side, text, sender)
-        rows.append(row)
-        if sender == "dctcp":
-            traces.append(trace)
-    for sender in ("newreno", "dctcp"):
-        row, trace = _ours(protocol, side, text, sender)
-        rows.append(row)
-        if sender == "dctcp":
-            traces.append(trace)
-    return rows, _together(traces)
+    runs = [_theirs(text, sender) for sender in ("newreno", "dctcp", "dctcp-mended")]
+    runs += [_ours(text, sender) for sender in ("newreno", "dctcp")]
+    return [row for row, _ in runs], _together([trace for row, trace in runs if row.sender == "dctcp"])
 
 
-def small_windows(protocol: Protocol, side: Ns3, count: int = 60) -> Stalls:
+def small_windows(count: int = 60) -> Stalls:
     """Trace all senders of an incast of the sweep in ns-3, and the one that stalls longest on our side too."""
-    run = protocol.sets["untied"]
-    point = next(
-        point for point in protocol.sweep_points(run, ["rfc6582"]) if point.sender == "dctcp" and point.senders == count
-    )
-    seed = protocol.seeds[0]
-    text = flows.incast_flows(protocol, point, seed)
-    arguments = ns3.incast_arguments(protocol, point, protocol.variants[point.variant])
-    traces = [_trace(side.trace(text, {**arguments, "trace": flow})) for flow in range(count)]
-    stalled = [time_below(trace, protocol.common["mss_bytes"]) for trace in traces]
+    document = _scenario("dctcp", count)
+    text = listed(incast.run(document, seed=1))
+    arguments = world.arguments(document)
+    traces = [_trace(world.printed(world.OUT, text, {**arguments, "trace": flow})) for flow in range(count)]
+    stalled = [time_below(trace, _MSS_BYTES) for trace in traces]
     flow = stalled.index(max(stalled))
-    file = flows.keep(text, side.out / "flows" / "small-windows.txt")
-    scenario = ours.incast_scenario(protocol, point, file, protocol.tcp(point, run))
-    scenario["record"] = {"window_series": ["burst"]}
-    result = incast.run(scenario, seed=seed)
+    result = _run(document, text, {"window_series": ["burst"]})
     mine = [_windows(result, connection) for connection in range(count)]
     return Stalls(
         count,
         sum(time > 0 for time in stalled),
         sum(stalled),
-        sum(time_below(trace, protocol.common["mss_bytes"]) for trace in mine),
+        sum(time_below(trace, _MSS_BYTES) for trace in mine),
         _together([traces[flow], mine[flow]]),
     )
+
+
+def listed(result: incast.Result) -> str:
+    """Write down the flows of a run."""
+    flows = result.to_arrow("flows").select(["start_s", "source_host", "destination_host", "size_bytes"]).to_pylist()
+    return world.listed(sorted(flows, key=lambda flow: tuple(flow.values())))
 
 
 def time_below(windows: Columns, level: float) -> float:
@@ -136,71 +125,70 @@ def kept_at_recoveries(windows: Columns) -> list[float]:
     return [float(share) for share in after / before]
 
 
-def _point(sender: str) -> Point:
-    return Point(
-        sender=sender,
-        variant="sack",
-        senders=_SENDERS,
-        size_bytes=_LONG_BYTES,
-        rate_bps=1_000_000_000,
-        delay_us=40,
-        buffer_packets=_BUFFER_PACKETS,
-        mark_packets=_NEVER_PACKETS,
-        initial_window=10,
-        rto_min_ms=10,
-        delay_step_ps=137,
-    )
+def _loss(sender: str) -> dict[str, Any]:
+    """Return the scenario without marks; `sack` and what follows is the variant in which ns-3 is shipped."""
+    document = _scenario(sender.removesuffix("-mended"), _SENDERS)
+    document["switch"]["buffer"]["limit"] = f"{_BUFFER_PACKETS}packets"
+    document["switch"]["marker"]["threshold"] = f"{_NEVER_PACKETS}packets"
+    document["ns3"] = {"mend": sender.endswith("-mended")}
+    document["tcp"] |= {
+        "initial_window": 10, "receive_buffer": f"{_BIG_BUFFER_BYTES}B",
+        "sack": True, "recovery": "prr", "limited_transmit": True, "recovery_exit": "ssthresh",
+    }  # fmt: skip
+    return document
 
 
-def _theirs(protocol: Protocol, side: Ns3, text: str, sender: str) -> tuple[Row, Columns]:
-    point = _point(sender)
-    arguments = {
-        **ns3.incast_arguments(protocol, point, protocol.variants[point.variant]),
-        "socketBuffer": _BIG_BUFFER_BYTES,
-    }
-    result = side.run(text, arguments)
+def _scenario(sender: str, senders: int) -> dict[str, Any]:
+    """Return an incast of the sweep with links of different length."""
+    document = tomllib.loads((world.HERE / "incast.toml").read_text(encoding="utf-8"))
+    document["stack"] = {"sender": sender}
+    document["topology"] |= {"hosts": senders + 1, "delay_step": "137ps"}
+    document["traffic"]["burst"]["senders"] = senders
+    return document
+
+
+def _run(document: dict[str, Any], text: str, record: Mapping[str, object]) -> incast.Result:
+    """Run a list of flows on our side."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.write(text)
+        file.flush()
+        burst = {"kind": "trace", "file": file.name, "connections": "persistent"}
+        own = {key: value for key, value in document.items() if key != "ns3"}
+        return incast.run({**own, "traffic": {"burst": burst}, "record": record}, seed=1)
+
+
+def _theirs(text: str, sender: str) -> tuple[Row, Columns]:
+    arguments = world.arguments(_loss(sender))
+    result = world.run(world.OUT, text, arguments)
     if "failed" in result:
-        raise ns3.Ns3Error(f"ns-3 with {sender} over a port without marks: {result['failed']}")
-    trace = _trace(side.trace(text, {**arguments, "trace": _TRACED}))
-    times = [row[0] for row in result["flows"]]
-    row = Row(
-        "ns-3",
-        sender,
-        result["drops"],
-        sum(row[3] for row in result["flows"]),
-        sum(row[1] for row in result["flows"]),
-        _SENDERS * _LONG_BYTES * 8 / max(times),
-        kept_at_recoveries(trace),
-    )
-    return row, trace
+        raise SystemExit(f"error: ns-3 with {sender} over a port without marks: {result['failed']}")
+    trace = _trace(world.printed(world.OUT, text, {**arguments, "trace": _TRACED}))
+    times, timeouts, _, retransmissions = zip(*result["flows"], strict=True)
+    goodput_bps = _SENDERS * _LONG_BYTES * 8 / max(times)
+    kept = kept_at_recoveries(trace)
+    return Row("ns-3", sender, result["drops"], sum(retransmissions), sum(timeouts), goodput_bps, kept), trace
 
 
-def _ours(protocol: Protocol, side: Ns3, text: str, sender: str) -> tuple[Row, Columns]:
-    point = _point(sender)
-    file = flows.keep(text, side.out / "flows" / "without-marks.txt")
+def _ours(text: str, sender: str) -> tuple[Row, Columns]:
+    document = _loss(sender)
     # With the timer's back-off as ns-3 has it: else a single straggler decides the goodput.
-    scenario = ours.incast_scenario(protocol, point, file, protocol.tcp(point, protocol.sets["met"]))
-    scenario["tcp"]["receive_buffer"] = f"{_BIG_BUFFER_BYTES}B"
-    scenario["record"] = {"window_series": [f"burst:{_TRACED}"], "events": True}
-    result = incast.run(scenario, seed=1)
+    met = next(curve for curve in reading.read(world.HERE / "sweep.toml").curves if curve.name == "met")
+    document["tcp"] |= {key.removeprefix("tcp."): value for key, value in met.changes.items()}
+    result = _run(document, text, {"window_series": [f"burst:{_TRACED}"], "events": True})
     summary = result.summary_dict
     windows = _windows(result, _TRACED)
+    goodput_bps = _SENDERS * _LONG_BYTES * 8 / max(result.to_arrow("flows")["fct_s"].to_pylist())
     row = Row(
-        "ours",
-        sender,
-        summary["drops"],
-        summary["retransmitted_packets"],
-        summary["timeouts"],
-        _SENDERS * _LONG_BYTES * 8 / max(result.to_arrow("flows")["fct_s"].to_pylist()),
+        "ours", sender, summary["drops"], summary["retransmitted_packets"], summary["timeouts"], goodput_bps,
         kept_at_recoveries(_with_recoveries(windows, result)),
-    )
+    )  # fmt: skip
     return row, windows
 
 
-def _trace(lines: Sequence[str]) -> Columns:
+def _trace(printed: str) -> Columns:
     """Read what ns-3's program prints with `--trace`, without the handshake."""
     rows = []
-    for line in lines[1:]:
+    for line in printed.splitlines()[1:]:
         if line.startswith("{"):
             break
         words = line.split(",")

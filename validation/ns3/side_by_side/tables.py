@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from side_by_side.agreement import bias, mean
@@ -13,16 +12,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from side_by_side.agreement import Comparison
+    from side_by_side.agreement import Comparison, Rules, Tolerance
     from side_by_side.campaign import Outcome
     from side_by_side.dctcp_loss import Row as LossRow
     from side_by_side.dctcp_loss import Stalls
-    from side_by_side.leaf_spine import Outcome as LeafSpineOutcome
-    from side_by_side.protocol import Protocol, Tolerance
-
 
 MAIN_METRICS = (
     "goodput_bps", "fct_p50_s", "fct_p99_s", "drops", "marks", "timeouts", "queue_mean_over_time", "queue_max",
+)  # fmt: skip
+
+
+POINT = (
+    "sender", "variant", "senders", "size_bytes", "rate_bps", "delay_us", "buffer_packets", "mark_packets",
+    "initial_window", "rto_min_ms",
 )  # fmt: skip
 
 
@@ -30,7 +32,7 @@ def write_points(file: Path, outcomes: Sequence[Outcome]) -> Path:
     """Write the main metrics' means over seeds and the standard errors of their differences, point by point."""
     rows = [
         {
-            **asdict(outcome.point),
+            **point_columns(outcome),
             "equal_flows": _number(mean(outcome.equal)),
             **comparison_columns(outcome.comparisons, MAIN_METRICS),
         }
@@ -39,14 +41,20 @@ def write_points(file: Path, outcomes: Sequence[Outcome]) -> Path:
     return write_rows(file, rows)
 
 
-def write_agreement(file: Path, protocol: Protocol, by_set: Mapping[str, Sequence[Outcome]]) -> Path:
+def point_columns(outcome: Outcome) -> dict[str, object]:
+    """Return what identifies a point; of its links, by how much each is longer than the one before."""
+    step_ps = 137 if outcome.place["links"] == "untied" else 0
+    return {**{name: outcome.place[name] for name in POINT}, "delay_step_ps": step_ps}
+
+
+def write_agreement(file: Path, rules: Rules, by_set: Mapping[str, Sequence[Outcome]]) -> Path:
     """Write per set, variant, sender and metric how many points agree and what they share."""
     rows: list[dict[str, object]] = []
     for name, outcomes in by_set.items():
         for group in groups(outcomes):
-            for metric, tolerance in protocol.metrics.items():
+            for metric, tolerance in rules.metrics.items():
                 found = of_group(outcomes, group, metric)
-                shared = bias(found, tolerance, protocol.bias)
+                shared = bias(found, tolerance, rules.bias)
                 rows.append(
                     {
                         "set": name,
@@ -65,15 +73,13 @@ def write_agreement(file: Path, protocol: Protocol, by_set: Mapping[str, Sequenc
 
 def groups(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
     """Return the pairs of variant and sender, in order."""
-    return list(dict.fromkeys((outcome.point.variant, outcome.point.sender) for outcome in outcomes))
+    return list(dict.fromkeys(outcome.group for outcome in outcomes))
 
 
 def of_group(outcomes: Sequence[Outcome], group: tuple[str, str], metric: str) -> list[Comparison]:
     """Return a metric's comparisons at all points of a variant and sender."""
     return [
-        outcome.comparisons[metric]
-        for outcome in outcomes
-        if (outcome.point.variant, outcome.point.sender) == group and metric in outcome.comparisons
+        outcome.comparisons[metric] for outcome in outcomes if outcome.group == group and metric in outcome.comparisons
     ]
 
 
@@ -114,30 +120,26 @@ def sweep(outcomes: Sequence[Outcome], senders: Sequence[int]) -> str:
     head = ["variant", "sender", "N", *(title for _, title, _ in shown), "equal flows %"]
     lines = [_line(head), _line(["---"] * len(head))]
     for outcome in outcomes:
-        if outcome.point.senders in senders:
-            point = outcome.point
+        if outcome.place["senders"] in senders:
             cells = [pair(outcome.comparisons.get(name), scale) for name, _, scale in shown]
             equal = f"{100 * mean(outcome.equal):.0f}"
-            lines.append(_line([point.variant, point.sender, str(point.senders), *cells, equal]))
+            lines.append(_line([*outcome.group, str(outcome.place["senders"]), *cells, equal]))
     return "\n".join(lines)
 
 
-def agreement(protocol: Protocol, outcomes: Sequence[Outcome]) -> str:
+def agreement(rules: Rules, outcomes: Sequence[Outcome]) -> str:
     """Return per metric how many points agree and what they all share."""
     of = groups(outcomes)
     lines = [_line(["metric", *(f"{variant}, {sender}" for variant, sender in of)]), _line(["---"] * (1 + len(of)))]
-    for name, tolerance in protocol.metrics.items():
-        cells = [_agreement_cell(of_group(outcomes, group, name), tolerance, protocol.bias) for group in of]
+    for name, tolerance in rules.metrics.items():
+        cells = [_agreement_cell(of_group(outcomes, group, name), tolerance, rules.bias) for group in of]
         lines.append(_line([f"`{name}`", *cells]))
-    equal = [
-        mean([mean(o.equal) for o in outcomes if (o.point.variant, o.point.sender) == group and o.equal])
-        for group in of
-    ]
+    equal = [mean([mean(o.equal) for o in outcomes if o.group == group]) for group in of]
     lines.append(_line(["flows equal to 1 ns", *(f"{100 * share:.0f} %" for share in equal)]))
     return "\n".join(lines)
 
 
-def worst(protocol: Protocol, outcomes: Sequence[Outcome], count: int = 30) -> str:
+def worst(outcomes: Sequence[Outcome], count: int = 30) -> str:
     """Return the points that are farthest from agreement, by how many times the allowed difference."""
     ranked = sorted(
         (
@@ -150,41 +152,55 @@ def worst(protocol: Protocol, outcomes: Sequence[Outcome], count: int = 30) -> s
     )
     lines = [_line(["times allowed", "metric", "ours / ns-3", "point"]), _line(["---"] * 4)]
     for times, name, found, outcome in ranked[:count]:
-        point = " ".join(f"{key}={value}" for key, value in asdict(outcome.point).items() if key != "size_bytes")
-        lines.append(_line([f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", point]))
-    return "\n".join([*lines, "", f"{len(ranked)} of {_compared(protocol, outcomes)} comparisons do not agree."])
+        lines.append(_line([f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", _place(outcome)]))
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"{len(ranked)} of {sum(len(outcome.comparisons) for outcome in outcomes)} comparisons do not agree.",
+        ]
+    )
 
 
-def leaf_spine(protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> str:
+def leaf_spine(rules: Rules, by_curve: Mapping[str, Sequence[Outcome]]) -> str:
     """Return the leaf-spine: ours / ns-3's, in bold what does not agree."""
     scales = {"s": ("ms", 1e3), "bit/s": ("Gbit/s", 1e-9), "packets": ("", 1.0), "": ("", 1.0)}
     head = []
-    for name, tolerance in protocol.leaf_spine_metrics.items():
+    for name, tolerance in rules.leaf_spine.items():
         head.append(
             " ".join([name.removesuffix("_s").removesuffix("_bps").replace("_", " "), scales[tolerance.unit][0]])
         )
     lines = [_line(["variant", "sender", "ours", *head]), _line(["---"] * (3 + len(head)))]
-    for outcome in outcomes:
+    for outcome, curve in leaf_spine_rows(by_curve):
         cells = [
             pair(outcome.comparisons.get(name), scales[tolerance.unit][1])
-            for name, tolerance in protocol.leaf_spine_metrics.items()
+            for name, tolerance in rules.leaf_spine.items()
         ]
-        lines.append(_line([outcome.variant, outcome.sender, "met" if outcome.meets else "as it is", *cells]))
+        lines.append(_line([*outcome.group, "met" if curve == "met" else "as it is", *cells]))
     return "\n".join(lines)
 
 
-def write_leaf_spine(file: Path, protocol: Protocol, outcomes: Sequence[LeafSpineOutcome]) -> Path:
+def leaf_spine_rows(by_curve: Mapping[str, Sequence[Outcome]]) -> list[tuple[Outcome, str]]:
+    """Return all points with their curves, by point."""
+    return [
+        pair
+        for pairs in zip(*([(o, curve) for o in outcomes] for curve, outcomes in by_curve.items()), strict=True)
+        for pair in pairs
+    ]
+
+
+def write_leaf_spine(file: Path, rules: Rules, by_curve: Mapping[str, Sequence[Outcome]]) -> Path:
     """Write the leaf-spine's means over seeds."""
     rows = [
         {
-            "variant": outcome.variant,
-            "sender": outcome.sender,
-            "meets": int(outcome.meets),
-            "seeds": len(outcome.marks_on_acks),
-            "marks_on_acks_ns3": _number(mean(outcome.marks_on_acks)),
-            **comparison_columns(outcome.comparisons, protocol.leaf_spine_metrics),
+            "variant": outcome.group[0],
+            "sender": outcome.group[1],
+            "meets": int(curve == "met"),
+            "seeds": len(outcome.equal),
+            "marks_on_acks_ns3": _number(outcome.marks_on_acks),
+            **comparison_columns(outcome.comparisons, rules.leaf_spine),
         }
-        for outcome in outcomes
+        for outcome, curve in leaf_spine_rows(by_curve)
     ]
     return write_rows(file, rows)
 
@@ -209,13 +225,11 @@ def dctcp_loss(rows: Sequence[LossRow], stalls: Stalls) -> str:
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
     """Return a line per point of which some run failed or did not complete."""
-    lines = []
-    for outcome in outcomes:
-        sides = {"ours": outcome.ours, "ns-3": outcome.ns3}
-        counts = {name: sum(run is None for run in runs) for name, runs in sides.items()}
-        if any(counts.values()):
-            lines.append(f"{outcome.point}: runs without a result: {counts}")
-    return lines
+    return [
+        f"{_place(outcome)}: runs without a result: {outcome.failed}"
+        for outcome in outcomes
+        if any(outcome.failed.values())
+    ]
 
 
 def pair(found: Comparison | None, scale: float = 1.0) -> str:
@@ -226,6 +240,10 @@ def pair(found: Comparison | None, scale: float = 1.0) -> str:
     return text if found.agrees else f"**{text}**"
 
 
+def _place(outcome: Outcome) -> str:
+    return " ".join(f"{key}={value}" for key, value in point_columns(outcome).items() if key != "size_bytes")
+
+
 def _agreement_cell(found: Sequence[Comparison], tolerance: Tolerance, rules: dict[str, float]) -> str:
     if not found:
         return "-"
@@ -234,10 +252,6 @@ def _agreement_cell(found: Sequence[Comparison], tolerance: Tolerance, rules: di
     told = "" if shared is None else f", {100 * shared.mean:+.1f} ± {100 * shared.standard_error:.1f} %"
     text = f"{within} of {len(found)}{told}"
     return text if shared is None or shared.within else f"**{text}**"
-
-
-def _compared(protocol: Protocol, outcomes: Sequence[Outcome]) -> int:
-    return sum(name in outcome.comparisons for outcome in outcomes for name in protocol.metrics)
 
 
 def _number(value: float) -> str:
