@@ -81,6 +81,18 @@ def test_a_curve_is_carried_out_by_its_world(tmp_path: Path) -> None:
     assert float(rows["ideal", "1", "plain", "1"]["goodput"]) == ideal
 
 
+def test_a_long_request_reaches_a_slow_world(tmp_path: Path) -> None:
+    slow = DOUBLE.replace("import json, sys", "import json, sys, time; time.sleep(0.3)")
+    written(tmp_path, command=slow)
+    burst = (tmp_path / "burst.toml").read_text(encoding="utf-8") + 'repetitions = 2000\ninterval = "1ms"\n'
+    (tmp_path / "burst.toml").write_text(burst, encoding="utf-8")
+    study = reading.read(tmp_path / "study.toml")
+    task = next(row.task for row in plan.rows(study) if row.task and row.task.outside)
+    store = Store(tmp_path / "runs")
+    execution.run([task], store)
+    assert store.table(task.key, "flows").num_rows == 2000
+
+
 def test_keys_of_a_world_are_for_it_alone(tmp_path: Path) -> None:
     rows = table(tmp_path, written(tmp_path))
     assert rows["double", "1", "wide", "2"]["bytes"] == str(3 * 8192)

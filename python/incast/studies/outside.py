@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,20 +47,23 @@ def run(outside: Outside, seed: int, flows: pa.Table, tables: Collection[str], s
     """
     world = outside.world
     rows = sorted(flows.select(_FLOW).to_pylist(), key=lambda flow: tuple(flow.values()))
-    request: str | None = json.dumps({"scenario": json.loads(outside.scenario), "seed": seed, "flows": rows})
-    try:
-        process = subprocess.Popen(
-            world.command, cwd=world.directory, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-    except OSError as error:
-        raise RunError(f"the world {world.name} cannot be started: {error}") from error
+    request = {"scenario": json.loads(outside.scenario), "seed": seed, "flows": rows}
+    # From a file: a pipe would take only part of a long request before the first look at `stop`.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as asked:
+        json.dump(request, asked)
+        asked.seek(0)
+        try:
+            process = subprocess.Popen(
+                world.command, cwd=world.directory, text=True,
+                stdin=asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            raise RunError(f"the world {world.name} cannot be started: {error}") from error
     while True:
         try:
-            printed, said = process.communicate(request, timeout=_POLL_S)
+            printed, said = process.communicate(timeout=_POLL_S)
             break
         except subprocess.TimeoutExpired:
-            request = None  # is on its way
             if stop.is_set():
                 process.kill()
                 process.communicate()

@@ -40,7 +40,7 @@ def grid(rules: Rules, by_set: Mapping[str, Sequence[Outcome]]) -> Figure:
             [[c.agrees for c in tables.of_group(outcomes, group, metric)] for group in of] for metric in rules.metrics
         ]
         values = tuple(tuple(float(np.mean(cell)) if cell else np.nan for cell in row) for row in reversed(agree))
-        names = tuple(f"{sender}\n{variant}" for variant, sender in of)
+        names = tuple(f"{sender}\n{variant}".replace("-", "-\n") for variant, sender in of)
         drawn.append(
             Cells(
                 name, "sender", "", "share of cells that agree", names, tuple(reversed(rules.metrics)), values, None, ""
