@@ -46,8 +46,8 @@ impl Job {
     /// Writes a scenario out for the world of this name, or else the one that the scenario asks for, or else the first.
     ///
     /// # Errors
-    /// A world that nobody knows; what only the draws show ([`Scenario::plan`]); and all that the world cannot honour,
-    /// at its place in the file.
+    /// The world is unknown; a draw fails ([`Scenario::plan`]); or the world cannot honour some keys, all of which are
+    /// listed, each with its place in the file.
     pub fn new(scenario: &Scenario, seed: Option<u64>, name: Option<&str>) -> Result<Self, Report> {
         let name = name.or(scenario.world()).unwrap_or(WORLDS[0].name());
         let Some(world) = world(name) else {

@@ -228,7 +228,7 @@ pub struct Send {
     pub message: Message,
     /// Which repetition of its burst it belongs to, or zero.
     pub round: u32,
-    /// When its application learns the size; until then nobody is told of it. From the start without.
+    /// When its application learns the size; until then no part knows it. `None`: known from the start.
     pub size_known_at: Option<Time>,
 }
 

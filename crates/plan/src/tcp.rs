@@ -55,7 +55,7 @@ pub struct Tcp {
     pub ect: Ect,
 }
 
-/// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes and nothing else.
+/// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes, without any option.
 impl Default for Tcp {
     fn default() -> Self {
         Self {

@@ -94,7 +94,7 @@ pub enum Gate {
 pub enum Action {
     /// Let the flow's held ACK leave.
     Release(FlowIndex),
-    /// Send an ACK nobody asked for, to announce a new window.
+    /// Send an unsolicited ACK, to announce a new window.
     UpdateWindow(FlowIndex),
     /// Ask the sender to retransmit its first unacknowledged segment at once (an ACK with PSH).
     ForceRetransmission(FlowIndex),

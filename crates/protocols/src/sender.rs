@@ -195,7 +195,7 @@ pub struct Ack<'a> {
     /// Bytes that it says for the first time have arrived, cumulatively or beyond a gap (SACK).
     pub delivered: Bytes,
     /// The time since the last segment that it tells of was sent. None if that segment was sent more than once and there
-    /// are no timestamps (Karn's rule), if it tells of none, and for a sender that does not
+    /// are no timestamps (Karn's rule), if it has none, and for a sender that does not
     /// [work with time](Sender::wants_timing).
     pub rtt: Option<Duration>,
     /// It echoes a congestion mark.

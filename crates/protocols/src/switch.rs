@@ -117,6 +117,6 @@ pub struct PacketView {
     pub ecn_capable: bool,
     /// Its class of service, 0 to 7: the priority of its message.
     pub class: u8,
-    /// What the packets of one connection have in common, both directions, and nothing else.
+    /// A number that the packets of one connection share, in both directions.
     pub flow: u32,
 }

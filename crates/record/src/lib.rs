@@ -363,7 +363,7 @@ impl Outcome {
 /// Bits in a byte times picoseconds in a second.
 const BIT_PS: u128 = 8_000_000_000_000;
 
-/// `bytes` over the time from `start` to `end`, in bits per second; nothing if that is no time.
+/// `bytes` over the time from `start` to `end`, in bits per second; `None` if that time is zero.
 #[must_use]
 pub fn mean_bps(bytes: u64, start: Time, end: Time) -> Option<f64> {
     let span = end.since(start).0;

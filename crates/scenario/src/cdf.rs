@@ -7,7 +7,7 @@ use crate::random::Stream;
 pub enum SizeUnit {
     /// Bytes of payload.
     Bytes,
-    /// Packets of so many bytes of payload.
+    /// Packets of this many bytes of payload.
     Packets {
         /// Payload of a packet.
         payload_bytes: u64,

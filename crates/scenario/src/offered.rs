@@ -53,7 +53,7 @@ impl Offered {
         }
     }
 
-    /// Adds so many bits per second in total from the one hosts to the others, evenly.
+    /// Adds a total of `bits` per second from these hosts to those, spread evenly.
     pub(crate) fn add_between(&mut self, from: &[u32], to: &[u32], bits: f64, layout: &Layout) {
         for &host in from {
             self.out_of_host[host as usize] += bits / from.len() as f64;

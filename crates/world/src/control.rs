@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use incast_protocols::Time;
 
-/// Shared between a run and whoever watches it. A run never waits for it and its results do not depend
+/// Shared between a run and those who watch it. A run never waits for it and its results do not depend
 /// on it, unless it is cancelled.
 #[derive(Debug, Default)]
 pub struct Control {

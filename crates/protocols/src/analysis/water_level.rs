@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 /// The rate of each elastic flow, and that of each flow with a minimum rate in the order of `minimum_rates`, in bit/s.
 ///
-/// Everybody gets the same, but nobody less than his minimum: the rate r of the elastic flows solves
+/// Every flow gets the same, and none less than its minimum: the rate r of the elastic flows solves
 /// `N_el r + sum of max(theta_i, r) = C`, which is equation 15 with `R_ab = C - R_rv` and `R_el = N_el r`. The left side
 /// does not fall as r grows, so there is one solution. Without elastic flows, where the paper's `R_el / N_el` is
 /// undefined, it is the rate below which no flow falls, and without any flow the whole capacity. The time is that of

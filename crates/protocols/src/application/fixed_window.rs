@@ -1,4 +1,4 @@
-//! At most so many requests are outstanding; the next leaves when a response is complete.
+//! A fixed number of requests is outstanding at most; the next leaves when a response is complete.
 
 use alloc::collections::VecDeque;
 
@@ -58,7 +58,8 @@ impl Application for FixedWindow {
 
 impl Part for FixedWindow {
     type Config = Config;
-    const SUMMARY: &'static str = "keeps at most so many requests outstanding, and slides";
+    const SUMMARY: &'static str =
+        "keeps at most a fixed number of requests outstanding; each response lets the next one go";
     const SOURCE: &'static str = "Nishtala et al., Scaling Memcache at Facebook (NSDI 2013), section 3.1";
     const DEVIATIONS: &'static [&'static str] =
         &["The window has a fixed size, where Facebook's clients adapt theirs; the paper gives no number."];

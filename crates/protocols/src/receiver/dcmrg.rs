@@ -1,8 +1,8 @@
 //! DCMRG's incast controller: the port is divided by rates, and windows hold senders to them (Wang et al., section II.D).
 //!
 //! A flow whose deadline asks for a minimum rate has it reserved if the port has that much left. If not, it is elastic, and
-//! so is all of its coflow, whose deadline would be missed anyway. What is left is shared so that everybody has the same,
-//! but nobody less than what he has reserved (equation 15).
+//! so is all of its coflow, whose deadline would be missed anyway. What is left is shared so that every flow has the same,
+//! and none less than what it has reserved (equation 15).
 
 mod coflows;
 mod water_level;
@@ -62,7 +62,7 @@ struct Flow {
     announced: Bytes,
     /// Its place in the list of blocked flows.
     blocked: Option<u32>,
-    /// An ACK nobody asked for is to tell it of its window.
+    /// Whether an unsolicited ACK is to announce its window.
     update_due: bool,
 }
 
@@ -77,7 +77,7 @@ pub struct Dcmrg {
     flows: Vec<Flow>,
     coflows: Coflows,
     /// Flows from which everything that was announced has arrived, so that nothing more will come and call for an ACK. Only
-    /// these have to be told at once that their window has grown: a change of the level looks at them and at nobody else.
+    /// these have to be told at once that their window has grown: a change of the level looks at them alone.
     /// With an ACK for every segment there are none.
     blocked: Vec<u32>,
     /// Flows to be told of a window.

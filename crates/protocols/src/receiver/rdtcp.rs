@@ -511,7 +511,7 @@ impl Part for Rdtcp {
         "A flow's priority is the inverse of its size: the text says \"flow size\", but its example of 30 MB and 2 KB \
          has 1 and 39 windows.",
         "A flow whose window covers all that is left needs no more (line 14 of Algorithm 1 leaves it one packet \
-         short), and a pass of the refill ends it if nobody took anything.",
+         short), and a pass of the refill that gave nothing ends it.",
         "No window is announced beyond the end of a message, but for one segment with which the next message on the \
          connection may begin: what is granted there would never arrive and never be taken back.",
         "What is under way is counted in bytes between the right edge announced and what has arrived; the text's \

@@ -11,7 +11,7 @@ use crate::report::Report;
 /// When a process ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stop {
-    /// After so many.
+    /// After this many.
     After(u64),
     /// At this time.
     At(Duration),

@@ -64,7 +64,7 @@ pub(crate) enum BeyondCut {
     /// They are drawn again, so the distribution is that of exponential times up to the cut.
     #[default]
     DrawnAgain,
-    /// They are replaced by the cut, so many responses take exactly that long.
+    /// They are replaced by the cut-off, so that many responses take exactly that long.
     Cut,
 }
 

@@ -75,7 +75,7 @@ fn counters<'a>() -> Vec<Column<Row<'a>>> {
         ce_marks_packets "packets": Whole(|r| r.port.ce_marks);
         /// Packets marked EIN here.
         ein_marks_packets "packets": Whole(|r| r.port.ein_marks);
-        /// Packets lost on the wire by the scenario's wish.
+        /// Packets lost on the wire by the link's configured loss.
         wire_losses_packets "packets": Whole(|r| r.port.wire_losses);
         /// Most packets that ever waited.
         max_waiting_packets "packets": Whole(|r| r.port.max_waiting.into());

@@ -406,7 +406,7 @@ pub(crate) fn network_columns<'a>() -> Vec<Column<Row<'a>>> {
         packets_sent "packets": MaybeWhole(|r| r.total(|t| t.sent));
         /// Packets that reached their host.
         packets_delivered "packets": MaybeWhole(|r| r.total(|t| t.delivered));
-        /// Packets lost on wires by the scenario's wish.
+        /// Packets lost on wires by configured link loss.
         packets_lost_on_wire "packets": MaybeWhole(|r| r.total(|t| t.lost_on_wire));
         /// Packets queued or on wires when the run ended.
         packets_in_network "packets": MaybeWhole(|r| r.total(|t| t.in_network));

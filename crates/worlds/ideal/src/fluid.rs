@@ -113,7 +113,7 @@ impl Fluid {
         slot
     }
 
-    /// Who is there changed: everybody gets the fair share of now.
+    /// The set of flows has changed: recomputes the fair shares.
     pub(crate) fn share_out(&mut self) {
         for &Change { slot, was, is } in self.sharing.settle() {
             let flow = &mut self.flows[slot as usize];
@@ -278,7 +278,7 @@ mod tests {
     fn the_smallest_ends_first_and_leaves_its_share_to_the_others() {
         let messages: Vec<(u64, &[u32], Load)> =
             [375, 125, 250].map(|payload| (0, &[0][..], bytes_of(payload))).to_vec();
-        // A third of 1 Gbit/s is no whole number of units.
+        // A third of 1 Gbit/s is not a whole number of units.
         let ends = ends(&[GBPS], &messages);
         assert!(ends.iter().zip([6_000_000, 3_000_000, 5_000_000]).all(|(end, us)| end.abs_diff(us) <= 1), "{ends:?}");
     }

@@ -202,7 +202,7 @@ impl<'p> Computation<'p> {
             }
             self.fluid.run_to(now);
             self.fluid.take_served(&mut slots);
-            // All at once, since whoever follows may get the slot of any of them.
+            // All at once, since a later flow may reuse the slot of any of them.
             let served: Vec<Served> = slots.drain(..).filter_map(|slot| self.served[slot as usize].take()).collect();
             for served in served {
                 self.finish_service(now, &served);

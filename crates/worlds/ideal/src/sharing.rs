@@ -1,6 +1,6 @@
 //! Who gets how much: the max-min fair shares of flows on links, kept up to date as flows come and go.
 //!
-//! Max-min fair means that every flow has a bottleneck: a link that is full and on which nobody gets more. Plain
+//! Max-min fair means that every flow has a bottleneck: a full link on which no flow gets more. Plain
 //! progressive filling finds these shares by raising all flows together until a link is full, leaving its flows
 //! there, and going on with the others. Doing that anew for every flow that comes or goes would take most of the
 //! time of a run; here a sweep through the shares from small to large looks only at what changes.
@@ -26,7 +26,7 @@ pub(crate) const UNITS_PER_BPS: u64 = 100_000;
 /// The largest capacity: twice as much is still a sum of shares in 63 bits.
 pub(crate) const MOST: Share = 1 << 61;
 
-/// Later than every share: a link that waits for nothing, or gives nobody a bottleneck.
+/// Later than every share: a link that waits for nothing, or is no flow's bottleneck.
 const NEVER: Share = Share::MAX;
 
 /// No link.
@@ -94,7 +94,7 @@ impl Link {
         if self.own == 0 { self.room } else { self.room + (self.level * self.own as u64) as i64 }
     }
 
-    /// Whether it is in order as it is, as long as nobody opens another flow.
+    /// Whether it is in order as it is, as long as no other flow opens.
     const fn at_rest(&self, sweep: u64) -> bool {
         let gives_all = self.own == 0 || self.room < self.own as i64 || self.settled == sweep;
         self.open == 0 && self.room >= 0 && gives_all
@@ -263,7 +263,7 @@ impl Sharing {
         }
     }
 
-    /// Where a link is full if nobody on it has more than its open and own flows.
+    /// The share at which a link is full if no flow on it has more than its open and own flows.
     fn full_with_others_down(&mut self, number: u32) -> Share {
         let link = &self.links[number as usize];
         let (mut room, equals) = (link.room_for_own(), u64::from(link.own + link.open));

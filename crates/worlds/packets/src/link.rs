@@ -51,7 +51,7 @@ impl<M: Marker> Port<M> {
     }
 }
 
-/// What goes wrong on a wire by the scenario's wish.
+/// Configured faults of a wire: loss and reordering.
 #[derive(Clone, Debug)]
 pub(crate) struct Impairment {
     pub(crate) loss: f64,
@@ -79,7 +79,7 @@ pub(crate) struct Counters {
 pub(crate) struct Link<M> {
     /// End of the transmission that has begun last.
     pub(crate) busy_until: u64,
-    /// Picoseconds per byte, or zero if that is no whole number.
+    /// Picoseconds per byte, or zero if that is not a whole number.
     ps_per_byte: u64,
     delay: u64,
     /// Accepted, transmission not begun. Where there are `classes`, they hold the packets and this only counts them.
@@ -539,7 +539,7 @@ mod tests {
         }
     }
 
-    /// Admits so many waiting packets and writes down what leaves.
+    /// Admits this many waiting packets and writes down what leaves.
     #[derive(Clone, Debug)]
     struct Limit {
         waiting: u32,

@@ -76,7 +76,7 @@ impl WaterLevel {
     fn update(&mut self) {
         let (mut sharing, mut rest) = (self.elastic, self.reserved);
         for &(rate, _) in &self.reservations {
-            // What it takes if everybody up to here had this rate.
+            // What it takes if every flow up to here had this rate.
             let needed = u128::from(sharing + 1) * u128::from(rate) + u128::from(rest - rate);
             if needed > u128::from(self.capacity) {
                 break;

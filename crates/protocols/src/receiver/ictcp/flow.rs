@@ -59,7 +59,7 @@ pub(super) fn smoothed(config: &Config, throughput: Rate, sample: Rate) -> Rate 
 pub(super) fn judge(config: &Config, mss: Bytes, window: Bytes, rtt: Duration, throughput: Rate) -> Verdict {
     let expected = Rate::of(window, rtt).max(throughput);
     let missing = expected.0 - throughput.0;
-    // d <= MSS / window: one segment in flight or not is no difference.
+    // d <= MSS / window: one segment more or less in flight does not matter.
     let within_a_segment = u128::from(missing) * u128::from(window.0) <= u128::from(mss.0) * u128::from(expected.0);
     if within_a_segment || config.gamma1.covers(missing, expected.0) {
         Verdict::Limited

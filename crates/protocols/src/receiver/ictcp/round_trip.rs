@@ -6,7 +6,7 @@
 use crate::receiver::{AckCause, Arrival, SentAck};
 use crate::units::{Duration, Offset, Time};
 
-/// A connection with a longer round trip is left alone only after so many samples that say so: a sample across
+/// A connection with a longer round trip is left alone only after this many samples that say so: a sample across
 /// a retransmission timeout looks the same.
 const SAMPLES_TO_LEAVE: u32 = 3;
 
@@ -32,7 +32,7 @@ impl RoundTrip {
             }
             self.edge = sent.edge;
         } else if sent.cause == AckCause::SynAck {
-            // Sent again: which of the two is answered nobody knows.
+            // Sent again: the answer may be to either copy.
             self.awaited = None;
         }
     }

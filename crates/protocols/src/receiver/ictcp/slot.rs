@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(slots.ends(), Some(Time::from_us(5160)));
     }
 
-    /// Data that comes in the second half only is no silence.
+    /// Data that comes in the second half only does not count as silence.
     #[test]
     fn a_slot_goes_on_if_its_second_half_brought_something() {
         let mut slots = slots();

@@ -20,7 +20,7 @@ pub struct BufferQueue {
 }
 
 impl BufferQueue {
-    /// An empty queue in which nobody is passed more than `skip_max` times.
+    /// An empty queue in which no flow is passed over more than `skip_max` times.
     #[must_use]
     pub const fn new(skip_max: u32) -> Self {
         Self { held: VecDeque::new(), skip_max }

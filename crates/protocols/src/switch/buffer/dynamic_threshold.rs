@@ -78,7 +78,7 @@ pub struct DynamicThreshold {
     alpha: Alpha,
     reserve: u64,
     cell: u64,
-    /// Memory that is nobody's reserve ...
+    /// Memory that is not reserved for a port ...
     shared: u64,
     /// ... and what queues hold of it.
     used: u64,

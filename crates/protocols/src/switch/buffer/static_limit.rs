@@ -87,7 +87,7 @@ impl Buffer for Static {
 
 impl Part for Static {
     type Config = Config;
-    const SUMMARY: &'static str = "each port holds so many packets or bytes, then drops (drop-tail)";
+    const SUMMARY: &'static str = "each port holds up to a number of packets or bytes, then drops (drop-tail)";
     const SOURCE: &'static str = "the usual model of papers before shared-memory chips";
 }
 

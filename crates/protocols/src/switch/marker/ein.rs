@@ -99,7 +99,7 @@ struct Sample {
     gradient_kbps: i64,
 }
 
-/// So many bytes more within so many picoseconds, in kilobits per second; bounded, so that sums are exact.
+/// Growth by `bytes` within `span_ps`, in kilobits per second; bounded, so that sums are exact.
 #[inline]
 fn gradient_kbps(bytes: i64, span_ps: u64) -> i64 {
     const MOST: i64 = i64::MAX >> 20;

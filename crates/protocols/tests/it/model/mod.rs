@@ -118,7 +118,7 @@ impl<S: Sender> Connection<S> {
     }
 
     fn in_segments(&self, amount: Bytes) -> u64 {
-        assert_eq!(amount.0 % self.mss, 0, "{amount} is no whole number of segments of {}", self.mss);
+        assert_eq!(amount.0 % self.mss, 0, "{amount} is not a whole number of segments of {}", self.mss);
         amount.0 / self.mss
     }
 

@@ -62,7 +62,7 @@ impl Pairs {
         (self.hosts[source], self.hosts[destination as usize])
     }
 
-    /// The destination of messages from so many different sources, which replace those in `senders`.
+    /// The destination of messages from this many different sources, which replace those in `senders`.
     ///
     /// The first pair is drawn as a pair, further sources among those that may send to its destination.
     pub(crate) fn draw_group(&self, stream: &mut Stream, fan_in: u32, senders: &mut Vec<u32>) -> u32 {
@@ -171,7 +171,7 @@ mod tests {
         assert!(Pairs::new(vec![0, 1], PairsSpec::OtherRack, Some(&RACKS)).is_none());
     }
 
-    /// All groups of two out of three possible senders are equally likely, and nobody sends twice.
+    /// All groups of two out of three possible senders are equally likely, and no host sends twice.
     #[test]
     fn senders_of_a_group_differ_and_are_drawn_evenly() {
         let pairs = Pairs::new((0..6).collect(), PairsSpec::OtherRack, Some(&RACKS)).unwrap();

@@ -175,15 +175,7 @@ struct Arrival {
 fn sort(arrivals: &mut [Arrival], order: Order) {
     let before = |a: &Arrival, b: &Arrival| order.before((a.at, Entity::link(a.link)), (b.at, Entity::link(b.link)));
     if arrivals.len() > INSERTION_SORT {
-        arrivals.sort_by(|a, b| {
-            if before(a, b) {
-                Ordering::Less
-            } else if before(b, a) {
-                Ordering::Greater
-            } else {
-                Ordering::Equal
-            }
-        });
+        arrivals.sort_by(|a, b| if before(a, b) { Ordering::Less } else { before(b, a).cmp(&false) });
         return;
     }
     for i in 1..arrivals.len() {
@@ -194,6 +186,47 @@ fn sort(arrivals: &mut [Arrival], order: Order) {
             place -= 1;
         }
         arrivals[place] = arrival;
+    }
+}
+
+/// Arrivals of one window in about as many slices of time as there are arrivals, each of which is sorted by itself.
+#[derive(Debug, Default)]
+struct Slices {
+    /// By slice: where the next of its arrivals goes, and in the end where the slice ends.
+    next: Vec<u32>,
+    sorted: Vec<Arrival>,
+}
+
+impl Slices {
+    /// The arrivals of the window from `begin` on, sorted.
+    fn sort(&mut self, arrivals: &[Arrival], begin: u64, width: u64, order: Order) -> &[Arrival] {
+        let Some(&any) = arrivals.first() else { return &[] };
+        let most = arrivals.len().next_power_of_two().ilog2();
+        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(most);
+        let slice = |arrival: &Arrival| (arrival.at.saturating_sub(begin).min(width) >> shift) as usize;
+        self.next.clear();
+        self.next.resize((width >> shift) as usize + 1, 0);
+        for arrival in arrivals {
+            self.next[slice(arrival)] += 1;
+        }
+        let mut before = 0;
+        for next in &mut self.next {
+            before += std::mem::replace(next, before);
+        }
+        self.sorted.resize(arrivals.len(), any);
+        for arrival in arrivals {
+            let next = &mut self.next[slice(arrival)];
+            self.sorted[*next as usize] = *arrival;
+            *next += 1;
+        }
+        let mut from = 0;
+        for &end in &self.next {
+            if end > from + 1 {
+                sort(&mut self.sorted[from as usize..end as usize], order);
+            }
+            from = end;
+        }
+        &self.sorted
     }
 }
 
@@ -211,6 +244,7 @@ struct Bins {
     packets: Vec<Packet>,
     /// ... and at a coupled switch their output links.
     out: Vec<u32>,
+    slices: Slices,
 }
 
 /// Arrivals at one output port.
@@ -441,13 +475,13 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
 }
 
 /// A switch whose ports share memory is run as a whole, in order of time.
-#[cold]
 fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bins: &mut Bins) {
-    sort(&mut bins.whole, agenda.order);
-    for arrival in bins.whole.drain(..) {
+    let begin = agenda.end - agenda.width;
+    for arrival in bins.slices.sort(&bins.whole, begin, agenda.width, agenda.order) {
         let place = arrival.place as usize;
         world.enqueue(bins.out[place], arrival.at, &bins.packets[place], agenda);
     }
+    bins.whole.clear();
     bins.out.clear();
 }
 

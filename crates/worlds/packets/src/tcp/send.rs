@@ -231,7 +231,7 @@ impl<S: Sender> SendHalf<S> {
                 self.on_ack_in_recovery(now, tcp, &ack, delivered, template, out);
             } else {
                 self.duplicates = 0;
-                // A FIN is no data that a congestion window counts.
+                // A congestion window does not count a FIN as data.
                 if acked > 0 {
                     let response = self.sender.on_ack(&self.view(now), &ack);
                     self.note(tcp, response, acked, out);

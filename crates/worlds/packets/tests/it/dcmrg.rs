@@ -51,7 +51,7 @@ fn incast_port(run: &Run) -> &incast_record::PortRow {
 const MIXES: [(&[f64], u32, u64); 5] =
     [(&[4.0, 1.0], 3, 25), (&[4.0, 1.0], 3, 10), (&[6.0], 2, 25), (&[2.0, 2.0, 0.5], 0, 25), (&[], 4, 25)];
 
-/// Equation 15: everybody has the same, but nobody less than his minimum. Whole segments lose up to one of five in flight.
+/// Equation 15: every flow has the same, and none less than its minimum. Whole segments lose up to one of five in flight.
 #[test]
 fn the_port_is_shared_as_the_water_level_says() {
     for (minimum_rates, elastic, link_us) in MIXES {

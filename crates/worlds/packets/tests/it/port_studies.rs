@@ -22,8 +22,7 @@ fn strict_priority_protects_short_flows_from_long_ones() {
     let long =
         |run: &Run| -> u64 { run.flows.iter().filter(|flow| flow.size.is_none()).map(|flow| flow.delivered.0).sum() };
     let fifo = run(STUDY, &[]);
-    let strict =
-        run(STUDY, &[r#"switch.scheduler={name="strict-priority",queues=2}"#, "traffic.short.priority=1"]);
+    let strict = run(STUDY, &[r#"switch.scheduler={name="strict-priority",queues=2}"#, "traffic.short.priority=1"]);
     assert!(longest(&strict) < Duration::from_us(1_200), "{}", longest(&strict));
     assert!(longest(&fifo) > Duration::from_us(3_000), "{}", longest(&fifo));
     assert!(long(&strict) as f64 > 0.9 * long(&fifo) as f64, "{} {}", long(&strict), long(&fifo));

@@ -57,7 +57,7 @@ fn a_long_flow_brakes_for_an_incast_and_has_its_window_back() {
     assert!(run.totals.ein_marks > 0);
 }
 
-/// One flow and its own slow drift are no incast.
+/// One flow and its own slow drift are not an incast.
 #[test]
 fn without_a_burst_nothing_is_marked_once_slow_start_is_over() {
     let mut plan = scenario(1, 4);
