@@ -38,7 +38,7 @@ pub use files::{Reader, beside};
 pub use overrides::Override;
 pub use report::{Origin, Problem, Report};
 pub use scenario::Scenario;
-pub use spec::{TcpProfile, profiles};
+pub use spec::{TcpProfile, profiles, tcp_of};
 
 /// The scenarios that come with the program: name and text.
 pub const EXAMPLES: &[(&str, &str)] = &[

@@ -14,7 +14,7 @@ pub(crate) use part::{Named, conflict};
 pub(crate) use record::RecordSpec;
 pub(crate) use stack::StackSpec;
 pub(crate) use tcp::TcpTable;
-pub use tcp::{TcpProfile, profiles};
+pub use tcp::{TcpProfile, profiles, tcp_of};
 pub(crate) use topology::{
     CustomLink, CustomSpec, DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec, SwitchSpec, TopologySpec,
 };

@@ -63,6 +63,22 @@ impl TcpProfile {
     }
 }
 
+/// The TCP of a table `[tcp]` with these keys, as JSON writes them.
+///
+/// # Errors
+/// What is wrong with the first key that does not fit.
+pub fn tcp_of(keys: &Map<String, Value>) -> Result<Tcp, String> {
+    let tcp = TcpTable::resolve([None, Some(&TcpTable(keys.clone()))]).map_err(|error| error.to_string())?.tcp;
+    let known = |key: &&String| *key == "profile" || profiles()[0].settings.iter().any(|(known, _)| known == *key);
+    if let Some(unknown) = keys.keys().find(|key| !known(key)) {
+        return Err(format!("the table tcp has no key \"{unknown}\""));
+    }
+    match tcp.unfit().first() {
+        Some(unfit) => Err(format!("{}: {}; allowed: {}", unfit.key, unfit.found, unfit.allowed)),
+        None => Ok(tcp),
+    }
+}
+
 /// Keys of the table `[tcp]` as they are written.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]

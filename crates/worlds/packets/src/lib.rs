@@ -5,6 +5,7 @@
 //! named streams, simultaneous events follow a seeded order, and nothing looks at a clock.
 
 mod classes;
+pub mod conversation;
 mod driver;
 mod link;
 mod observe;

@@ -21,6 +21,7 @@ pub(crate) mod scoreboard;
 #[cfg(test)]
 mod scripted;
 pub(crate) mod send;
+pub(crate) mod status;
 mod timing;
 
 use incast_protocols::Message;

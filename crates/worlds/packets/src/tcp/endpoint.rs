@@ -16,7 +16,7 @@ use crate::packet::{Flags, Packet};
 /// State of a connection as one end sees it (RFC 9293 section 3.3.2; what lies behind Established is
 /// told by the halves).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// Not opened, or waiting for a SYN.
     Closed,
     /// SYN sent.

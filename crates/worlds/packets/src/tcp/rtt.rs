@@ -42,6 +42,10 @@ impl RttEstimator {
         self.rto
     }
 
+    pub(crate) const fn estimate(&self) -> Option<RoundTripEstimate> {
+        self.estimate
+    }
+
     pub(crate) fn smoothed(&self) -> Option<Duration> {
         self.estimate.map(RoundTripEstimate::mean)
     }

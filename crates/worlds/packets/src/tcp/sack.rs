@@ -36,6 +36,15 @@ impl SackOption {
         &self.blocks[..usize::from(self.count)]
     }
 
+    /// What another end has written.
+    pub(crate) fn read(blocks: &[(u32, u32)]) -> Self {
+        let mut option = Self::NONE;
+        for &(start, end) in blocks.iter().take(MOST_BLOCKS) {
+            option.push((u64::from(start), u64::from(end)));
+        }
+        option
+    }
+
     /// One that says these blocks, in this order.
     #[cfg(test)]
     pub(crate) fn of(blocks: &[(u64, u64)]) -> Self {

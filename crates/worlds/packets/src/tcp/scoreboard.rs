@@ -31,6 +31,19 @@ impl Scoreboard {
         self.sacked.is_empty()
     }
 
+    /// What is SACKed, in stream order.
+    pub(crate) fn sacked(&self) -> &[(u64, u64)] {
+        self.sacked.as_slice()
+    }
+
+    pub(crate) const fn lost_below(&self) -> u64 {
+        self.lost_below
+    }
+
+    pub(crate) const fn sent_again_below(&self) -> u64 {
+        self.retransmitted_to
+    }
+
     /// Puts a block in; says how many of its bytes are new.
     pub(crate) fn insert(&mut self, start: u64, end: u64) -> u64 {
         self.sacked.insert(start, end)
@@ -87,7 +100,7 @@ impl Scoreboard {
     }
 
     /// What lies between the SACKed ranges of `[una, highest)`.
-    fn holes(&self, una: u64, highest: u64) -> impl Iterator<Item = Hole> + '_ {
+    pub(super) fn holes(&self, una: u64, highest: u64) -> impl Iterator<Item = Hole> + '_ {
         let ranges = self.sacked.as_slice();
         let ends = std::iter::once(una).chain(ranges.iter().map(|range| range.1));
         let starts = ranges.iter().map(|range| range.0).chain(std::iter::once(highest));
