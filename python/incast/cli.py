@@ -267,6 +267,23 @@ def plan(
 
 
 @app.command
+def conform(
+    *scripts: Annotated[Path, Parameter(help="scripts (.pkt), and folders with scripts in them")],
+    json_file: Annotated[Path | None, Parameter(name="--json", help="write the verdicts to this file")] = None,
+) -> int:
+    """Hold the simulator's TCP to scripts in packetdrill's language.
+
+    Prints a row for each script: it passes, fails at a line, or is not applicable since something is missing. Exit code
+    1 if a script fails or cannot be read.
+    """
+    from incast import conformance
+
+    if not scripts:
+        raise _native.ScenarioError("name a script or a folder of scripts")
+    return conformance.main(scripts, json_file)
+
+
+@app.command
 def demo(
     *,
     out: Annotated[Path, Parameter(help="directory for the page and the figures")] = Path("out/demo"),

@@ -156,10 +156,12 @@ impl<'a> Reader<'a> {
             return Ok((When::Relative(0, 0), false));
         }
         let from = self.seconds()?;
+        self.skip_spaces();
         let blocks = self.eat("...");
         let to = if blocks || self.eat("~") {
-            let end_is_relative = self.eat("+");
-            if end_is_relative != relative {
+            self.skip_spaces();
+            // The end is of the kind of the beginning, with or without a sign of its own.
+            if self.eat("+") && !relative {
                 return self.expected("an end of the same kind: both relative, or both absolute");
             }
             self.seconds()?
@@ -462,15 +464,20 @@ mod tests {
             ("+0", When::Relative(0, 0)),
             ("+.1", When::Relative(100 * MS, 100 * MS)),
             ("+0~+.002", When::Relative(0, 2 * MS)),
+            ("+.001 ~ .002", When::Relative(MS, 2 * MS)),
             ("0.1~0.2", When::Absolute(100 * MS, 200 * MS)),
             ("*", When::Any),
             ("", When::Relative(0, 0)),
         ] {
             assert_eq!(one(&format!("{text} > . 1:1(0) ack 1")).when, when, "{text}");
         }
-        let call = one("0...0.200 connect(3, ..., ...) = 0");
-        assert_eq!(call.when, When::Absolute(0, 200 * MS));
-        assert!(matches!(call.action, Action::Call(call) if call.blocks));
+        for (text, when) in
+            [("0...0.200", When::Absolute(0, 200 * MS)), ("+.002 ... 0.004", When::Relative(2 * MS, 4 * MS))]
+        {
+            let call = one(&format!("{text} connect(3, ..., ...) = 0"));
+            assert_eq!(call.when, when);
+            assert!(matches!(call.action, Action::Call(call) if call.blocks));
+        }
     }
 
     #[test]
@@ -518,6 +525,11 @@ mod tests {
             ("+0 `true", 1, "the command is not closed by ```"),
             ("+0 %{ assert 1", 1, "the Python block is not closed by `}%`"),
             ("+.2~+.1 > . 1:1(0) ack 1", 1, "the range of time ends before it begins"),
+            (
+                "0~+.1 close(3) = 0",
+                1,
+                "expected an end of the same kind: both relative, or both absolute, found `.1 close(3) = 0`",
+            ),
             (
                 "+0 ?",
                 1,

@@ -280,7 +280,7 @@ impl Settings {
         if profiles()[0].settings.iter().any(|(known, _)| known == key) {
             self.set(key, json!(on));
         } else {
-            self.not_understood.push(assignment.to_owned());
+            self.not_understood.push(assignment.trim_start_matches("net.ipv4.").to_owned());
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod analysis;
 mod bench;
+mod conform;
 mod errors;
 mod result;
 mod run;
@@ -24,6 +25,8 @@ mod engine {
     };
     #[pymodule_export]
     use super::bench::bench_leaf_spine;
+    #[pymodule_export]
+    use super::conform::conform;
     #[pymodule_export]
     use super::errors::{RunError, ScenarioError};
     #[pymodule_export]

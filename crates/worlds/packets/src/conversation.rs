@@ -111,7 +111,7 @@ impl Conversation {
     /// them.
     pub fn write(&mut self, now: Time, bytes: Bytes) {
         if self.end.send.has_unsent() {
-            self.end.send.extend(bytes);
+            self.end.send.extend(now.0, bytes);
         } else {
             let facts = Message { size: Some(bytes), ..Message::default() };
             self.end.send.write(MessageId::Flow(self.written), facts.size, facts);

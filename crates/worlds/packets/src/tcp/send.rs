@@ -168,23 +168,6 @@ impl<S: Sender> SendHalf<S> {
         span
     }
 
-    /// Whether something written has not been sent yet.
-    pub(crate) const fn has_unsent(&self) -> bool {
-        self.limit > self.highest
-    }
-
-    /// The application hands over `size` more bytes of the last message, which has not all been sent.
-    pub(crate) fn extend(&mut self, size: Bytes) {
-        let Some(last) = self.outgoing.back_mut() else { return };
-        if self.segment_limit == last.end {
-            self.segment_limit += size.0;
-        }
-        last.end += size.0;
-        last.facts.size = last.facts.size.map(|known| known + size);
-        self.limit = last.end;
-        self.note_front();
-    }
-
     /// Starts the retransmission timer over (RFC 6298 section 5.3), or stops it (5.2).
     #[inline]
     pub(super) fn restart_timer(&mut self, now: u64) {

@@ -1,8 +1,8 @@
-//! What can be asked of a sending half: for results of tests, not for anything that a simulation does.
+//! What is asked and wanted of a sending half by who drives it without a world.
 
 use incast_plan::{Reduction, Tcp};
 use incast_protocols::sender::{Sender, Windows};
-use incast_protocols::{Bytes, Duration};
+use incast_protocols::{Bytes, Duration, Message};
 
 use super::send::SendHalf;
 
@@ -53,6 +53,24 @@ pub struct Sending {
 }
 
 impl<S: Sender> SendHalf<S> {
+    /// Whether something written has not been sent yet.
+    pub(crate) const fn has_unsent(&self) -> bool {
+        self.limit > self.highest
+    }
+
+    /// The application hands over `size` more bytes of the last message, which has not all been sent.
+    pub(crate) fn extend(&mut self, now: u64, size: Bytes) {
+        let Some(last) = self.outgoing.back_mut() else { return };
+        if self.segment_limit == last.end {
+            self.segment_limit += size.0;
+        }
+        last.end += size.0;
+        self.limit = last.end;
+        let (id, size) = (last.id, last.facts.size.map(|known| known + size));
+        let facts = Message { size, ..last.facts };
+        self.learn(now, id, facts);
+    }
+
     pub(crate) fn status(&self, tcp: &Tcp) -> Sending {
         let Windows { cwnd, ssthresh } = self.sender.windows();
         let after_timeout = !self.in_recovery && self.una < self.recover;
