@@ -35,7 +35,7 @@ test-rust: prerequisites
 	cargo test $(CARGO_FLAGS)
 
 test-python: install
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol

@@ -51,6 +51,7 @@ def test_every_claim_of_a_paper_has_one_row(name: str) -> None:
     assert sorted(claim.id for study in about.studies for claim in study.claims) == CLAIMS[name]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", REPRODUCED)
 def test_the_tables_of_a_paper_are_what_the_program_gives(incast: Command, name: str) -> None:
     done = incast("reproduce", name, "--quick", "--check", "--studies", STUDIES)
