@@ -260,7 +260,7 @@ impl<'a> Host<'a> {
 
     /// What this host says in a SYN.
     fn offer(&self) -> Result<TcpOptions, Stop> {
-        let tcp = self.settings.tcp(self.line)?;
+        let tcp = self.settings.tcp(self.line, true)?;
         let scales = tcp.window_scaling == WindowScaling::Rfc7323;
         Ok(TcpOptions {
             mss: Some(self.own_mss() as u16),
@@ -278,7 +278,8 @@ impl<'a> Host<'a> {
 
     fn asks_for_ecn(&self) -> Result<bool, Stop> {
         let sender = self.settings.sender(self.line)?;
-        let needs = Conversation::new(self.settings.tcp(self.line)?, &sender, &Settings::echo(&sender)).ecn_capable();
+        let needs =
+            Conversation::new(self.settings.tcp(self.line, true)?, &sender, &Settings::echo(&sender)).ecn_capable();
         Ok(self.settings.ecn == EcnUse::On || needs)
     }
 
@@ -291,14 +292,8 @@ impl<'a> Host<'a> {
         ecn: impl Fn(&Settings, bool) -> bool,
     ) -> Result<Conversation, Stop> {
         let own = self.offer()?;
-        let mut tcp = self.settings.tcp(self.line)?;
-        tcp.sack &= options.sack_permitted;
+        let mut tcp = self.settings.tcp(self.line, options.sack_permitted)?;
         tcp.timestamps &= options.timestamps;
-        if !tcp.sack {
-            // As scenarios resolve these two.
-            tcp.reduction = incast_plan::Reduction::Immediate;
-            tcp.rules.inflate_in_recovery = true;
-        }
         let scales = own.window_scale.is_some() && options.window_scale.is_some();
         if tcp.window_scaling == WindowScaling::Rfc7323 && !scales {
             tcp.window_scaling = WindowScaling::Off;
@@ -547,7 +542,7 @@ impl<'a> Host<'a> {
         }
         self.sockets.insert(number, Socket::Connected);
         let sender = self.settings.sender(self.line)?;
-        let mut end = Conversation::new(self.settings.tcp(self.line)?, &sender, &Settings::echo(&sender));
+        let mut end = Conversation::new(self.settings.tcp(self.line, true)?, &sender, &Settings::echo(&sender));
         end.connect(Time(self.now));
         self.syns_at.push(self.now);
         self.end = Some(end);

@@ -245,10 +245,13 @@ impl Settings {
             }
             "tcp_rto_min_us" => self.set("rto_min", json!(format!("{}us", first.unwrap_or(0)))),
             "tcp_rto_max_ms" => self.set("rto_max", json!(format!("{}ms", first.unwrap_or(0)))),
-            "tcp_dsack" => self.switch("dsack", on, assignment),
-            "tcp_frto" => self.switch("frto", on, assignment),
-            "tcp_early_retrans" => self.switch("tlp", first.is_some_and(|mode| mode >= 3), assignment),
-            "tcp_recovery" => self.switch("rack", first.is_some_and(|mode| mode & 1 == 1), assignment),
+            "tcp_dsack" => self.switch("dsack", json!(on), assignment),
+            "tcp_frto" => self.switch("frto", json!(on), assignment),
+            "tcp_early_retrans" => self.switch("tail_loss_probe", json!(first >= Some(3)), assignment),
+            "tcp_recovery" => {
+                let rack = first.is_some_and(|mode| mode & 1 == 1);
+                self.switch("loss_detection", json!(if rack { "rack" } else { "duplicates" }), assignment);
+            }
             "tcp_ecn" => {
                 self.ecn = match first {
                     Some(0) => EcnUse::Off,
@@ -275,10 +278,10 @@ impl Settings {
         self.keys.insert(key.into(), value);
     }
 
-    /// Sets a mechanism of Linux on or off, if the simulator has it.
-    fn switch(&mut self, key: &str, on: bool, assignment: &str) {
+    /// Sets the key of a mechanism of Linux, if the simulator has it.
+    fn switch(&mut self, key: &str, value: Value, assignment: &str) {
         if profiles()[0].settings.iter().any(|(known, _)| known == key) {
-            self.set(key, json!(on));
+            self.set(key, value);
         } else {
             self.not_understood.push(assignment.trim_start_matches("net.ipv4.").to_owned());
         }
@@ -294,9 +297,29 @@ impl Settings {
         (&self.keys, &self.sender, self.ecn) == (&other.keys, &other.sender, other.ecn)
     }
 
-    /// The TCP that these keys stand for.
-    pub(crate) fn tcp(&self, line: u32) -> Result<Tcp, Stop> {
-        tcp_of(&self.keys).map_err(|message| Stop::syntax(line, message))
+    /// The TCP that these keys stand for, with a peer that permits SACK or does not. As in Linux, what works with SACK or
+    /// RACK only does nothing without it.
+    pub(crate) fn tcp(&self, line: u32, sack_permitted: bool) -> Result<Tcp, Stop> {
+        let mut keys = self.keys.clone();
+        if !sack_permitted {
+            keys.insert("sack".into(), json!(false));
+        }
+        let without_sack = keys.get("sack") == Some(&json!(false));
+        let without_rack = without_sack || keys.get("loss_detection") == Some(&json!("duplicates"));
+        for (key, works) in [
+            ("dsack", !without_sack),
+            ("tail_loss_probe", !without_sack),
+            ("loss_detection", !without_sack),
+            ("frto", !without_rack),
+        ] {
+            if !works {
+                keys.remove(key);
+            }
+        }
+        if without_rack && !without_sack {
+            keys.insert("loss_detection".into(), json!("duplicates"));
+        }
+        tcp_of(&keys).map_err(|message| Stop::syntax(line, message))
     }
 
     /// The congestion control.
@@ -347,7 +370,7 @@ mod tests {
              ./set_sysctls.py /proc/sys/net/ipv4/tcp_congestion_control=reno",
         );
         let settings = settings.unwrap();
-        let tcp = settings.tcp(1).unwrap();
+        let tcp = settings.tcp(1, true).unwrap();
         assert!(!tcp.sack);
         assert_eq!(tcp.receive_buffer.0, 2048);
         assert_eq!(settings.sender(1).unwrap().info().name, "newreno");
@@ -358,7 +381,7 @@ mod tests {
     fn the_projects_defaults_stand_in_for_their_file() {
         let settings = after("../../common/defaults.sh").unwrap();
         assert_eq!(settings.ecn, EcnUse::Off);
-        assert_eq!(settings.tcp(1).unwrap().window_shift(), 8);
+        assert_eq!(settings.tcp(1, true).unwrap().window_shift(), 8);
         let mut settings = Settings::default();
         let read = |name: &str| (name == "./defaults.sh").then(|| "sysctl -q net.ipv4.tcp_ecn=1\n./defaults.sh".into());
         settings.take_shell("./defaults.sh", 1, &read).unwrap();
@@ -368,7 +391,7 @@ mod tests {
     #[test]
     fn routes_set_the_initial_window_and_the_least_timeout() {
         let settings = after("ip route change 192.0.2.0/24 dev tun0 initcwnd 4 rto_min 5ms").unwrap();
-        let tcp = settings.tcp(1).unwrap();
+        let tcp = settings.tcp(1, true).unwrap();
         assert_eq!((tcp.initial_window_segments, tcp.rto_min), (4, incast_protocols::Duration::from_ms(5)));
     }
 
@@ -393,10 +416,10 @@ mod tests {
         let mut settings = Settings::default();
         let keys = [key("tcp.profile", "\"paper\""), key("tcp.delayed_ack", "{ every = 2, timeout = \"10ms\" }")];
         settings.take_head(&[], &keys).unwrap();
-        let tcp = settings.tcp(1).unwrap();
+        let tcp = settings.tcp(1, true).unwrap();
         assert_eq!((tcp.initial_window_segments, tcp.delayed_ack.unwrap().every), (1, 2));
         settings.take_head(&[], &[key("tcp.wrong", "1")]).unwrap();
-        assert!(matches!(settings.tcp(9), Err(Stop::Syntax { line: 9, message }) if message.contains("wrong")));
+        assert!(matches!(settings.tcp(9, true), Err(Stop::Syntax { line: 9, message }) if message.contains("wrong")));
         assert!(settings.take_head(&[], &[key("mss", "1")]).is_err());
         assert!(settings.take_head(&[key("mtu", "10")], &[]).is_err());
     }
