@@ -6,7 +6,8 @@ mod tcp;
 mod validate;
 
 pub use tcp::{
-    BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, Reduction, SlowStartRestart, Tcp, Unfit, WindowScaling,
+    BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, LossDetection, Reduction, RtoForm, RttSamples,
+    SlowStartRestart, Tcp, Unfit, WindowScaling,
 };
 
 use incast_protocols::stack::EndStack;

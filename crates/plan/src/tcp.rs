@@ -27,6 +27,13 @@ pub struct Tcp {
     pub rto_min: Duration,
     /// Maximum retransmission timeout, at which back-off stops (RFC 6298 section 2.5), e.g. "60s".
     pub rto_max: Duration,
+    /// How the retransmission timeout follows from round-trip samples.
+    pub rto: RtoForm,
+    /// Which segments give round-trip samples.
+    pub rtt_samples: RttSamples,
+    /// Granularity of timers, to which timeouts are rounded up: in Linux 1 to 10 ms, by how the kernel was built; "0s" for
+    /// exact timers. Reordering timers and probes of several segments wait two ticks longer than what was measured.
+    pub timer_tick: Duration,
     /// Delayed ACKs, or "none": every data segment is acknowledged at once.
     #[serde(with = "none_or_table")]
     #[schemars(with = "none_or_table::DelayedAckKey")]
@@ -39,6 +46,11 @@ pub struct Tcp {
     /// Selective acknowledgements: receivers report data beyond a gap (RFC 2018), and senders use that for recovery
     /// (RFC 6675). Without SACK, senders count duplicate ACKs (RFC 6582).
     pub sack: bool,
+    /// What means that a segment is lost.
+    pub loss_detection: LossDetection,
+    /// Tail loss probes: two round trips after the last segment, and before the retransmission timer, one segment leaves,
+    /// new or again, so that its ACK tells what is lost (RFC 8985 section 7). Needs SACK.
+    pub tail_loss_probe: bool,
     /// How the window is reduced during recovery.
     #[serde(rename = "recovery")]
     pub reduction: Reduction,
@@ -66,10 +78,15 @@ impl Default for Tcp {
             rto_initial: Duration::from_ms(1000),
             rto_min: Duration::from_ms(200),
             rto_max: Duration::from_ms(60_000),
+            rto: RtoForm::Rfc6298,
+            rtt_samples: RttSamples::OnePerRound,
+            timer_tick: Duration::ZERO,
             delayed_ack: None,
             receive_buffer: LARGEST_WINDOW,
             window_scaling: WindowScaling::Exact,
             sack: false,
+            loss_detection: LossDetection::Duplicates,
+            tail_loss_probe: false,
             reduction: Reduction::Immediate,
             limited_transmit: false,
             timestamps: false,
@@ -85,6 +102,9 @@ pub const LARGEST_WINDOW: Bytes = Bytes(1 << 30);
 
 /// The largest packet, header included.
 pub const LARGEST_PACKET: u64 = 65_535;
+
+/// The coarsest clock that timers go by.
+const LONGEST_TICK: Duration = Duration::from_ms(1000);
 
 /// A key with a value that TCP cannot work with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +145,16 @@ impl Tcp {
             let found = "proportional rate reduction needs SACK, which is off";
             refuse("recovery", found.into(), "\"rfc\", or sack = true".into());
         }
+        if self.loss_detection == LossDetection::Rack && !self.sack {
+            let found = "RACK needs SACK, which is off";
+            refuse("loss_detection", found.into(), "\"duplicates\", or sack = true".into());
+        }
+        if self.tail_loss_probe && !self.sack {
+            refuse("tail_loss_probe", "probes need SACK, which is off".into(), "false, or sack = true".into());
+        }
+        if self.timer_tick > LONGEST_TICK {
+            refuse("timer_tick", out_of_range(&self.timer_tick), format!("0s to {LONGEST_TICK}"));
+        }
         if self.delayed_ack.is_some_and(|delay| delay.timeout.0 == 0) {
             refuse("delayed_ack", "the timeout is 0s".into(), "a timeout above 0s, or \"none\"".into());
         }
@@ -157,6 +187,38 @@ impl Tcp {
             _ => window,
         }
     }
+}
+
+/// How the retransmission timeout follows from round-trip samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RtoForm {
+    /// Mean plus four times the variation, and at least `rto_min` (RFC 6298 section 2).
+    Rfc6298,
+    /// Mean plus the variation's part, which is at least `rto_min`; the peak of a round trip counts and fades
+    /// (`tcp_rtt_estimator`). The timeout is longer than in RFC 6298 by up to a round trip, and less of a surprise.
+    Linux,
+}
+
+/// Which segments give round-trip samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RttSamples {
+    /// One segment at a time (RFC 6298 section 3).
+    OnePerRound,
+    /// The first segment that an ACK acknowledges or, if it acknowledges none that was sent once, reports by SACK (Linux).
+    EveryAck,
+}
+
+/// What means that a segment is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossDetection {
+    /// What arrived after it in the stream: three duplicate ACKs (RFC 5681), or with SACK three ranges or more than two
+    /// segments beyond it (RFC 6675).
+    Duplicates,
+    /// What was sent after it, by time, and arrived: RACK (RFC 8985). Retransmissions are found lost too. Needs SACK.
+    Rack,
 }
 
 /// Range of the window field of a header.

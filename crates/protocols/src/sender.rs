@@ -9,6 +9,7 @@ use crate::registry::registry;
 use crate::switch::telemetry::Telemetry;
 use crate::units::{Bytes, Duration, Offset, Rate, Time};
 
+pub mod cubic;
 pub mod d2tcp;
 pub mod dcmrg;
 pub mod dctcp;
@@ -28,6 +29,7 @@ registry! {
     /// A sender and its parameters, as a scenario names it.
     choice SenderChoice;
     "newreno" = new_reno::NewReno,
+    "cubic" = cubic::Cubic,
     "dctcp" = dctcp::Dctcp,
     "d2tcp" = d2tcp::D2tcp,
     "mrg" = mrg::Mrg,
@@ -79,6 +81,8 @@ pub struct WindowRules {
     pub floor_segments: u64,
     /// Unit in which the window grows, and is kept.
     pub growth: Growth,
+    /// What the window grows by.
+    pub growth_counts: GrowthCounts,
     /// Whether duplicate ACKs inflate the window in recovery (RFC 6582); not so where SACK tells what
     /// has left the network.
     #[schemars(skip)]
@@ -103,6 +107,7 @@ impl Default for WindowRules {
             loss_basis: LossBasis::Flight,
             floor_segments: 2,
             growth: Growth::Bytes,
+            growth_counts: GrowthCounts::Acked,
             inflate_in_recovery: true,
             recovery_exit: RecoveryExit::Flight,
             validate_window: false,
@@ -154,6 +159,16 @@ pub enum Growth {
     /// In whole segments, which cuts leave whole too (Linux): one for each acknowledged in slow start, then
     /// one per window acknowledged.
     Segments,
+}
+
+/// What the window grows by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GrowthCounts {
+    /// What an ACK acknowledges (RFC 5681). After a timeout, one that closes a gap acknowledges what has arrived long before.
+    Acked,
+    /// What an ACK tells of for the first time, cumulatively or by SACK (Linux).
+    Delivered,
 }
 
 /// What a sender may look at when something happens.
@@ -272,11 +287,20 @@ pub struct Conduct {
     pub growth: Option<u64>,
     /// It brakes on an incast mark, and later has its old window back.
     pub brakes: bool,
+    /// An ACK may end slow start where it is.
+    pub leaves_slow_start: bool,
 }
 
 impl Conduct {
     /// The rules of RFC 5681.
-    pub const RENO: Self = Self { family: Family::Reno, floor: 1000, after_loss: 500, growth: Some(1), brakes: false };
+    pub const RENO: Self = Self {
+        family: Family::Reno,
+        floor: 1000,
+        after_loss: 500,
+        growth: Some(1),
+        brakes: false,
+        leaves_slow_start: false,
+    };
 }
 
 /// Where a sender's window comes from.
@@ -483,6 +507,12 @@ pub(crate) mod tests {
         pub(crate) fn ack_one_segment_with(&mut self, ece: bool, ein: bool) {
             self.una += self.mss;
             let _ = self.sender.on_ack(&self.view(), &Ack { ein, ..Self::ack(self.mss, ece) });
+        }
+
+        pub(crate) fn ack_one_segment_at(&mut self, now: Time, rtt: crate::units::Duration) {
+            self.una += self.mss;
+            let view = SenderView { now, ..self.view() };
+            let _ = self.sender.on_ack(&view, &Ack { rtt: Some(rtt), ..Self::ack(self.mss, false) });
         }
 
         pub(crate) fn ack_everything_segment_by_segment(&mut self, ece: bool) {

@@ -110,6 +110,8 @@ pub struct Losses {
     pub timeouts_control: u32,
     /// Fast retransmits.
     pub fast_retransmits: u32,
+    /// Tail loss probes sent.
+    pub tail_probes: u32,
     /// Data segments sent again.
     pub retransmitted_packets: u32,
     /// Window reductions in answer to echoed marks.
@@ -253,6 +255,8 @@ pub enum EventKind {
     TimeoutControl,
     /// Three duplicates.
     FastRetransmit,
+    /// A tail loss probe was sent.
+    TailProbe,
     /// A data segment was sent again.
     Retransmission,
     /// Marks reduced a window.
@@ -342,6 +346,7 @@ impl EventKind {
             Self::TimeoutLostRetransmission => "timeout-lost-retransmission",
             Self::TimeoutControl => "timeout-control",
             Self::FastRetransmit => "fast-retransmit",
+            Self::TailProbe => "tail-probe",
             Self::Retransmission => "retransmission",
             Self::MarkReduction => "mark-reduction",
         }

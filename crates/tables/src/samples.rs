@@ -50,6 +50,7 @@ pub(crate) fn small_run() -> Run {
                 timeouts_lost_retransmission: 3,
                 timeouts_control: 4,
                 fast_retransmits: 5,
+                tail_probes: 8,
                 retransmitted_packets: 6,
                 mark_reductions: 7,
             },

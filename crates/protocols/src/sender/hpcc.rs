@@ -195,7 +195,7 @@ impl Sender for Hpcc {
     }
 
     fn conduct(&self) -> Conduct {
-        Conduct { family: Family::Own, floor: 1000, after_loss: 1000, growth: None, brakes: false }
+        Conduct { family: Family::Own, floor: 1000, after_loss: 1000, growth: None, ..Conduct::RENO }
     }
 
     fn column(&self) -> Option<f64> {

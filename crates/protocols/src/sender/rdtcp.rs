@@ -74,7 +74,7 @@ impl Sender for Rdtcp {
     }
 
     fn conduct(&self) -> Conduct {
-        Conduct { family: Family::Receiver, floor: 0, after_loss: 1000, growth: None, brakes: false }
+        Conduct { family: Family::Receiver, floor: 0, after_loss: 1000, growth: None, ..Conduct::RENO }
     }
 
     fn ecn_capable(&self) -> bool {

@@ -2,8 +2,8 @@
 //! how the window grows, how a mark or a loss cuts it, what is learned from marks.
 
 use super::{
-    Ack, Conduct, Congestion, Growth, LossBasis, MarkResponse, RecoveryExit, Restart, Sender, SenderContext,
-    SenderView, WindowRules, Windows,
+    Ack, Conduct, Congestion, Growth, GrowthCounts, LossBasis, MarkResponse, RecoveryExit, Restart, Sender,
+    SenderContext, SenderView, WindowRules, Windows,
 };
 use crate::message::Message;
 use crate::units::{Bytes, Offset};
@@ -39,6 +39,40 @@ pub trait Variant: core::fmt::Debug {
     fn account(&mut self, view: &SenderView, delivered: Bytes, ece: bool) {
         if let Some(inner) = self.inner_mut() {
             inner.account(view, delivered, ece);
+        }
+    }
+
+    /// Learns from what any ACK measures, before the window grows; it may end slow start.
+    #[inline]
+    fn measure(&mut self, window: &mut Window, view: &SenderView, ack: &Ack) {
+        if let Some(inner) = self.inner_mut() {
+            inner.measure(window, view, ack);
+        }
+    }
+
+    /// A window is cut that `basis` measures.
+    fn on_congestion(&mut self, basis: Bytes, mss: Bytes) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_congestion(basis, mss);
+        }
+    }
+
+    /// The retransmission timer expired, and the window was cut.
+    fn on_timeout(&mut self) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_timeout();
+        }
+    }
+
+    /// Whether it works with time ([`Sender::wants_timing`]).
+    fn wants_timing(&self) -> bool {
+        self.inner().is_some_and(|inner| inner.wants_timing())
+    }
+
+    /// A segment left, where it works with time.
+    fn on_sent(&mut self, view: &SenderView, payload: Bytes) {
+        if let Some(inner) = self.inner_mut() {
+            inner.on_sent(view, payload);
         }
     }
 
@@ -127,6 +161,42 @@ impl Window {
             Growth::Bytes => self.grow_in_bytes(acked, pace),
             Growth::Segments => self.grow_in_segments(acked, pace),
         }
+    }
+
+    /// Grows by what was `acked` up to ssthresh, and says what is left of it.
+    #[inline]
+    pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
+        match self.growth {
+            Growth::Bytes if self.cwnd < self.ssthresh => {
+                self.cwnd += acked.min(self.mss);
+                Bytes::ZERO
+            }
+            Growth::Bytes => acked,
+            Growth::Segments => {
+                let acked = Bytes(acked.0.next_multiple_of(self.mss.0));
+                let grown = acked.min(self.ssthresh.saturating_sub(self.cwnd));
+                self.cwnd += grown;
+                acked - grown
+            }
+        }
+    }
+
+    /// Grows by a segment for each `per` bytes `acked`.
+    #[inline]
+    pub fn add_segment_per(&mut self, acked: Bytes, per: Bytes) {
+        let per = per.0.max(1);
+        let (earned, unit) = match self.growth {
+            Growth::Bytes => (acked.0 * self.mss.0, 1),
+            Growth::Segments => (acked.0, self.mss.0),
+        };
+        if self.growth == Growth::Segments && self.earned >= per {
+            // What was earned when a segment cost more counts for one.
+            self.earned = 0;
+            self.cwnd += self.mss;
+        }
+        self.earned += earned;
+        self.cwnd += Bytes(self.earned / per * unit);
+        self.earned %= per;
     }
 
     /// RFC 5681 equations 2 and 3: at most a segment counts.
@@ -261,6 +331,7 @@ impl<V: Variant> Reno<V> {
             return MarkResponse::None;
         }
         self.before_cut = self.loss_basis(view);
+        self.variant.on_congestion(self.before_cut, self.window.mss);
         self.cut_end = Some(view.nxt);
         self.held = self.rules.hold_after_mark;
         let Windows { cwnd, ssthresh } = self.after_mark(view, self.window.cwnd);
@@ -297,6 +368,7 @@ impl<V: Variant> Reno<V> {
             _ => self.loss_basis(view),
         };
         self.window.ssthresh = self.after_loss(view, basis);
+        self.variant.on_congestion(basis, self.window.mss);
         self.before_cut = basis;
         self.cut_end = Some(view.nxt);
         self.held = false;
@@ -311,11 +383,16 @@ impl<V: Variant + Clone> Sender for Reno<V> {
     #[inline]
     fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
         self.learn(view, ack);
+        self.variant.measure(&mut self.window, view, ack);
         let response = self.react_to_mark(view, ack);
         // An ACK that carries ECE does not grow the window.
         let held = self.held && self.acks_only_before_cut(view.una);
         if !ack.ece && ack.may_move_window && !held && (view.window_used || !self.rules.validate_window) {
-            self.variant.grow(&mut self.window, view, ack.acked);
+            let counted = match self.rules.growth_counts {
+                GrowthCounts::Acked => ack.acked,
+                GrowthCounts::Delivered => ack.delivered,
+            };
+            self.variant.grow(&mut self.window, view, counted);
         }
         response
     }
@@ -374,6 +451,7 @@ impl<V: Variant + Clone> Sender for Reno<V> {
         self.before_cut = Bytes::ZERO;
         self.held = false;
         self.in_recovery = false;
+        self.variant.on_timeout();
         // The loss window of RFC 5681 section 3.1.
         self.window.set(self.window.mss);
     }
@@ -437,5 +515,13 @@ impl<V: Variant + Clone> Sender for Reno<V> {
 
     fn ecn_capable(&self) -> bool {
         self.variant.ecn_capable()
+    }
+
+    fn wants_timing(&self) -> bool {
+        self.variant.wants_timing()
+    }
+
+    fn on_sent(&mut self, view: &SenderView, payload: Bytes) {
+        self.variant.on_sent(view, payload);
     }
 }

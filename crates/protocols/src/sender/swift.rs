@@ -249,7 +249,7 @@ impl Sender for Swift {
             floor: (self.config.min_window * 1000.0) as u32,
             after_loss: thousandths(1.0 - self.config.max_decrease),
             growth: Some(libm::ceil(self.config.additive_increase) as u64),
-            brakes: false,
+            ..Conduct::RENO
         }
     }
 

@@ -155,7 +155,8 @@ impl<S: Sender> Checked<S> {
             }
             self.answered = Some((view.nxt.0, basis));
         } else if self.is_reno() {
-            holds!(self, after.ssthresh == before.ssthresh, "ssthresh moved without an answer to a mark");
+            let left = self.conduct.leaves_slow_start && after.ssthresh == before.cwnd && before.cwnd < before.ssthresh;
+            holds!(self, left || after.ssthresh == before.ssthresh, "ssthresh moved without an answer to a mark");
             holds!(self, after.cwnd >= before.cwnd, "a cut without an answer to a mark: {before:?} to {after:?}");
             let unused = self.context.rules.validate_window && !view.window_used;
             let still = ack.ece || ack.acked == Bytes::ZERO || unused;

@@ -18,6 +18,10 @@ const PROFILES: [(&str, &str); 3] = [
     ("paper", include_str!("../../profiles/paper.toml")),
 ];
 
+/// What keys that need SACK are without it.
+const WITHOUT_SACK: [(&str, &str); 3] =
+    [("recovery", "\"rfc\""), ("loss_detection", "\"duplicates\""), ("tail_loss_probe", "false")];
+
 /// A profile of TCP: a value for every key of the table `[tcp]`.
 #[derive(Clone, Debug)]
 pub struct TcpProfile {
@@ -109,14 +113,16 @@ impl TcpTable {
         let name = written.get("profile").map_or(Some(PROFILES[0].0), Value::as_str);
         let profile = profiles().iter().find(|profile| Some(profile.name) == name);
         let mut keys = profile.map_or_else(Map::new, |profile| profile.table.0.clone());
-        let chooses_recovery = written.contains_key("recovery");
+        let chosen: Vec<String> = written.keys().cloned().collect();
         keys.extend(written);
         let sack = keys.get("sack") == Some(&Value::Bool(true));
         // SACK tells what has left the network; without it, duplicate ACKs have to.
         keys.insert("inflate_in_recovery".into(), (!sack).into());
-        // Proportional reduction counts what SACK tells, so a profile's choice of it goes with SACK.
-        if !sack && !chooses_recovery {
-            keys.insert("recovery".into(), "rfc".into());
+        // What works with SACK only goes with it, where a profile has chosen it.
+        for (key, without) in WITHOUT_SACK {
+            if !sack && !chosen.iter().any(|chosen| chosen == key) {
+                keys.insert(key.into(), serde_json::from_str(without)?);
+            }
         }
         ResolvedTcp::deserialize(Value::Object(keys))
     }

@@ -6,7 +6,7 @@ use incast_record::{Event, Run};
 pub(crate) const NAME: &str = "events";
 pub(crate) const MEANING: &str = "Drops, marks, timeouts and retransmissions one by one, if the scenario asks for them. `kind` is one of `drop`, \
      `wire-loss`, `ce-mark`, `ein-mark`, `timeout-full-window`, `timeout-tail`, `timeout-lost-retransmission`, \
-     `timeout-control`, `fast-retransmit`, `retransmission`, `mark-reduction`.";
+     `timeout-control`, `fast-retransmit`, `tail-probe`, `retransmission`, `mark-reduction`.";
 
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &Event> {
     run.events.iter()
@@ -37,8 +37,8 @@ mod tests {
     #[test]
     fn the_description_names_every_kind() {
         use incast_record::EventKind::{
-            CeMark, Drop, EinMark, FastRetransmit, MarkReduction, Retransmission, TimeoutControl, TimeoutFullWindow,
-            TimeoutLostRetransmission, TimeoutTail, WireLoss,
+            CeMark, Drop, EinMark, FastRetransmit, MarkReduction, Retransmission, TailProbe, TimeoutControl,
+            TimeoutFullWindow, TimeoutLostRetransmission, TimeoutTail, WireLoss,
         };
         for kind in [
             Drop,
@@ -50,6 +50,7 @@ mod tests {
             TimeoutLostRetransmission,
             TimeoutControl,
             FastRetransmit,
+            TailProbe,
             Retransmission,
             MarkReduction,
         ] {

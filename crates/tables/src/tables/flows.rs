@@ -88,8 +88,10 @@ fn losses<'a>() -> Vec<Column<Row<'a>>> {
         timeouts_lost_retransmission: Whole(|r| r.flow.losses.timeouts_lost_retransmission.into());
         /// Timeouts of a SYN, SYN-ACK or FIN.
         timeouts_control: Whole(|r| r.flow.losses.timeouts_control.into());
-        /// Times that duplicate ACKs started a recovery.
+        /// Times that ACKs, by duplicates, SACK or RACK, started a recovery.
         fast_retransmits: Whole(|r| r.flow.losses.fast_retransmits.into());
+        /// Tail loss probes sent, with new data or with the last segment again.
+        tail_probes "packets": Whole(|r| r.flow.losses.tail_probes.into());
         /// Data segments sent again.
         retransmitted_packets "packets": Whole(|r| r.flow.losses.retransmitted_packets.into());
         /// Window reductions in answer to echoed congestion marks.

@@ -81,6 +81,7 @@ struct LossSums {
     lost_retransmission: u64,
     control: u64,
     fast_retransmits: u64,
+    tail_probes: u64,
     retransmitted_packets: u64,
     mark_reductions: u64,
 }
@@ -93,6 +94,7 @@ impl LossSums {
         self.lost_retransmission += u64::from(losses.timeouts_lost_retransmission);
         self.control += u64::from(losses.timeouts_control);
         self.fast_retransmits += u64::from(losses.fast_retransmits);
+        self.tail_probes += u64::from(losses.tail_probes);
         self.retransmitted_packets += u64::from(losses.retransmitted_packets);
         self.mark_reductions += u64::from(losses.mark_reductions);
     }
@@ -364,8 +366,10 @@ fn loss_columns<'a>() -> Vec<Column<Row<'a>>> {
         timeouts_lost_retransmission: Whole(|r| r.losses.lost_retransmission);
         /// Timeouts of SYN, SYN-ACK or FIN.
         timeouts_control: Whole(|r| r.losses.control);
-        /// Recoveries begun by duplicate ACKs.
+        /// Recoveries begun by ACKs: by duplicates, SACK or RACK.
         fast_retransmits: Whole(|r| r.losses.fast_retransmits);
+        /// Tail loss probes sent, with new data or with the last segment again.
+        tail_probes "packets": Whole(|r| r.losses.tail_probes);
         /// Data segments sent again.
         retransmitted_packets "packets": Whole(|r| r.losses.retransmitted_packets);
         /// Window reductions in answer to echoed congestion marks.
@@ -539,6 +543,7 @@ mod tests {
             "timeouts_control",
             "flows_with_timeout",
             "fast_retransmits",
+            "tail_probes",
             "retransmitted_packets",
             "mark_reductions",
             "deadlines",

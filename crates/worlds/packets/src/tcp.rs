@@ -10,8 +10,10 @@
 //! Not modelled: urgent data, resets, DSACK, RACK and tail loss probes, undo of spurious retransmissions.
 
 pub(crate) mod endpoint;
+mod flight;
 mod output;
 pub(crate) mod prr;
+mod rack;
 pub(crate) mod ranges;
 pub(crate) mod receive;
 mod recovery;

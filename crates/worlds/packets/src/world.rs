@@ -535,6 +535,7 @@ impl<O: Observer> World<'_, O> {
                 EventKind::TimeoutLostRetransmission => losses.timeouts_lost_retransmission += 1,
                 EventKind::TimeoutControl => losses.timeouts_control += 1,
                 EventKind::FastRetransmit => losses.fast_retransmits += 1,
+                EventKind::TailProbe => losses.tail_probes += 1,
                 EventKind::Retransmission => losses.retransmitted_packets += 1,
                 EventKind::MarkReduction => losses.mark_reductions += 1,
                 EventKind::Drop | EventKind::WireLoss | EventKind::CeMark | EventKind::EinMark => {}

@@ -1,7 +1,8 @@
 //! Random events of a connection, and how they are carried out.
 
 use incast_protocols::sender::{
-    Growth, LossBasis, ObservationEnd, PathFacts, RecoveryExit, Restart, Sender, SenderContext, WindowRules,
+    Growth, GrowthCounts, LossBasis, ObservationEnd, PathFacts, RecoveryExit, Restart, Sender, SenderContext,
+    WindowRules,
 };
 use incast_protocols::{Bytes, Duration, Message, Rate};
 use proptest::prelude::*;
@@ -72,6 +73,7 @@ pub(crate) fn rules() -> impl Strategy<Value = WindowRules> {
             any::<bool>(),
             any::<bool>(),
             prop_oneof![Just(ObservationEnd::Beyond), Just(ObservationEnd::At)],
+            prop_oneof![Just(GrowthCounts::Acked), Just(GrowthCounts::Delivered)],
         ),
     )
         .prop_map(|(loss_basis, floor_segments, growth, inflate_in_recovery, recovery_exit, others)| WindowRules {
@@ -84,6 +86,7 @@ pub(crate) fn rules() -> impl Strategy<Value = WindowRules> {
             mark_lifts_to_floor: others.1,
             hold_after_mark: others.2,
             observation_end: others.3,
+            growth_counts: others.4,
         })
 }
 

@@ -1,6 +1,6 @@
 //! What a sending half may send, and sends.
 
-use incast_plan::{Ect, SlowStartRestart, Tcp, WindowPerMessage};
+use incast_plan::{Ect, RttSamples, SlowStartRestart, Tcp, WindowPerMessage};
 use incast_protocols::sender::{Restart, Sender, SenderView, Windows};
 use incast_protocols::{Bytes, Rate};
 use incast_record::EventKind;
@@ -83,8 +83,15 @@ impl<S: Sender> SendHalf<S> {
     /// Tells a sender that works with time what left, and asks when the next segment may.
     #[cold]
     fn note_sent(&mut self, now: u64, tcp: &Tcp, offset: u64, end: u64, again: bool) {
-        let Some(timing) = self.timing.as_mut().filter(|timing| timing.wanted) else { return };
-        timing.sent(now, offset, end, again);
+        let Some(timing) = self.timing.as_mut().filter(|timing| timing.records) else { return };
+        timing.flight.sent(now, offset, end, again);
+        let wanted = timing.wanted;
+        if tcp.rtt_samples == RttSamples::EveryAck {
+            self.stop_timing();
+        }
+        if !wanted {
+            return;
+        }
         let view = self.view(now);
         self.sender.on_sent(&view, Bytes(end - offset));
         let wire = Bytes(end - offset + tcp.header.0);
@@ -103,7 +110,7 @@ impl<S: Sender> SendHalf<S> {
     /// Whether a segment of `payload` bytes may leave although the `window` that the sender lets be in flight is smaller.
     /// Nothing is in flight: whole segments leave so far apart that on average the window is.
     #[cold]
-    pub(super) fn may_leave_alone(&mut self, now: u64, window: u64, payload: u64) -> bool {
+    pub(super) fn may_leave_alone(&mut self, now: u64, tcp: &Tcp, window: u64, payload: u64) -> bool {
         if window == 0 {
             return false;
         }
@@ -111,7 +118,7 @@ impl<S: Sender> SendHalf<S> {
         let gap = u64::try_from(round_trip * u128::from(payload) / u128::from(window)).unwrap_or(NEVER);
         let due = if self.highest == 0 { 0 } else { self.last_sent_at.saturating_add(gap) };
         if now < due {
-            self.timing.get_or_insert_with(|| Box::new(Timing::new(false, false))).send_at = due;
+            self.timing.get_or_insert_with(|| Box::new(Timing::new(false, tcp))).send_at = due;
         }
         now >= due
     }
@@ -190,7 +197,10 @@ impl<S: Sender> SendHalf<S> {
         if let Some(timing) = &mut self.timing {
             timing.send_at = NEVER;
         }
-        if self.in_recovery && tcp.sack {
+        let highest = self.highest;
+        if self.is_dubious(tcp) {
+            self.output_by_rack(now, tcp, template, out);
+        } else if self.in_recovery && tcp.sack {
             self.output_in_recovery(now, tcp, template, out);
         } else {
             self.output_by_window(now, tcp, template, out);
@@ -200,6 +210,9 @@ impl<S: Sender> SendHalf<S> {
             self.highest = self.highest.max(self.next);
             out.packets
                 .push(Packet { flags: template.flags.with(Flags::FIN), ..Self::segment(tcp, template, self.limit, 0) });
+        }
+        if self.timing.is_some() && self.highest > highest {
+            self.after_new_data(now, tcp);
         }
         if self.timeout_at == NEVER && self.outstanding() {
             self.timeout_at = now + self.rtt.rto().0;
@@ -242,7 +255,7 @@ impl<S: Sender> SendHalf<S> {
                 }
                 let by_sender = full && self.reduced_until.is_none() && self.una + payload <= self.edge;
                 if by_sender && allowed > self.una {
-                    if !self.may_leave_alone(now, allowed - self.una, payload) {
+                    if !self.may_leave_alone(now, tcp, allowed - self.una, payload) {
                         break;
                     }
                 } else {
@@ -268,7 +281,7 @@ impl<S: Sender> SendHalf<S> {
             self.next = self.emit(now, tcp, template, self.next, payload, out);
         }
         if tcp.rules.validate_window {
-            self.judge_usage(tcp, self.next > before, full);
+            self.judge_usage(tcp, self.next > before, full, self.next - self.una);
         }
     }
 
@@ -289,8 +302,7 @@ impl<S: Sender> SendHalf<S> {
     }
 
     /// As Linux judges: the window counts as used if it was all in flight, in slow start if half of it was.
-    fn judge_usage(&mut self, tcp: &Tcp, sent: bool, full: bool) {
-        let flight = self.next - self.una;
+    pub(super) fn judge_usage(&mut self, tcp: &Tcp, sent: bool, full: bool, flight: u64) {
         let Windows { cwnd, ssthresh } = self.sender.windows();
         let full = full || flight + tcp.mss.0 > cwnd.0;
         if sent || full {

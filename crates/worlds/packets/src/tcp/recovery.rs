@@ -1,7 +1,7 @@
 //! Duplicates, losses and recovery: NewReno (RFC 6582) where the peer says nothing of what it has beyond
 //! a gap, else by SACK (RFC 6675).
 
-use incast_plan::{Reduction, Tcp};
+use incast_plan::{LossDetection, Reduction, Tcp};
 use incast_protocols::sender::{Ack, Sender};
 use incast_record::EventKind;
 
@@ -14,12 +14,16 @@ use crate::packet::{Flags, Packet};
 impl<S: Sender> SendHalf<S> {
     /// Enters the peer's blocks above `ack`; says of how many bytes they tell for the first time.
     #[cold]
-    pub(super) fn learn_sacked(&mut self, ack: u64, sack: &SackOption) -> u64 {
+    pub(super) fn learn_sacked(&mut self, now: u64, tcp: &Tcp, ack: u64, sack: &SackOption) -> u64 {
         let mut told = 0;
         for &(start, end) in sack.blocks() {
             let (start, end) = (unwrap(ack, start), unwrap(ack, end));
             if ack < start && start < end && end <= self.highest {
-                told += self.board.insert(start, end);
+                let new = self.board.insert(start, end);
+                told += new;
+                if let Some(timing) = &mut self.timing {
+                    timing.sacked(now, tcp, start, end, new);
+                }
             }
         }
         told
@@ -27,6 +31,9 @@ impl<S: Sender> SendHalf<S> {
 
     /// A duplicate ACK, or one that told of `told` new bytes beyond a gap.
     pub(super) fn on_duplicate(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+        if self.uses_rack(tcp) {
+            return self.on_dubious_ack(now, tcp, told, template, out);
+        }
         self.duplicates += 1;
         if told > 0 {
             self.board.find_lost(tcp.mss.0);
@@ -46,7 +53,7 @@ impl<S: Sender> SendHalf<S> {
     }
 
     #[cold]
-    fn begin_recovery(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+    pub(super) fn begin_recovery(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
         self.in_recovery = true;
         self.partial_ack_seen = false;
         self.recover = self.highest;
@@ -63,10 +70,13 @@ impl<S: Sender> SendHalf<S> {
             self.prr.begin(self.highest - self.una);
             self.reduce(tcp, told, false);
         }
+        if self.uses_rack(tcp) {
+            return self.begin_recovery_by_rack(now, tcp, template, out);
+        }
         if first {
             self.retransmit_first(now, tcp, template, out);
         }
-        self.restart_timer(now);
+        self.restart_timer(now, tcp);
     }
 
     /// New data was acknowledged in recovery; `delivered` bytes of which nothing was known.
@@ -85,22 +95,28 @@ impl<S: Sender> SendHalf<S> {
             self.duplicates = 0;
             self.board.find_lost(tcp.mss.0);
             self.sender.on_recovered(&self.view(now), ack);
-            self.restart_timer(now);
+            self.restart_timer(now, tcp);
+            if self.is_dubious(tcp) {
+                self.on_dubious_ack(now, tcp, 0, template, out);
+            }
             return;
         }
         self.sender.on_partial_ack(&self.view(now), ack);
+        if self.uses_rack(tcp) {
+            return self.on_partial_ack_by_rack(now, tcp, delivered);
+        }
         if tcp.sack {
             let more_lost = self.board.find_lost(tcp.mss.0);
             self.reduce(tcp, delivered, !more_lost);
             // RFC 6298 section 5.3.
-            self.restart_timer(now);
+            self.restart_timer(now, tcp);
             return;
         }
         // RFC 6582 section 3.2, step 3, in its impatient variant: only the first partial ACK restarts the timer.
         self.retransmit_first(now, tcp, template, out);
         if !self.partial_ack_seen {
             self.partial_ack_seen = true;
-            self.restart_timer(now);
+            self.restart_timer(now, tcp);
         }
     }
 
@@ -108,9 +124,17 @@ impl<S: Sender> SendHalf<S> {
     #[cold]
     pub(super) fn reduce(&mut self, tcp: &Tcp, delivered: u64, progress: bool) {
         if tcp.reduction == Reduction::Proportional {
-            let pipe = self.board.pipe(self.una, self.highest);
+            let pipe = self.pipe(tcp);
             let ssthresh = self.sender.windows().ssthresh.0;
             self.prr.on_ack(delivered, pipe, ssthresh, tcp.mss.0, progress);
+        }
+    }
+
+    /// Bytes in the network.
+    pub(super) fn pipe(&self, tcp: &Tcp) -> u64 {
+        match &self.timing {
+            Some(timing) if tcp.loss_detection == LossDetection::Rack => timing.flight.in_network(),
+            _ => self.board.pipe(self.una, self.highest),
         }
     }
 
@@ -127,7 +151,7 @@ impl<S: Sender> SendHalf<S> {
     }
 
     /// Sends the first segment of a hole again; says where it ends.
-    fn retransmit(&mut self, now: u64, tcp: &Tcp, hole: Hole, template: &Packet, out: &mut Outbox) -> u64 {
+    pub(super) fn retransmit(&mut self, now: u64, tcp: &Tcp, hole: Hole, template: &Packet, out: &mut Outbox) -> u64 {
         self.stop_timing();
         if hole.start == self.limit {
             let fin = Self::segment(tcp, template, hole.start, 0);
@@ -143,7 +167,7 @@ impl<S: Sender> SendHalf<S> {
     /// Sends what the pipe has room for, in the order of `NextSeg` (RFC 6675 section 4).
     #[cold]
     pub(super) fn output_in_recovery(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
-        let mut pipe = self.board.pipe(self.una, self.highest);
+        let mut pipe = self.pipe(tcp);
         loop {
             let room = self.room(now, tcp, pipe);
             let lost = self.board.next_hole(self.una, true);
@@ -159,7 +183,7 @@ impl<S: Sender> SendHalf<S> {
                     return;
                 }
             };
-            let alone = bytes > room && pipe == 0 && self.may_leave_alone_in_recovery(now, bytes);
+            let alone = bytes > room && pipe == 0 && self.may_leave_alone_in_recovery(now, tcp, bytes);
             if (bytes > room && !alone) || self.is_paced(now) {
                 return;
             }
@@ -176,25 +200,29 @@ impl<S: Sender> SendHalf<S> {
     }
 
     /// Bytes that may be sent in recovery with `pipe` bytes in the network.
-    fn room(&self, now: u64, tcp: &Tcp, pipe: u64) -> u64 {
+    pub(super) fn room(&self, now: u64, tcp: &Tcp, pipe: u64) -> u64 {
         let view = self.view(now);
         let window = self.sender.send_window(&view);
         match tcp.reduction {
-            Reduction::Proportional if !self.is_held_back(&view, window) => self.prr.budget(),
+            Reduction::Proportional
+                if (self.in_recovery || self.reduced_until.is_some()) && !self.is_held_back(&view, window) =>
+            {
+                self.prr.budget()
+            }
             Reduction::Immediate | Reduction::Proportional => window.0.saturating_sub(pipe),
         }
     }
 
     /// Nothing is in the network: whether a segment may leave because the sender's window is below one.
     #[cold]
-    fn may_leave_alone_in_recovery(&mut self, now: u64, bytes: u64) -> bool {
+    pub(super) fn may_leave_alone_in_recovery(&mut self, now: u64, tcp: &Tcp, bytes: u64) -> bool {
         let view = self.view(now);
         let window = self.sender.send_window(&view);
-        window < view.advertised && window.0 < bytes && self.may_leave_alone(now, window.0, bytes)
+        window < view.advertised && window.0 < bytes && self.may_leave_alone(now, tcp, window.0, bytes)
     }
 
     /// Payload of the next new segment, if there is one and the peer's window has room for it.
-    fn new_payload(&mut self, now: u64, tcp: &Tcp) -> Option<u64> {
+    pub(super) fn new_payload(&mut self, now: u64, tcp: &Tcp) -> Option<u64> {
         if self.next >= self.limit {
             return None;
         }

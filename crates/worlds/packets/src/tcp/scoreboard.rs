@@ -56,6 +56,11 @@ impl Scoreboard {
         before - self.sacked.bytes()
     }
 
+    /// Where the highest SACKed data ends; 0 if there is none.
+    pub(crate) fn highest(&self) -> u64 {
+        self.sacked.as_slice().last().map_or(0, |range| range.1)
+    }
+
     /// Bytes SACKed below `offset`.
     pub(crate) fn sacked_below(&self, offset: u64) -> u64 {
         self.sacked.bytes_below(offset)

@@ -4,6 +4,7 @@
 //! connection's own rules; it notes what it is told.
 
 mod handshake;
+mod rack;
 mod receiving;
 mod recovery;
 mod sending;

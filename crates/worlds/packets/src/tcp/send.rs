@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use super::output::Usage;
 use super::prr::Prr;
 use super::rtt::RttEstimator;
-use super::sack::{Options, SackOption};
+use super::sack::Options;
 use super::scoreboard::Scoreboard;
 use super::timing::Timing;
 use super::{MessageId, NEVER, Outbox, Signal, Span, unwrap};
@@ -46,7 +46,8 @@ pub(crate) struct SendHalf<S> {
     pub(crate) rtt: RttEstimator,
     /// When the retransmission timer expires.
     pub(crate) timeout_at: u64,
-    /// For a sender that works with time, or has had a window below a segment. All others pay for one look at it.
+    /// For a sender or a TCP that works with time, and a sender that has had a window below a segment. All others pay for
+    /// one look at it.
     pub(super) timing: Option<Box<Timing>>,
     /// The one segment that is being timed, if `timed_at` is not `NEVER`.
     pub(super) timed_offset: u64,
@@ -89,7 +90,8 @@ pub(crate) struct SendHalf<S> {
 
 impl<S: Sender> SendHalf<S> {
     pub(crate) fn new(sender: S, tcp: &Tcp, window_per_message: WindowPerMessage) -> Self {
-        let timing = sender.wants_timing().then(|| Box::new(Timing::new(true, tcp.timestamps)));
+        let wanted = sender.wants_timing();
+        let timing = (wanted || Timing::is_needed(tcp)).then(|| Box::new(Timing::new(wanted, tcp)));
         Self {
             una: 0,
             next: 0,
@@ -170,13 +172,16 @@ impl<S: Sender> SendHalf<S> {
 
     /// Starts the retransmission timer over (RFC 6298 section 5.3), or stops it (5.2).
     #[inline]
-    pub(super) fn restart_timer(&mut self, now: u64) {
+    pub(super) fn restart_timer(&mut self, now: u64, tcp: &Tcp) {
+        if self.timing.is_some() {
+            return self.restart_timer_or_probe(now, tcp);
+        }
         self.timeout_at = if self.outstanding() { now + self.rtt.rto().0 } else { NEVER };
     }
 
     /// Takes a round-trip time that was measured without a segment of this half, as the handshake does.
     pub(crate) fn sample(&mut self, rtt: Duration, tcp: &Tcp) {
-        self.rtt.sample(rtt, tcp);
+        self.rtt.sample(rtt, self.una, self.highest, tcp);
     }
 
     /// An ACK arrived. Retransmissions go to `out`; new data is for [`output`](Self::output).
@@ -198,8 +203,8 @@ impl<S: Sender> SendHalf<S> {
         let same_window = edge <= self.edge;
         self.edge = self.edge.max(edge);
         let sack = options.sack;
-        let told = if sack.blocks().is_empty() { 0 } else { self.learn_sacked(ack, sack) };
-        let rtt = if self.timing.is_none() { None } else { self.round_trip(now, ack, sack) };
+        let told = if sack.blocks().is_empty() { 0 } else { self.learn_sacked(now, tcp, ack, sack) };
+        let rtt = if self.timing.is_none() { None } else { self.note_arrived(now, tcp, ack) };
         let echoed = |acked, delivered| Ack {
             acked: Bytes(acked),
             delivered: Bytes(delivered),
@@ -216,7 +221,7 @@ impl<S: Sender> SendHalf<S> {
             self.next = self.next.max(ack);
             self.limited_transmit = 0;
             if self.timed_at != NEVER && ack > self.timed_offset {
-                self.rtt.sample(Duration(now - self.timed_at), tcp);
+                self.rtt.sample(Duration(now - self.timed_at), ack, self.highest, tcp);
                 self.timed_at = NEVER;
             } else if tcp.backoff_end == BackoffEnd::Ack {
                 self.rtt.end_back_off(tcp);
@@ -232,15 +237,17 @@ impl<S: Sender> SendHalf<S> {
             } else {
                 self.duplicates = 0;
                 // A congestion window does not count a FIN as data.
-                if acked > 0 {
+                if self.answers_probe(tcp, self.una, true) {
+                    self.reduce_for_probe(now, &ack);
+                } else if acked > 0 {
                     let response = self.sender.on_ack(&self.view(now), &ack);
                     self.note(tcp, response, acked, out);
                 }
                 if self.reduced_until.is_some() {
                     self.reduce(tcp, delivered, true);
                 }
-                self.restart_timer(now);
-                if told > 0 {
+                self.restart_timer(now, tcp);
+                if told > 0 || self.is_dubious(tcp) {
                     // RFC 6675 section 5: what tells of new data beyond a gap is a duplicate, whatever else it says.
                     self.on_duplicate(now, tcp, told, template, out);
                 }
@@ -252,6 +259,7 @@ impl<S: Sender> SendHalf<S> {
                 self.forget_acknowledged();
             }
         } else if ack == self.una && self.outstanding() {
+            self.answers_probe(tcp, ack, told > 0 || !packet.is_pure_ack());
             let duplicate = if tcp.sack { told > 0 } else { same_window && packet.is_pure_ack() };
             if duplicate {
                 self.heard_since_send = true;
@@ -260,18 +268,6 @@ impl<S: Sender> SendHalf<S> {
                 self.on_duplicate(now, tcp, told, template, out);
             }
         }
-    }
-
-    /// The time since the last segment left of which this ACK is the first to tell.
-    #[cold]
-    fn round_trip(&mut self, now: u64, ack: u64, sack: &SackOption) -> Option<Duration> {
-        let timing = self.timing.as_mut()?;
-        let mut sent_at = timing.acknowledged(ack);
-        for &(start, end) in sack.blocks() {
-            let (start, end) = (unwrap(ack, start), unwrap(ack, end));
-            sent_at = sent_at.max(timing.sacked(start, end));
-        }
-        Some(Duration(now - sent_at?))
     }
 
     /// When a timer of this half expires; the sender's own only while the connection is `open`.
@@ -342,6 +338,9 @@ impl<S: Sender> SendHalf<S> {
     /// The retransmission timer expired (RFC 6298 section 5.4 to 5.7); data goes out by [`output`](Self::output).
     #[cold]
     pub(crate) fn on_timeout(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        if self.timing.is_some() && self.on_other_timer(now, tcp, template, out) {
+            return;
+        }
         self.timeout_at = NEVER;
         self.stop_timing();
         self.rtt.back_off(tcp);
@@ -380,6 +379,9 @@ impl<S: Sender> SendHalf<S> {
         self.board.forget_retransmissions();
         self.sender.on_timeout(&self.view(now), again);
         self.cwr_wanted = self.sender.ecn_capable();
+        if self.uses_rack(tcp) {
+            return self.repair_by_rack(now, tcp, template, out);
+        }
         self.next = self.una;
         self.segment_limit = 0;
     }

@@ -90,7 +90,9 @@ impl<S: Sender> SendHalf<S> {
             let cut = holes.iter().map(|&(start, to)| (start, to.min(end)));
             cut.filter(|range| range.0 < range.1).collect()
         };
-        let (lost, sent_again) = if after_timeout {
+        let (lost, sent_again) = if let Some(flight) = self.flight_by_rack(tcp) {
+            (flight.lost(), flight.sent_again())
+        } else if after_timeout {
             (below(self.recover), below(self.next.min(self.recover)))
         } else if self.in_recovery && !tcp.sack {
             // Duplicates tell of one loss at a time: that of the first segment.
@@ -99,7 +101,7 @@ impl<S: Sender> SendHalf<S> {
             (below(self.board.lost_below()), below(self.board.sent_again_below()))
         };
         let reduces = tcp.reduction == Reduction::Proportional && (self.in_recovery || self.reduced_until.is_some());
-        let pipe = self.board.pipe(self.una, self.highest);
+        let pipe = self.pipe(tcp);
         Sending {
             cwnd: if reduces { Bytes(pipe + self.prr.budget()) } else { cwnd },
             ssthresh: Some(ssthresh).filter(|ssthresh| *ssthresh < Windows::UNLIMITED),
@@ -112,7 +114,7 @@ impl<S: Sender> SendHalf<S> {
             lost,
             sent_again,
             rto: self.rtt.rto(),
-            round_trip: self.rtt.estimate().map(|estimate| (estimate.mean(), estimate.variation())),
+            round_trip: self.rtt.mean_and_variation(),
             alpha: self.sender.alpha(),
         }
     }

@@ -1,40 +1,53 @@
-//! For senders that work with time: when what is in flight was sent, and when the next segment may leave.
+//! What a connection needs that works with time: when what is in flight was sent, and when the next segment may leave.
 
-use std::collections::VecDeque;
+use incast_plan::{LossDetection, RttSamples, Tcp};
 
 use super::NEVER;
+use super::flight::{Flight, Sent};
+use super::rack::{Probe, Rack, Timer};
 
-/// A segment in flight.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    /// Where it ends in the stream.
-    end: u64,
-    /// When it left last.
-    at: u64,
-    /// It left more than once.
-    again: bool,
-    /// An ACK has told of it.
-    told: bool,
-}
-
-/// What time costs a connection whose sender works with it.
+/// What time costs a connection that works with it. All others pay for one look at the place where it would be.
 #[derive(Clone, Debug)]
 pub(super) struct Timing {
-    /// The sender wants it; otherwise only a window below a segment does.
+    /// The sender wants it.
     pub(super) wanted: bool,
+    /// Segments in flight are written down; otherwise only a window below a segment needs any of this.
+    pub(super) records: bool,
     /// When what is held back may leave.
     pub(super) send_at: u64,
     /// Before this no segment leaves but a fast retransmission: the pace that the sender asks for.
     pub(super) paced_until: u64,
-    /// In stream order.
-    flight: VecDeque<Sent>,
+    pub(super) flight: Flight,
+    /// What the ACK at hand tells.
+    pub(super) news: News,
+    /// Which timer runs.
+    pub(super) timer: Timer,
+    pub(super) rack: Rack,
+    pub(super) probe: Probe,
     /// With timestamps an ACK says which transmission it answers.
     timestamps: bool,
 }
 
 impl Timing {
-    pub(super) fn new(wanted: bool, timestamps: bool) -> Self {
-        Self { wanted, send_at: NEVER, paced_until: 0, flight: VecDeque::new(), timestamps }
+    /// For a sender that works with time, if it is `wanted`, or for a TCP that does.
+    pub(super) fn new(wanted: bool, tcp: &Tcp) -> Self {
+        Self {
+            wanted,
+            records: wanted || Self::is_needed(tcp),
+            send_at: NEVER,
+            paced_until: 0,
+            flight: Flight::default(),
+            news: News::default(),
+            timer: Timer::default(),
+            rack: Rack::default(),
+            probe: Probe::default(),
+            timestamps: tcp.timestamps,
+        }
+    }
+
+    /// Whether TCP itself has to know when segments left.
+    pub(super) fn is_needed(tcp: &Tcp) -> bool {
+        tcp.loss_detection == LossDetection::Rack || tcp.tail_loss_probe || tcp.rtt_samples == RttSamples::EveryAck
     }
 
     /// Whether pacing holds the next segment back; it then leaves in time.
@@ -46,44 +59,78 @@ impl Timing {
         held
     }
 
-    /// `[start, end)` leaves, for the first time or `again`.
-    pub(super) fn sent(&mut self, now: u64, start: u64, end: u64, again: bool) {
-        if !again {
-            self.flight.push_back(Sent { end, at: now, again, told: false });
-            return;
-        }
-        let first = self.flight.partition_point(|sent| sent.end <= start);
-        for sent in self.flight.range_mut(first..) {
-            sent.at = now;
-            sent.again = true;
-            if sent.end >= end {
-                break;
-            }
-        }
-    }
-
-    /// Everything below `una` has arrived. When the last segment left of which this is news, if that is certain.
-    pub(super) fn acknowledged(&mut self, una: u64) -> Option<u64> {
+    /// Everything below `una` has arrived.
+    pub(super) fn acknowledged(&mut self, now: u64, tcp: &Tcp, una: u64) {
+        let Self { flight, news, rack, timestamps, .. } = self;
         let mut last = None;
-        while let Some(&sent) = self.flight.front().filter(|sent| sent.end <= una) {
-            self.flight.pop_front();
-            last = if sent.told { last } else { Some(sent) };
+        flight.acknowledged(una, |sent| {
+            last = Some(*sent);
+            rack.delivered(now, tcp, sent);
+            if sent.again {
+                news.repeated = true;
+            } else {
+                news.acked = News::span(news.acked, sent.at);
+            }
+        });
+        if let Some(sent) = last {
+            news.newest = News::sample(*timestamps, &sent);
+            news.last_acked = Some(sent.at);
         }
-        self.sample(last?)
     }
 
-    /// The same for what a SACK block tells.
-    pub(super) fn sacked(&mut self, start: u64, end: u64) -> Option<u64> {
-        let after = self.flight.partition_point(|sent| sent.end <= end);
-        let mut news = self.flight.range_mut(..after).rev().take_while(|sent| sent.end > start && !sent.told);
-        let last = news.next()?;
-        last.told = true;
-        let last = *last;
-        news.for_each(|sent| sent.told = true);
-        self.sample(last)
+    /// A block of which `new` bytes are news has arrived.
+    pub(super) fn sacked(&mut self, now: u64, tcp: &Tcp, start: u64, end: u64, new: u64) {
+        let Self { flight, news, rack, timestamps, .. } = self;
+        let mut last: Option<Sent> = None;
+        flight.sacked(start, end, new, |sent| {
+            last = last.or(Some(*sent));
+            rack.delivered(now, tcp, sent);
+            if !sent.again {
+                news.sacked = News::span(news.sacked, sent.at);
+            }
+        });
+        if let Some(sent) = last {
+            news.newest_sacked = news.newest_sacked.max(News::sample(*timestamps, &sent));
+        }
+    }
+}
+
+/// When the segments left of which an ACK tells for the first time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct News {
+    /// The last acknowledged one, if it is certain which transmission has arrived.
+    newest: Option<u64>,
+    /// The last one beyond the gap, likewise.
+    newest_sacked: Option<u64>,
+    /// Of those acknowledged that left once: the first and the last to leave.
+    acked: Option<(u64, u64)>,
+    /// When the last acknowledged one left, whether or not it left before.
+    last_acked: Option<u64>,
+    /// One of those acknowledged had left more than once.
+    repeated: bool,
+    /// The same beyond the gap.
+    sacked: Option<(u64, u64)>,
+}
+
+impl News {
+    fn span(span: Option<(u64, u64)>, at: u64) -> Option<(u64, u64)> {
+        Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
     }
 
-    fn sample(&self, sent: Sent) -> Option<u64> {
-        (self.timestamps || !sent.again).then_some(sent.at)
+    fn sample(timestamps: bool, sent: &Sent) -> Option<u64> {
+        (timestamps || !sent.again).then_some(sent.at)
+    }
+
+    /// When the last of them left, if that is certain.
+    pub(super) fn newest(&self) -> Option<u64> {
+        self.newest.max(self.newest_sacked)
+    }
+
+    /// When the segment left that measures the round trip, as Linux chooses it (`tcp_clean_rtx_queue`): the first one
+    /// acknowledged, unless one among them left more than once; else the first one beyond the gap; else, with timestamps,
+    /// the last one acknowledged. And the one of them that left last, for the minimum.
+    pub(super) fn measures(&self, timestamps: bool) -> Option<(u64, u64)> {
+        let last_acked = self.last_acked.filter(|_| timestamps);
+        self.acked.filter(|_| !self.repeated).or(self.sacked).or(last_acked.map(|at| (at, at)))
     }
 }
