@@ -6,7 +6,7 @@ mod tcp;
 mod validate;
 
 pub use tcp::{
-    BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, LossDetection, Reduction, RtoForm, RttSamples,
+    BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, LossDetection, Pacing, Reduction, RtoForm, RttSamples,
     SlowStartRestart, Tcp, Unfit, WindowScaling,
 };
 

@@ -46,11 +46,19 @@ pub struct Tcp {
     /// Selective acknowledgements: receivers report data beyond a gap (RFC 2018), and senders use that for recovery
     /// (RFC 6675). Without SACK, senders count duplicate ACKs (RFC 6582).
     pub sack: bool,
+    /// Receivers report segments that have arrived twice (RFC 2883). Senders learn from it that a probe was not needed, widen
+    /// RACK's reordering window, and undo cuts if `undo` says so. Needs SACK.
+    pub dsack: bool,
     /// What means that a segment is lost.
     pub loss_detection: LossDetection,
     /// Tail loss probes: two round trips after the last segment, and before the retransmission timer, one segment leaves,
     /// new or again, so that its ACK tells what is lost (RFC 8985 section 7). Needs SACK.
     pub tail_loss_probe: bool,
+    /// Whether a retransmission timeout asks with new data whether anything was lost (F-RTO, RFC 5682), and gives the window
+    /// back if nothing was. Needs RACK.
+    pub frto: bool,
+    /// Whether a cut is undone once every retransmission since then has been reported as a duplicate. Needs DSACK and RACK.
+    pub undo: bool,
     /// How the window is reduced during recovery.
     #[serde(rename = "recovery")]
     pub reduction: Reduction,
@@ -65,6 +73,8 @@ pub struct Tcp {
     pub slow_start_restart: SlowStartRestart,
     /// Which packets of an ECN-capable sender can be marked.
     pub ect: Ect,
+    /// How fast the segments of a window leave. A sender with a pace of its own keeps to that.
+    pub pacing: Pacing,
 }
 
 /// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes, without any option.
@@ -85,14 +95,18 @@ impl Default for Tcp {
             receive_buffer: LARGEST_WINDOW,
             window_scaling: WindowScaling::Exact,
             sack: false,
+            dsack: false,
             loss_detection: LossDetection::Duplicates,
             tail_loss_probe: false,
+            frto: false,
+            undo: false,
             reduction: Reduction::Immediate,
             limited_transmit: false,
             timestamps: false,
             backoff_end: BackoffEnd::Sample,
             slow_start_restart: SlowStartRestart::Off,
             ect: Ect::NewData,
+            pacing: Pacing::None,
         }
     }
 }
@@ -149,8 +163,18 @@ impl Tcp {
             let found = "RACK needs SACK, which is off";
             refuse("loss_detection", found.into(), "\"duplicates\", or sack = true".into());
         }
-        if self.tail_loss_probe && !self.sack {
-            refuse("tail_loss_probe", "probes need SACK, which is off".into(), "false, or sack = true".into());
+        for (key, on) in [("tail_loss_probe", self.tail_loss_probe), ("dsack", self.dsack)] {
+            if on && !self.sack {
+                refuse(key, "it needs SACK, which is off".into(), "false, or sack = true".into());
+            }
+        }
+        for (key, on) in [("frto", self.frto), ("undo", self.undo)] {
+            if on && self.loss_detection != LossDetection::Rack {
+                refuse(key, "it needs RACK, which is off".into(), "false, or loss_detection = \"rack\"".into());
+            }
+        }
+        if self.undo && !self.dsack {
+            refuse("undo", "it needs DSACK, which is off".into(), "false, or dsack = true".into());
         }
         if self.timer_tick > LONGEST_TICK {
             refuse("timer_tick", out_of_range(&self.timer_tick), format!("0s to {LONGEST_TICK}"));
@@ -267,6 +291,18 @@ pub enum SlowStartRestart {
     Decay,
 }
 
+/// How fast the segments of a window leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pacing {
+    /// As fast as the window lets them.
+    None,
+    /// At 200 % of the window per smoothed round trip below half of ssthresh, and at 120 % from there on, as Linux paces where
+    /// its queueing discipline is `fq` (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`). Before a round trip was measured,
+    /// segments leave at once.
+    Internal,
+}
+
 /// Which packets of an ECN-capable sender can be marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -292,11 +328,14 @@ pub struct DelayedAck {
     /// Segments at the start of a connection that are acknowledged at once (Linux: 16). Default: 0.
     #[schemars(range(max = 1000))]
     pub quick: u32,
+    /// Whether as many are acknowledged at once again after a pause longer than the retransmission timeout, and after one
+    /// that arrived twice (Linux). Default: false.
+    pub quick_again: bool,
 }
 
 impl Default for DelayedAck {
     fn default() -> Self {
-        Self { every: 2, timeout: Duration::from_ms(40), quick: 0 }
+        Self { every: 2, timeout: Duration::from_ms(40), quick: 0, quick_again: false }
     }
 }
 

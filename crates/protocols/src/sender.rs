@@ -363,6 +363,15 @@ pub trait Sender: core::fmt::Debug + dyn_clone::DynClone {
     /// The retransmission timer expired; `again` if it did so before for the same segment.
     fn on_timeout(&mut self, view: &SenderView, again: bool);
 
+    /// What the window was cut for did not happen: nothing had been lost. It was `before` the cut, and may be larger by now.
+    fn on_undo(&mut self, before: Windows) {
+        if let Some(inner) = self.inner_mut() {
+            return inner.on_undo(before);
+        }
+        let Windows { cwnd, ssthresh } = self.windows();
+        self.set_windows(Windows { cwnd: cwnd.max(before.cwnd), ssthresh: ssthresh.max(before.ssthresh) });
+    }
+
     /// The window starts over.
     fn on_restart(&mut self, why: Restart);
 

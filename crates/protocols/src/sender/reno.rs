@@ -456,6 +456,15 @@ impl<V: Variant + Clone> Sender for Reno<V> {
         self.window.set(self.window.mss);
     }
 
+    fn on_undo(&mut self, before: Windows) {
+        self.in_recovery = false;
+        self.cut_end = None;
+        self.held = false;
+        self.before_cut = Bytes::ZERO;
+        self.window.set(self.window.cwnd.max(before.cwnd));
+        self.window.ssthresh = self.window.ssthresh.max(before.ssthresh);
+    }
+
     fn on_restart(&mut self, why: Restart) {
         match why {
             Restart::Idle => self.window.set(self.window.cwnd.min(self.initial_window)),

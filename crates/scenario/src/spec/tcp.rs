@@ -12,15 +12,28 @@ use serde_json::{Map, Value};
 use crate::node::read_table;
 
 /// Profiles, the default first: name and file.
-const PROFILES: [(&str, &str); 3] = [
-    ("linux", include_str!("../../profiles/linux.toml")),
+const PROFILES: [(&str, &str); 5] = [
+    // The newest.
+    ("linux", include_str!("../../profiles/linux-6.toml")),
+    ("linux-6", include_str!("../../profiles/linux-6.toml")),
+    ("linux-no-rack", include_str!("../../profiles/linux-no-rack.toml")),
     ("ns3", include_str!("../../profiles/ns3.toml")),
     ("paper", include_str!("../../profiles/paper.toml")),
 ];
 
 /// What keys that need SACK are without it.
-const WITHOUT_SACK: [(&str, &str); 3] =
-    [("recovery", "\"rfc\""), ("loss_detection", "\"duplicates\""), ("tail_loss_probe", "false")];
+const WITHOUT_SACK: [(&str, &str); 6] = [
+    ("recovery", "\"rfc\""),
+    ("loss_detection", "\"duplicates\""),
+    ("tail_loss_probe", "false"),
+    ("dsack", "false"),
+    ("frto", "false"),
+    ("undo", "false"),
+];
+/// What keys that need RACK are without it.
+const WITHOUT_RACK: [(&str, &str); 2] = [("frto", "false"), ("undo", "false")];
+/// What keys that need DSACK are without it.
+const WITHOUT_DSACK: [(&str, &str); 1] = [("undo", "false")];
 
 /// A profile of TCP: a value for every key of the table `[tcp]`.
 #[derive(Clone, Debug)]
@@ -118,11 +131,23 @@ impl TcpTable {
         let sack = keys.get("sack") == Some(&Value::Bool(true));
         // SACK tells what has left the network; without it, duplicate ACKs have to.
         keys.insert("inflate_in_recovery".into(), (!sack).into());
-        // What works with SACK only goes with it, where a profile has chosen it.
-        for (key, without) in WITHOUT_SACK {
-            if !sack && !chosen.iter().any(|chosen| chosen == key) {
-                keys.insert(key.into(), serde_json::from_str(without)?);
+        // What works with another key only goes with it, where a profile has chosen it.
+        let without = |keys: &mut Map<String, Value>, others: &[(&str, &str)]| {
+            for (key, value) in others {
+                if !chosen.iter().any(|chosen| chosen == key) {
+                    keys.insert((*key).into(), serde_json::from_str(value)?);
+                }
             }
+            Ok(())
+        };
+        if !sack {
+            without(&mut keys, &WITHOUT_SACK)?;
+        }
+        if keys.get("loss_detection").is_some_and(|key| key == "duplicates") {
+            without(&mut keys, &WITHOUT_RACK)?;
+        }
+        if keys.get("dsack") == Some(&Value::Bool(false)) {
+            without(&mut keys, &WITHOUT_DSACK)?;
         }
         ResolvedTcp::deserialize(Value::Object(keys))
     }
@@ -164,7 +189,7 @@ impl JsonSchema for ProfileName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use incast_plan::Reduction;
+    use incast_plan::{LossDetection, Reduction};
     use incast_protocols::Bytes;
 
     fn resolved(all: &str, class: &str) -> Tcp {
@@ -172,6 +197,27 @@ mod tests {
             TcpTable::deserialize(&read_table(toml_edit::Document::parse(text).unwrap().as_table())).unwrap()
         };
         TcpTable::resolve([Some(&table(all)), Some(&table(class))]).unwrap().tcp
+    }
+
+    fn profile(name: &str) -> Tcp {
+        profiles().iter().find(|profile| profile.name == name).unwrap().tcp()
+    }
+
+    /// What needs SACK or RACK goes with it, unless the scenario has chosen otherwise, which is refused.
+    #[test]
+    fn without_sack_or_rack_what_needs_them_is_off() {
+        let none = resolved("", "sack = false");
+        assert!(!none.tail_loss_probe && !none.dsack && !none.frto && !none.undo);
+        assert_eq!((none.loss_detection, none.unfit()), (LossDetection::Duplicates, vec![]));
+        let no_rack = resolved("", "loss_detection = \"duplicates\"");
+        assert!(no_rack.tail_loss_probe && no_rack.dsack && !no_rack.frto && !no_rack.undo);
+        assert!(!resolved("", "dsack = false").undo);
+        let refused = |text| resolved("", text).unfit().iter().map(|unfit| unfit.key).collect::<Vec<_>>();
+        assert_eq!(refused("sack = false\ntail_loss_probe = true"), ["tail_loss_probe"]);
+        assert_eq!(refused("sack = false\nloss_detection = \"rack\""), ["loss_detection"]);
+        assert_eq!(refused("loss_detection = \"duplicates\"\nfrto = true"), ["frto"]);
+        assert_eq!(refused("dsack = false\nundo = true"), ["undo"]);
+        assert_eq!(refused("timer_tick = \"2s\""), ["timer_tick"]);
     }
 
     /// Nothing but the schema's keys, and all of them: over another profile, a profile's settings are that profile.
@@ -195,19 +241,20 @@ mod tests {
 
     #[test]
     fn a_written_key_beats_the_profile_and_that_of_the_class_beats_all() {
-        let linux = profiles()[0].tcp();
-        assert_eq!(resolved("", ""), linux, "the first is the default");
-        let tcp = resolved("initial_window = 5\nsack = false", "initial_window = 3");
+        let linux = profile("linux-no-rack");
+        assert_eq!(resolved("", ""), profiles()[0].tcp(), "the first is the default");
+        assert_eq!(profile("linux"), profile("linux-6"));
+        let tcp = resolved("initial_window = 5\nsack = false", "profile = \"linux-no-rack\"\ninitial_window = 3");
         let mut rules = linux.rules;
         rules.inflate_in_recovery = true;
         let (initial_window_segments, reduction) = (3, Reduction::Immediate);
         assert_eq!(tcp, Tcp { initial_window_segments, sack: false, reduction, rules, ..linux });
-        assert_eq!(resolved("profile = \"paper\"", "profile = \"ns3\""), profiles()[1].tcp());
+        assert_eq!(resolved("profile = \"paper\"", "profile = \"ns3\""), profile("ns3"));
     }
 
     #[test]
     fn the_profile_of_the_papers_is_tcp_of_the_rfcs_with_an_initial_window_of_one() {
-        assert_eq!(profiles()[2].tcp(), Tcp { initial_window_segments: 1, ..Tcp::default() });
+        assert_eq!(profile("paper"), Tcp { initial_window_segments: 1, ..Tcp::default() });
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod scripted;
 pub(crate) mod send;
 pub(crate) mod status;
 mod timing;
+mod undo;
 
 use incast_protocols::Message;
 use incast_record::EventKind;

@@ -10,7 +10,7 @@ use incast_protocols::{Bytes, Duration, Message, Offset, Rate, Time};
 /// The points on which Linux differs from the RFCs: those of the profile that scenarios have. Lines of the file are
 /// JSON too, but for tables, of which none is a rule.
 pub(crate) fn linux() -> WindowRules {
-    let profile = include_str!("../../../../scenario/profiles/linux.toml");
+    let profile = include_str!("../../../../scenario/profiles/linux-no-rack.toml");
     let line =
         |line: &str| Some(line.split_once(" = ")?).and_then(|(key, value)| Some((key.into(), value.parse().ok()?)));
     let mut keys: serde_json::Map<String, serde_json::Value> = profile.lines().filter_map(line).collect();

@@ -127,7 +127,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         let (ack, edge) = if self.flow.is_some() {
             (self.receive.announced, self.receive.edge)
         } else {
-            let due = self.receive.ack_due && tcp.sack && !self.receive.beyond_gap.is_empty();
+            let due = self.receive.ack_due && self.receive.has_sack(tcp);
             let announced = self.receive.announce(tcp, tcp.receive_buffer.0);
             self.receive.ack_due = due;
             announced
@@ -198,6 +198,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                     self.receive.echo.on_replaced(said);
                 }
             }
+            self.receive.note_pause(now, tcp, self.send.rtt.rto());
             arrived.data = Some(self.receive.on_data(now, tcp, packet));
             if let Some(carried) = options.telemetry.filter(|_| packet.payload > 0) {
                 self.receive.options.hand_back(&carried.own);
@@ -316,7 +317,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             flags,
             ..self.template
         });
-        let sack = tcp.sack && !self.receive.beyond_gap.is_empty();
+        let sack = self.receive.has_sack(tcp);
         if sack {
             self.add_sack(tcp, out);
         }

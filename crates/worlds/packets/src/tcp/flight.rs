@@ -192,6 +192,13 @@ impl Flight {
         }
     }
 
+    /// Nothing was lost.
+    pub(super) fn forgive(&mut self) {
+        for index in 0..self.segments.len() {
+            self.change(index, |sent| sent.lost = false);
+        }
+    }
+
     fn lose(&mut self, index: usize) {
         self.change(index, |sent| (sent.lost, sent.repeated) = (true, false));
     }

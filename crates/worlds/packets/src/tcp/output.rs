@@ -1,6 +1,6 @@
 //! What a sending half may send, and sends.
 
-use incast_plan::{Ect, RttSamples, SlowStartRestart, Tcp, WindowPerMessage};
+use incast_plan::{Ect, Pacing, RttSamples, SlowStartRestart, Tcp, WindowPerMessage};
 use incast_protocols::sender::{Restart, Sender, SenderView, Windows};
 use incast_protocols::{Bytes, Rate};
 use incast_record::EventKind;
@@ -85,20 +85,37 @@ impl<S: Sender> SendHalf<S> {
     fn note_sent(&mut self, now: u64, tcp: &Tcp, offset: u64, end: u64, again: bool) {
         let Some(timing) = self.timing.as_mut().filter(|timing| timing.records) else { return };
         timing.flight.sent(now, offset, end, again);
+        if again {
+            timing.doubt.repeats();
+        }
         let wanted = timing.wanted;
         if tcp.rtt_samples == RttSamples::EveryAck {
             self.stop_timing();
         }
-        if !wanted {
+        let view = self.view(now);
+        if wanted {
+            self.sender.on_sent(&view, Bytes(end - offset));
+        } else if tcp.pacing == Pacing::None {
             return;
         }
-        let view = self.view(now);
-        self.sender.on_sent(&view, Bytes(end - offset));
+        let own = if wanted { self.sender.pacing_rate(&view) } else { None };
+        let rate = own.or_else(|| if tcp.pacing == Pacing::Internal { self.internal_pace(tcp) } else { None });
         let wire = Bytes(end - offset + tcp.header.0);
-        let gap = self.sender.pacing_rate(&view).map(|rate| Rate(rate.0.max(1)).time_for(wire).0);
+        let gap = rate.map(|rate| Rate(rate.0.max(1)).time_for(wire).0);
         if let Some(timing) = &mut self.timing {
             timing.paced_until = gap.map_or(0, |gap| timing.paced_until.max(now).saturating_add(gap));
         }
+    }
+
+    /// The pace of Linux, as bits on the wire (`tcp_update_pacing_rate`).
+    fn internal_pace(&self, tcp: &Tcp) -> Option<Rate> {
+        let srtt = self.rtt.smoothed()?.0.max(1);
+        let Windows { cwnd, ssthresh } = self.sender.windows();
+        let percent = if cwnd.0 < ssthresh.0 / 2 { 200 } else { 120 };
+        // What is in flight may be more than a window that has just been cut.
+        let segments = cwnd.0.max(self.highest - self.una).div_ceil(tcp.mss.0);
+        let bits = u128::from(segments * (tcp.mss.0 + tcp.header.0)) * 8 * percent / 100;
+        Some(Rate(u64::try_from(bits * 1_000_000_000_000 / u128::from(srtt)).unwrap_or(u64::MAX)))
     }
 
     /// Whether pacing holds the next segment back; it then leaves in time.

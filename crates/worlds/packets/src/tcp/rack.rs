@@ -16,6 +16,11 @@ use crate::packet::Packet;
 /// The most segments by which packets are taken to be out of order (`net.ipv4.tcp_max_reordering`).
 const MOST_REORDERING: u32 = 300;
 
+/// The largest reordering window, in quarters of the least round trip.
+const MOST_STEPS: u32 = 255;
+/// Recoveries for which a wider reordering window stays (`TCP_RACK_RECOVERY_THRESH`).
+const STEPS_PERSIST: u32 = 16;
+
 /// What the one timer of a connection does when it expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Timer {
@@ -45,6 +50,12 @@ pub(super) struct Rack {
     reordered: bool,
     /// By how many segments at most; at least the threshold of duplicates.
     reordering: u32,
+    /// The reordering window, in quarters of the least round trip.
+    steps: u32,
+    /// Recoveries until it is one again.
+    persists: u32,
+    /// It grows no further before all below this is acknowledged.
+    widened_until: u64,
 }
 
 impl Default for Rack {
@@ -58,6 +69,9 @@ impl Default for Rack {
             highest_sacked: 0,
             reordered: false,
             reordering: DUPLICATE_THRESHOLD,
+            steps: 1,
+            persists: 0,
+            widened_until: 0,
         }
     }
 }
@@ -82,6 +96,23 @@ impl Rack {
         }
     }
 
+    /// A segment has arrived twice: the window was too short (RFC 8985 section 6.2, step 4), once per round trip.
+    pub(super) fn widen(&mut self, una: u64, highest: u64) {
+        if una >= self.widened_until {
+            self.widened_until = highest;
+            self.steps = (self.steps + 1).min(MOST_STEPS);
+            self.persists = STEPS_PERSIST;
+        }
+    }
+
+    /// A recovery is over.
+    pub(super) const fn recovered(&mut self) {
+        self.persists = self.persists.saturating_sub(1);
+        if self.persists == 0 {
+            self.steps = 1;
+        }
+    }
+
     pub(super) fn measured(&mut self, rtt: u64) {
         self.least_rtt = self.least_rtt.min(rtt);
     }
@@ -92,7 +123,7 @@ impl Rack {
             return 0;
         }
         let quarter = if self.least_rtt == NEVER { 0 } else { self.least_rtt / 4 };
-        quarter.min(srtt.map_or(0, |srtt| srtt.0))
+        (quarter * u64::from(self.steps)).min(srtt.map_or(0, |srtt| srtt.0))
     }
 }
 
@@ -106,6 +137,15 @@ pub(super) struct Probe {
 }
 
 impl Probe {
+    /// Whether the report that data up to `end` has arrived twice is its answer: nothing was lost.
+    pub(super) const fn is_needless(&mut self, end: u64) -> bool {
+        let needless = self.repeated && self.after == end + 1;
+        if needless {
+            self.after = 0;
+        }
+        needless
+    }
+
     /// The question that it asks has been settled otherwise.
     pub(super) const fn settle(&mut self) {
         self.after = 0;
@@ -133,7 +173,7 @@ impl<S: Sender> SendHalf<S> {
     /// Whether RACK finds the losses and there is more to know of what is in flight than where it begins and ends.
     #[inline]
     pub(super) fn is_dubious(&self, tcp: &Tcp) -> bool {
-        self.uses_rack(tcp) && (!self.board.is_empty() || self.repairs_timeout() || self.has_lost())
+        self.uses_rack(tcp) && (!self.board.is_empty() || self.repairs_timeout() || self.has_lost() || self.has_doubt())
     }
 
     fn has_lost(&self) -> bool {
@@ -148,6 +188,7 @@ impl<S: Sender> SendHalf<S> {
         timing.acknowledged(now, tcp, ack);
         timing.rack.highest_sacked = highest_sacked;
         let news = std::mem::take(&mut timing.news);
+        timing.doubt.arrived(news.original, self.recover);
         if let Some((first, last)) = news.measures(tcp.timestamps) {
             timing.rack.measured(now - last);
             if tcp.rtt_samples == RttSamples::EveryAck {
@@ -179,6 +220,9 @@ impl<S: Sender> SendHalf<S> {
     /// An ACK that may mean a loss, with news of `told` bytes beyond the gap.
     #[cold]
     pub(super) fn on_dubious_ack(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+        if self.has_doubt() {
+            self.resolve_doubt(tcp, told);
+        }
         let found = self.find_lost(now, tcp);
         if self.in_recovery || self.reduced_until.is_some() {
             self.reduce(tcp, told, false);
@@ -375,7 +419,8 @@ impl<S: Sender> SendHalf<S> {
                 pipe += self.board.sacked_below(self.highest);
             }
             let room = self.room(now, tcp, pipe);
-            let lost = self.timing.as_ref().and_then(|timing| timing.flight.next_lost());
+            let asks = self.timing.as_ref().is_some_and(|timing| timing.doubt.asks());
+            let lost = self.timing.as_ref().and_then(|timing| timing.flight.next_lost()).filter(|_| !asks);
             let lost = lost.map(|sent| Hole { start: sent.start, end: sent.end });
             let new = if lost.is_none() { self.new_payload(now, tcp) } else { None };
             let bytes = match (lost, new) {
@@ -401,6 +446,10 @@ impl<S: Sender> SendHalf<S> {
                 self.next = self.emit(now, tcp, template, self.next, bytes, out);
             }
         };
+        if self.timing.as_mut().is_some_and(|timing| timing.doubt.has_asked(self.next > before)) {
+            // There was nothing new to ask with.
+            return self.output_by_rack(now, tcp, template, out);
+        }
         if tcp.rules.validate_window && !self.in_recovery {
             self.judge_usage(tcp, self.next > before, full, self.pipe(tcp));
         }
@@ -411,6 +460,9 @@ impl<S: Sender> SendHalf<S> {
     #[cold]
     pub(super) fn repair_by_rack(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let Some(timing) = &mut self.timing else { return };
+        if tcp.frto {
+            timing.doubt.ask();
+        }
         timing.probe.settle();
         timing.flight.time_out(now, timing.rack.rtt);
         let in_network = timing.flight.in_network();

@@ -1,6 +1,7 @@
 //! The receiving half of a connection's end.
 
 use incast_plan::{Tcp, WindowScaling};
+use incast_protocols::Duration;
 use incast_protocols::echo::Echo;
 use incast_protocols::switch::Marks;
 use std::collections::VecDeque;
@@ -29,6 +30,8 @@ pub(crate) struct ReceiveHalf<E> {
     unacknowledged: u32,
     /// Segments that will be acknowledged at once although ACKs are delayed.
     quick: u32,
+    /// When data arrived last, where that matters.
+    last_data_at: u64,
     /// An ACK is due at once.
     pub(crate) ack_due: bool,
     /// An ACK is held by the NIC's controller.
@@ -65,6 +68,7 @@ impl<E: Echo> ReceiveHalf<E> {
             echo,
             unacknowledged: 0,
             quick: tcp.delayed_ack.map_or(0, |delayed| delayed.quick),
+            last_data_at: 0,
             ack_due: false,
             held: false,
             ack_at: NEVER,
@@ -79,6 +83,23 @@ impl<E: Echo> ReceiveHalf<E> {
     #[inline]
     pub(crate) fn must_flush(&self, marks: Marks) -> bool {
         self.unacknowledged > 0 && self.echo.would_change(marks)
+    }
+
+    /// Whether there is something to be told by SACK.
+    #[inline]
+    pub(crate) fn has_sack(&self, tcp: &Tcp) -> bool {
+        tcp.sack && (!self.beyond_gap.is_empty() || self.options.has_duplicate())
+    }
+
+    /// Data arrives. After a `pause` its sender may have begun anew, and needs ACKs to grow.
+    #[inline]
+    pub(crate) fn note_pause(&mut self, now: u64, tcp: &Tcp, pause: Duration) {
+        if let Some(delayed) = tcp.delayed_ack.filter(|delayed| delayed.quick_again) {
+            if now.saturating_sub(self.last_data_at) > pause.0 {
+                self.quick = self.quick.max(delayed.quick);
+            }
+            self.last_data_at = now;
+        }
     }
 
     /// Takes a segment with payload or FIN in.
@@ -104,12 +125,16 @@ impl<E: Echo> ReceiveHalf<E> {
             } else if start > self.next {
                 received.out_of_order = true;
                 received.new = self.beyond_gap.insert(start, end);
+                if received.new == 0 {
+                    self.note_duplicate(tcp, start, end);
+                }
                 if tcp.sack {
                     self.options.touch(start, self.beyond_gap.containing(start).unwrap_or((start, end)));
                 }
                 self.ack_due = true;
             } else {
                 self.ack_due = true;
+                self.note_duplicate(tcp, start, end);
             }
             match tcp.delayed_ack {
                 Some(_) if self.quick > 0 => {
@@ -134,6 +159,17 @@ impl<E: Echo> ReceiveHalf<E> {
             self.ack_due = true;
         }
         received
+    }
+
+    /// All of a segment had arrived before.
+    #[cold]
+    fn note_duplicate(&mut self, tcp: &Tcp, start: u64, end: u64) {
+        if tcp.dsack {
+            self.options.note_duplicate(start, end);
+        }
+        if let Some(delayed) = tcp.delayed_ack.filter(|delayed| delayed.quick_again) {
+            self.quick = self.quick.max(delayed.quick);
+        }
     }
 
     /// RFC 5681 section 4.2: a segment that fills a gap is acknowledged at once.

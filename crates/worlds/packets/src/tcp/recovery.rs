@@ -16,9 +16,17 @@ impl<S: Sender> SendHalf<S> {
     #[cold]
     pub(super) fn learn_sacked(&mut self, now: u64, tcp: &Tcp, ack: u64, sack: &SackOption) -> u64 {
         let mut told = 0;
-        for &(start, end) in sack.blocks() {
+        let beyond = sack.blocks().get(1).map(|block| (unwrap(ack, block.0), unwrap(ack, block.1)));
+        for (number, &(start, end)) in sack.blocks().iter().enumerate() {
             let (start, end) = (unwrap(ack, start), unwrap(ack, end));
-            if ack < start && start < end && end <= self.highest {
+            // RFC 2883 section 4: a first block below the ACK, or within the second one, tells of a duplicate.
+            let within = beyond.is_some_and(|beyond| beyond.0 <= start && end <= beyond.1);
+            if tcp.dsack && number == 0 && (end <= ack || within) {
+                self.on_duplicate_report(tcp, end);
+                continue;
+            }
+            // An ACK that was overtaken may tell of what is acknowledged by now.
+            if ack.max(self.una) < start && start < end && end <= self.highest {
                 let new = self.board.insert(start, end);
                 told += new;
                 if let Some(timing) = &mut self.timing {
@@ -54,6 +62,7 @@ impl<S: Sender> SendHalf<S> {
 
     #[cold]
     pub(super) fn begin_recovery(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+        self.begin_doubt();
         self.in_recovery = true;
         self.partial_ack_seen = false;
         self.recover = self.highest;
@@ -93,6 +102,9 @@ impl<S: Sender> SendHalf<S> {
         if self.una >= self.recover {
             self.in_recovery = false;
             self.duplicates = 0;
+            if let Some(timing) = &mut self.timing {
+                timing.rack.recovered();
+            }
             self.board.find_lost(tcp.mss.0);
             self.sender.on_recovered(&self.view(now), ack);
             self.restart_timer(now, tcp);

@@ -97,6 +97,8 @@ struct Collected {
 pub(crate) struct OptionsWriter {
     /// An offset in each range touched lately, the last first.
     touched: Vec<u64>,
+    /// What has arrived again, to be told by the next option.
+    duplicate: Option<(u64, u64)>,
     /// Options on their way; the first has this number.
     sent: VecDeque<SackOption>,
     first: u64,
@@ -176,11 +178,27 @@ impl OptionsWriter {
         self.touched.truncate(REMEMBERED);
     }
 
-    /// Writes what `beyond_gap` holds; returns its number and the number of blocks: with timestamps three
+    /// `[start, end)` has arrived again.
+    pub(crate) const fn note_duplicate(&mut self, start: u64, end: u64) {
+        self.duplicate = Some((start, end));
+    }
+
+    /// Whether there is a duplicate to be told of.
+    #[inline]
+    pub(crate) const fn has_duplicate(&self) -> bool {
+        self.duplicate.is_some()
+    }
+
+    /// Writes the duplicate, if there is one, and what `beyond_gap` holds; returns its number and the number of blocks: with timestamps three
     /// fit, else four (RFC 2018 section 3).
     pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool) -> (u16, u8) {
         let most = if timestamps { MOST_BLOCKS - 1 } else { MOST_BLOCKS };
         let mut option = SackOption::NONE;
+        let mut most = most;
+        if let Some(duplicate) = self.duplicate.take() {
+            option.push(duplicate);
+            most -= 1;
+        }
         self.touched.retain(|offset| beyond_gap.containing(*offset).is_some());
         for range in self.touched.iter().filter_map(|offset| beyond_gap.containing(*offset)).take(most) {
             option.push(range);

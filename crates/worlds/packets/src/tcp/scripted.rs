@@ -9,6 +9,7 @@ mod receiving;
 mod recovery;
 mod sending;
 mod timing;
+mod undo;
 
 use incast_plan::{Reduction, Tcp, WindowPerMessage};
 use incast_protocols::echo::EchoContext;

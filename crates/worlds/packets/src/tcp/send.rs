@@ -377,6 +377,7 @@ impl<S: Sender> SendHalf<S> {
         self.limited_transmit = 0;
         self.reduced_until = None;
         self.board.forget_retransmissions();
+        self.begin_doubt();
         self.sender.on_timeout(&self.view(now), again);
         self.cwr_wanted = self.sender.ecn_capable();
         if self.uses_rack(tcp) {

@@ -1,10 +1,11 @@
 //! What a connection needs that works with time: when what is in flight was sent, and when the next segment may leave.
 
-use incast_plan::{LossDetection, RttSamples, Tcp};
+use incast_plan::{LossDetection, Pacing, RttSamples, Tcp};
 
 use super::NEVER;
 use super::flight::{Flight, Sent};
 use super::rack::{Probe, Rack, Timer};
+use super::undo::Doubt;
 
 /// What time costs a connection that works with it. All others pay for one look at the place where it would be.
 #[derive(Clone, Debug)]
@@ -24,6 +25,7 @@ pub(super) struct Timing {
     pub(super) timer: Timer,
     pub(super) rack: Rack,
     pub(super) probe: Probe,
+    pub(super) doubt: Doubt,
     /// With timestamps an ACK says which transmission it answers.
     timestamps: bool,
 }
@@ -41,13 +43,17 @@ impl Timing {
             timer: Timer::default(),
             rack: Rack::default(),
             probe: Probe::default(),
+            doubt: Doubt::default(),
             timestamps: tcp.timestamps,
         }
     }
 
     /// Whether TCP itself has to know when segments left.
     pub(super) fn is_needed(tcp: &Tcp) -> bool {
-        tcp.loss_detection == LossDetection::Rack || tcp.tail_loss_probe || tcp.rtt_samples == RttSamples::EveryAck
+        tcp.loss_detection == LossDetection::Rack
+            || tcp.tail_loss_probe
+            || tcp.rtt_samples == RttSamples::EveryAck
+            || tcp.pacing == Pacing::Internal
     }
 
     /// Whether pacing holds the next segment back; it then leaves in time.
@@ -70,6 +76,7 @@ impl Timing {
                 news.repeated = true;
             } else {
                 news.acked = News::span(news.acked, sent.at);
+                news.first_sent_once(sent.end);
             }
         });
         if let Some(sent) = last {
@@ -87,6 +94,7 @@ impl Timing {
             rack.delivered(now, tcp, sent);
             if !sent.again {
                 news.sacked = News::span(news.sacked, sent.at);
+                news.first_sent_once(sent.end);
             }
         });
         if let Some(sent) = last {
@@ -110,11 +118,17 @@ pub(super) struct News {
     repeated: bool,
     /// The same beyond the gap.
     sacked: Option<(u64, u64)>,
+    /// Where the first of them ends that left once.
+    pub(super) original: Option<u64>,
 }
 
 impl News {
     fn span(span: Option<(u64, u64)>, at: u64) -> Option<(u64, u64)> {
         Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
+    }
+
+    fn first_sent_once(&mut self, end: u64) {
+        self.original = Some(self.original.map_or(end, |first| first.min(end)));
     }
 
     fn sample(timestamps: bool, sent: &Sent) -> Option<u64> {

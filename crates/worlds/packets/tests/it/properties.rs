@@ -7,8 +7,8 @@ use crate::support::{
 };
 use incast_packets::DriverKind;
 use incast_plan::{
-    Connection, DelayedAck, Ect, End, Handshake, Plan, Record, Reduction, Reorder, Send, SlowStartRestart, Tcp,
-    WindowPerMessage, WindowScaling,
+    Connection, DelayedAck, Ect, End, Handshake, LossDetection, Pacing, Plan, Record, Reduction, Reorder, RtoForm,
+    RttSamples, Send, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
 };
 use incast_protocols::echo::EchoChoice;
 use incast_protocols::receiver::{ReceiverChoice, rdtcp};
@@ -60,27 +60,51 @@ struct TcpSwitches {
     scaling: u8,
     restart: u8,
     all_ect: bool,
+    rack: bool,
+    probes: bool,
+    doubts: bool,
+    linux_timers: bool,
+    paced: bool,
 }
 
 fn switches() -> impl Strategy<Value = TcpSwitches> {
     let flags = (prop::bool::weighted(0.6), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
-    (flags, 0..3_u8, 0..3_u8).prop_map(
-        |((sack, proportional, limited_transmit, timestamps, linux_rules, all_ect), scaling, restart)| TcpSwitches {
-            sack,
-            proportional,
-            limited_transmit,
-            timestamps,
-            linux_rules,
-            scaling,
-            restart,
-            all_ect,
+    let times = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), prop::bool::weighted(0.2));
+    (flags, times, 0..3_u8, 0..3_u8).prop_map(
+        |(flags, (rack, probes, doubts, linux_timers, paced), scaling, restart)| {
+            let (sack, proportional, limited_transmit, timestamps, linux_rules, all_ect) = flags;
+            TcpSwitches {
+                sack,
+                proportional,
+                limited_transmit,
+                timestamps,
+                linux_rules,
+                scaling,
+                restart,
+                all_ect,
+                rack,
+                probes,
+                doubts,
+                linux_timers,
+                paced,
+            }
         },
     )
 }
 
 impl TcpSwitches {
     fn set(self, tcp: &Tcp) -> Tcp {
+        let rack = self.sack && self.rack;
         Tcp {
+            loss_detection: if rack { LossDetection::Rack } else { LossDetection::Duplicates },
+            tail_loss_probe: self.sack && self.probes,
+            dsack: self.sack && self.doubts,
+            undo: rack && self.doubts,
+            frto: rack && self.doubts,
+            rto: if self.linux_timers { RtoForm::Linux } else { RtoForm::Rfc6298 },
+            rtt_samples: if self.linux_timers { RttSamples::EveryAck } else { RttSamples::OnePerRound },
+            timer_tick: Duration::from_us(if self.linux_timers { 100 } else { 0 }),
+            pacing: if self.paced { Pacing::Internal } else { Pacing::None },
             rules: WindowRules {
                 inflate_in_recovery: !self.sack,
                 ..if self.linux_rules { profiles()[0].tcp().rules } else { WindowRules::default() }
@@ -206,6 +230,7 @@ fn planned(small: &Small) -> Plan {
             every,
             timeout: Duration::from_us(us),
             quick: 0,
+            quick_again: false,
         }),
         receive_buffer: Bytes(small.receive_buffer),
         ..tcp()

@@ -240,3 +240,14 @@ fn every_ack_measures_the_first_segment_that_it_acknowledges() {
     let measured = script.end.send.rtt.smoothed().unwrap().0 as f64 / US as f64;
     assert!((measured - mean).abs() < 0.01, "{measured} instead of {mean}");
 }
+
+/// An ACK that was overtaken by later ones tells of what is acknowledged by now: it must not hold anything back.
+#[test]
+fn an_overtaken_ack_says_nothing() {
+    let mut script = ten_in_flight(Tcp { limited_transmit: false, ..rack() });
+    script.ack(10_000);
+    script.sack(5000, &[(6000, 9000)]);
+    assert!(script.end.send.board.is_empty());
+    assert_eq!(script.ack(20_000), "");
+    assert_eq!(script.write(1000), "20000+1000M");
+}

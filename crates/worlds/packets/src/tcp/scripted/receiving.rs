@@ -47,7 +47,7 @@ fn what_a_segment_brought() {
 /// RFC 5681 section 4.2: an ACK for every second segment, after 500 us at the latest, at once for a gap.
 #[test]
 fn acks_are_delayed() {
-    let delayed_ack = Some(DelayedAck { every: 2, timeout: Duration::from_us(500), quick: 2 });
+    let delayed_ack = Some(DelayedAck { every: 2, timeout: Duration::from_us(500), quick: 2, quick_again: false });
     let mut script = Script::new(1, Tcp { delayed_ack, ..tcp() });
     let none = Flags::default();
     assert_eq!([script.data(0, 1000, none), script.data(1000, 1000, none)], ["^1000", "^2000"], "two quick ones");
@@ -70,7 +70,7 @@ fn acks_are_delayed() {
 /// RFC 8257 section 3.2: a change of the mark flushes the ACK that is being delayed, and is acknowledged at once.
 #[test]
 fn marks_flush_a_delayed_ack() {
-    let delayed_ack = Some(DelayedAck { every: 3, timeout: Duration::from_us(500), quick: 0 });
+    let delayed_ack = Some(DelayedAck { every: 3, timeout: Duration::from_us(500), quick: 0, quick_again: false });
     let mut script = Script::new(1, Tcp { delayed_ack, ..tcp() });
     let none = Flags::default();
     assert_eq!(script.data(0, 1000, none), "");
@@ -199,4 +199,23 @@ fn messages_are_introduced_once_and_complete_in_order() {
     assert_eq!(arrive(1700, 1000), (vec![], 1500, 200, 1000));
     assert_eq!(arrive(2700, 1999), (vec![], 1500, 200, 2999));
     assert_eq!(arrive(4699, 1), (vec![4700], 1500, 200, 3000));
+}
+
+/// `tcp_event_data_recv`: after a pause longer than its own timeout a receiver acknowledges at once again, and after a
+/// duplicate (`tcp_enter_quickack_mode`).
+#[test]
+fn quick_acks_come_back_after_a_pause_and_a_duplicate() {
+    for quick_again in [false, true] {
+        let delay = DelayedAck { every: 2, timeout: Duration::from_ms(40), quick: 2, quick_again };
+        let mut script = Script::new(1, Tcp { delayed_ack: Some(delay), ..tcp() });
+        let at_once = |script: &mut Script, start| !script.data(start, 1000, Flags::default()).is_empty();
+        assert!(at_once(&mut script, 0) && at_once(&mut script, 1000));
+        assert!(!at_once(&mut script, 2000) && at_once(&mut script, 3000), "every other one");
+        script.now += 10 * MS + US;
+        assert_eq!(at_once(&mut script, 4000), quick_again, "the timeout is 10 ms");
+        assert!(at_once(&mut script, 5000));
+        assert!(!at_once(&mut script, 6000) && at_once(&mut script, 7000));
+        assert!(at_once(&mut script, 0), "a duplicate always");
+        assert_eq!(at_once(&mut script, 8000), quick_again);
+    }
 }
