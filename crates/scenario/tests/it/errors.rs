@@ -159,7 +159,7 @@ fn unknown_names_are_listed_with_those_that_are_known() {
             with("\"incast\"", "\"incats\""),
             with("name = \"static\"", "name = \"shared\""),
             plus("[stack]\nsender = \"dtcp\""),
-            plus("[stack]\nsender = { name = \"cubic\" }"),
+            plus("[stack]\nsender = { name = \"vegas\" }"),
             plus("[tcp]\nhandshake = \"never\""),
             plus("[tcp]\ndelayed_ack = \"on\""),
             plus("connections = \"keep\""),
@@ -168,8 +168,8 @@ fn unknown_names_are_listed_with_those_that_are_known() {
         s.toml:3:8: topology.kind: unknown kind "star2"; did you mean "star"? allowed: "star", "dumbbell", "leaf-spine", "custom"
         s.toml:9:8: traffic.burst.kind: unknown kind "incats"; did you mean "incast"? allowed: "incast", "rounds", "fork-join", "poisson", "long", "trace"
         s.toml:7:19: switch.buffer.name: unknown name "shared"; allowed: "static", "dynamic-threshold"
-        s.toml:13:10: stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc", or a table with a name and parameters
-        s.toml:13:19: stack.sender.name: unknown name "cubic"; allowed: "newreno", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc"
+        s.toml:13:10: stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "cubic", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc", or a table with a name and parameters
+        s.toml:13:19: stack.sender.name: unknown name "vegas"; allowed: "newreno", "cubic", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc"
         s.toml:13:13: tcp.handshake: unknown name "never"; allowed: "counted", "before"
         s.toml:13:15: tcp.delayed_ack: unknown name "on"; allowed: "none", or a table
         s.toml:12:15: traffic.burst.connections: unknown name "keep"; allowed: "fresh", "persistent"
@@ -209,7 +209,7 @@ fn wrong_types_say_what_was_expected_and_found() {
         s.toml:7:10: switch.marker: expected "none", "ecn-threshold", "ein", "red", "telemetry" or a table, found the date 1979-05-27
         s.toml:13:10: record.events: expected true or false, found the string "yes"
         s.toml:13:16: record.queue_series: expected a list, found the string "all"
-        s.toml:13:10: stack.sender: expected "newreno", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc" or a table, found the number 3
+        s.toml:13:10: stack.sender: expected "newreno", "cubic", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc" or a table, found the number 3
         s.toml:13:15: tcp.delayed_ack: expected "none" or a table, found the number 2
         traffic = 3
         s.toml:1:1: missing table [topology]: `incast example incast` prints a scenario to start from
@@ -687,7 +687,7 @@ fn overrides_are_blamed_by_their_key() {
         --set traffic.burst.size: expected an amount of data ("64KiB"), found the number 64: add the unit, in quotes
         --set topology.link: missing key "delay"; allowed: a time ("40us")
         --set topology.link: topology.link.rate: 0bps is out of range; allowed: 1Mbps to 10000Gbps
-        --set stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc", or a table with a name and parameters
+        --set stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "cubic", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc", or a table with a name and parameters
         --set seed.x: seed: expected a whole number, found a table
         --set seed: no value: write key=value
         --set name.x: name: expected a string, found a table
