@@ -29,11 +29,6 @@ const KNOWN_FAILURES: &[(&str, u32, &str)] = &[
         "rate reduction counts bytes and sends whole segments, so a segment leaves an ACK later than in the example",
     ),
     ("rfc8257/first-mark-halves", 20, "the same: rate reduction rounds down to whole segments where Linux rounds up"),
-    (
-        "rfc8985/the-tail-is-probed-after-two-round-trips",
-        20,
-        "without a least round trip, which the handshake does not measure, the answer to a probe is not believed",
-    ),
     ("rfc9293/a-window-that-shrinks", 22, "the right edge of the peer's window never moves back"),
 ];
 

@@ -182,6 +182,9 @@ impl<S: Sender> SendHalf<S> {
     /// Takes a round-trip time that was measured without a segment of this half, as the handshake does.
     pub(crate) fn sample(&mut self, rtt: Duration, tcp: &Tcp) {
         self.rtt.sample(rtt, self.una, self.highest, tcp);
+        if let Some(timing) = &mut self.timing {
+            timing.rack.measured(rtt.0);
+        }
     }
 
     /// An ACK arrived. Retransmissions go to `out`; new data is for [`output`](Self::output).

@@ -161,6 +161,16 @@ fn a_probe_is_new_data_or_the_last_segment() {
     assert_eq!(script.signals().split(' ').next(), Some("TimeoutFullWindow@0"), "the probe was lost too");
 }
 
+/// The handshake measures the least round trip, so that the answer to a first probe is believed.
+#[test]
+fn the_answer_to_a_probe_is_believed_before_anything_else_was_measured() {
+    let mut script = Script::new(3, probing());
+    script.write(3000);
+    assert_eq!(script.timer(), "2000+1000");
+    script.now += 100 * US;
+    assert_eq!(script.sack(0, &[(2000, 3000)]), "0+1000M 1000+1000");
+}
+
 /// The tail of three segments is lost: the probe's ACK tells of the gap, and RACK repairs it without a timeout.
 #[test]
 fn a_probe_turns_a_lost_tail_into_a_recovery() {
