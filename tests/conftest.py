@@ -81,7 +81,7 @@ def incast(tmp_path: Path) -> Command:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=600,
         )
 
     return run

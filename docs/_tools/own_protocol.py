@@ -118,9 +118,9 @@ class Author(Runner):
         super().command(
             block, f'maturin build --quiet --profile release --locked -i "{sys.executable}" --out "{wheels}"'
         )
-        # Cargo puts the modules of the project and the copy into the same place. Without the file it writes the
+        # Cargo puts the modules of the project and the copy into the same places. Without the files it writes the
         # project's again.
-        for laid_down in Path(self.environment["CARGO_TARGET_DIR"]).glob("*/*_native.*"):
+        for laid_down in Path(self.environment["CARGO_TARGET_DIR"]).glob("*/**/lib_native.*"):
             laid_down.unlink()
         (wheel,) = wheels.glob("*.whl")
         with zipfile.ZipFile(wheel) as files:

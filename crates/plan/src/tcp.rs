@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// How the TCP of a connection behaves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own, as it stands in a scenario")]
 pub struct Tcp {
     /// Maximum segment size: the payload of a full segment, e.g. "1460B".
     pub mss: Bytes,

@@ -154,7 +154,7 @@ impl CubicGrowth {
             // Bursts of segmentation offload make a train longer: four of 64 KiB at the pace of slow start, 1 ms at most.
             let pace = view.srtt.map_or(0.0, |srtt| 2.0 * cwnd * mss.0 as f64 / srtt.0.max(1) as f64);
             let burst = if pace > 0.0 { (4.0 * 65_536.0 / pace).min(1e9) } else { 0.0 };
-            enough = view.now.since(round.begin).0 > (least.0 + burst as u64) / 2;
+            enough = view.now.since(round.begin).0 > u64::midpoint(least.0, burst as u64);
         }
         if self.config.hystart != HyStart::Train {
             round.least = Some(round.least.map_or(rtt, |least| least.min(rtt)));
@@ -267,6 +267,7 @@ impl Part for Cubic {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these sums and products are exact")]
 mod tests {
     use super::*;
     use crate::sender::tests::Script;

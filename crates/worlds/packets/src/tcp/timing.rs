@@ -75,7 +75,7 @@ impl Timing {
             if sent.again {
                 news.repeated = true;
             } else {
-                news.acked = News::span(news.acked, sent.at);
+                news.acked = Some(News::span(news.acked, sent.at));
                 news.first_sent_once(sent.end);
             }
         });
@@ -93,7 +93,7 @@ impl Timing {
             last = last.or(Some(*sent));
             rack.delivered(now, tcp, sent);
             if !sent.again {
-                news.sacked = News::span(news.sacked, sent.at);
+                news.sacked = Some(News::span(news.sacked, sent.at));
                 news.first_sent_once(sent.end);
             }
         });
@@ -123,8 +123,8 @@ pub(super) struct News {
 }
 
 impl News {
-    fn span(span: Option<(u64, u64)>, at: u64) -> Option<(u64, u64)> {
-        Some(span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
+    fn span(span: Option<(u64, u64)>, at: u64) -> (u64, u64) {
+        span.map_or((at, at), |(first, last)| (first.min(at), last.max(at)))
     }
 
     fn first_sent_once(&mut self, end: u64) {
