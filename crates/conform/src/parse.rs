@@ -398,7 +398,7 @@ fn tcp_flags(text: &str, line: u32) -> Result<Flags, Stop> {
             'A' | '0'..='9' => return Err(Stop::missing(line, "accurate ECN")),
             '-' => return Err(Stop::missing(line, "segments without flags")),
             other => {
-                let message = format!("`{other}` in `{text}` is no flag of TCP; there are: S, F, R, P, `.`, U, E, W");
+                let message = format!("`{other}` in `{text}` is not a TCP flag; allowed: S, F, R, P, `.`, U, E, W");
                 return Err(Stop::syntax(line, message));
             }
         }
@@ -520,7 +520,7 @@ mod tests {
             ("+0 > . 1:1001(999) ack 1", 1, "1:1001 does not have 999 bytes"),
             ("\n+0 > . 1:1(0)", 2, "the flag `.` without `ack`"),
             ("+0 > S 0:0(0) ack 1", 1, "`ack` without the flag `.`"),
-            ("+0 > X. 1:1(0) ack 1", 1, "`X` in `X.` is no flag of TCP; there are: S, F, R, P, `.`, U, E, W"),
+            ("+0 > X. 1:1(0) ack 1", 1, "`X` in `X.` is not a TCP flag; allowed: S, F, R, P, `.`, U, E, W"),
             ("+0 socket(3", 1, "the call is not closed by `)`"),
             ("+0 `true", 1, "the command is not closed by ```"),
             ("+0 %{ assert 1", 1, "the Python block is not closed by `}%`"),

@@ -49,7 +49,7 @@ impl Default for Config {
     }
 }
 
-/// Below so many segments slow start goes on (`hystart_low_window`).
+/// `HyStart` does not end slow start below this many segments (`hystart_low_window`).
 const LEAST_TO_LEAVE: f64 = 16.0;
 /// ACKs further apart than this belong to no train (`hystart_ack_delta_us`).
 const TRAIN_GAP: Duration = Duration::from_us(2000);

@@ -529,49 +529,7 @@ impl<S: Sender + Clone> Sender for Declaring<S> {
         self.1
     }
 
-    fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
-        self.0.on_ack(view, ack)
-    }
-
-    fn on_duplicate_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
-        self.0.on_duplicate_ack(view, ack)
-    }
-
-    fn on_loss(&mut self, view: &SenderView) {
-        self.0.on_loss(view);
-    }
-
-    fn on_partial_ack(&mut self, view: &SenderView, ack: &Ack) {
-        self.0.on_partial_ack(view, ack);
-    }
-
-    fn on_recovered(&mut self, view: &SenderView, ack: &Ack) {
-        self.0.on_recovered(view, ack);
-    }
-
-    fn on_timeout(&mut self, view: &SenderView, again: bool) {
-        self.0.on_timeout(view, again);
-    }
-
-    fn on_restart(&mut self, why: Restart) {
-        self.0.on_restart(why);
-    }
-
-    fn send_window(&self, view: &SenderView) -> Bytes {
-        self.0.send_window(view)
-    }
-
-    fn windows(&self) -> Windows {
-        self.0.windows()
-    }
-
-    fn set_windows(&mut self, windows: Windows) {
-        self.0.set_windows(windows);
-    }
-
-    fn cut(&self, view: &SenderView, windows: Windows, why: Congestion) -> Windows {
-        self.0.cut(view, windows, why)
-    }
+    forward_to_the_inner!();
 }
 
 /// What a few hundred random connections say against a sender, if anything.
@@ -631,47 +589,5 @@ impl Sender for Paced {
         Some(Rate(1))
     }
 
-    fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
-        self.0.on_ack(view, ack)
-    }
-
-    fn on_duplicate_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
-        self.0.on_duplicate_ack(view, ack)
-    }
-
-    fn on_loss(&mut self, view: &SenderView) {
-        self.0.on_loss(view);
-    }
-
-    fn on_partial_ack(&mut self, view: &SenderView, ack: &Ack) {
-        self.0.on_partial_ack(view, ack);
-    }
-
-    fn on_recovered(&mut self, view: &SenderView, ack: &Ack) {
-        self.0.on_recovered(view, ack);
-    }
-
-    fn on_timeout(&mut self, view: &SenderView, again: bool) {
-        self.0.on_timeout(view, again);
-    }
-
-    fn on_restart(&mut self, why: Restart) {
-        self.0.on_restart(why);
-    }
-
-    fn send_window(&self, view: &SenderView) -> Bytes {
-        self.0.send_window(view)
-    }
-
-    fn windows(&self) -> Windows {
-        self.0.windows()
-    }
-
-    fn set_windows(&mut self, windows: Windows) {
-        self.0.set_windows(windows);
-    }
-
-    fn cut(&self, view: &SenderView, windows: Windows, why: Congestion) -> Windows {
-        self.0.cut(view, windows, why)
-    }
+    forward_to_the_inner!();
 }

@@ -254,7 +254,7 @@ mod tests {
         PacketView { bytes: Bytes(1500), ecn_capable, ..PacketView::default() }
     }
 
-    /// Whether an ECN-capable packet that finds so many packets is marked.
+    /// Whether an ECN-capable packet is marked that finds this many packets waiting.
     fn marks(red: &mut Red, packets: u32) -> bool {
         !red.drops(&found(0, packets), &packet(true)) && red.on_enqueue(&found(0, packets), &packet(true)).ce
     }

@@ -358,11 +358,18 @@ impl<S: Sender> SendHalf<S> {
         self.timeout_at = now + self.rtt.rto().0;
     }
 
-    /// What an ACK up to `una`, with news or without, says of the probe (RFC 8985 section 7.4.2). Whether it repaired a
+    /// What an ACK up to `ack`, with news or without, says of the probe (RFC 8985 section 7.4.2). Whether it repaired a
     /// loss that nothing else has told of: the window is then reduced.
-    #[cold]
+    #[inline]
     pub(super) fn answers_probe(&mut self, tcp: &Tcp, ack: u64, news: bool) -> bool {
-        let Some(timing) = self.timing.as_mut().filter(|timing| tcp.tail_loss_probe && timing.probe.after > 0) else {
+        // Asked with every ACK, and hardly ever is a probe under way.
+        let probed = self.timing.as_ref().is_some_and(|timing| timing.probe.after > 0);
+        probed && self.judge_probe(tcp, ack, news)
+    }
+
+    #[cold]
+    fn judge_probe(&mut self, tcp: &Tcp, ack: u64, news: bool) -> bool {
+        let Some(timing) = self.timing.as_mut().filter(|_| tcp.tail_loss_probe) else {
             return false;
         };
         let Probe { after, repeated } = timing.probe;
