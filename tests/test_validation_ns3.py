@@ -220,6 +220,13 @@ def test_a_rule_that_ns3_does_not_have_is_refused() -> None:
         world.arguments(document)
 
 
+def test_hosts_with_noise_are_refused() -> None:
+    document = scenario("sweep", "ns3")
+    document["hosts"]["noise"] = {"kind": "exponential", "mean": "1us"}  # type: ignore[index]
+    with pytest.raises(SystemExit, match="ns-3 has hosts without noise"):
+        world.arguments(document)
+
+
 def test_ns3s_tables_count_from_the_first_start() -> None:
     rows = [[0.004, 1, 0, 2], [0.002, 0, 1, 1]]
     result = {"drops": 3, "marks": 4, "flows": rows, "queue_max": 7, "queue_mean_over_time": 2.5, "packet_hops": 99}

@@ -31,7 +31,8 @@ fn register() {
 
 fn scenario(stack: &str) -> Result<Scenario, String> {
     register();
-    Scenario::parse(&format!("{STAR}{stack}"), "s.toml", &[]).map_err(|report| report.to_string())
+    let hosts = "[hosts]\nnoise = { kind = \"none\" }";
+    Scenario::parse(&format!("{STAR}{stack}\n{hosts}"), "s.toml", &[]).map_err(|report| report.to_string())
 }
 
 /// Completion time of a message of 1,000 segments.

@@ -2,9 +2,11 @@
 //! workload made. A world carries out a plan without knowing the scenario's language.
 
 mod cost;
+mod noise;
 mod tcp;
 mod validate;
 
+pub use noise::{Fraction, HostNoise, Noise};
 pub use tcp::{
     BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, LossDetection, Pacing, Reduction, RtoForm, RttSamples,
     SlowStartRestart, Tcp, Unfit, WindowScaling,
@@ -53,6 +55,8 @@ pub struct Network {
     pub switches: Vec<Switch>,
     /// Directed links; each is the output port of the node it comes from.
     pub links: Vec<Link>,
+    /// What the hosts add to the time of each packet.
+    pub noise: HostNoise,
 }
 
 /// A switch.

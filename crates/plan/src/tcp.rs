@@ -33,8 +33,10 @@ pub struct Tcp {
     /// Which segments give round-trip samples.
     pub rtt_samples: RttSamples,
     /// Granularity of timers, to which timeouts are rounded up: in Linux 1 to 10 ms, by how the kernel was built; "0s" for
-    /// exact timers. Reordering timers and probes of several segments wait two ticks longer than what was measured.
+    /// exact timers.
     pub timer_tick: Duration,
+    /// Time that reordering timers, and probes after more than one segment, wait beyond what was measured (Linux: 2 ms).
+    pub timer_margin: Duration,
     /// Delayed ACKs, or "none": every data segment is acknowledged at once.
     #[serde(with = "none_or_table")]
     #[schemars(with = "none_or_table::DelayedAckKey")]
@@ -92,6 +94,7 @@ impl Default for Tcp {
             rto: RtoForm::Rfc6298,
             rtt_samples: RttSamples::OnePerRound,
             timer_tick: Duration::ZERO,
+            timer_margin: Duration::ZERO,
             delayed_ack: None,
             receive_buffer: LARGEST_WINDOW,
             window_scaling: WindowScaling::Exact,
@@ -177,8 +180,10 @@ impl Tcp {
         if self.undo && !self.dsack {
             refuse("undo", "it needs DSACK, which is off".into(), "false, or dsack = true".into());
         }
-        if self.timer_tick > LONGEST_TICK {
-            refuse("timer_tick", out_of_range(&self.timer_tick), format!("0s to {LONGEST_TICK}"));
+        for (key, time) in [("timer_tick", self.timer_tick), ("timer_margin", self.timer_margin)] {
+            if time > LONGEST_TICK {
+                refuse(key, out_of_range(&time), format!("0s to {LONGEST_TICK}"));
+            }
         }
         if self.delayed_ack.is_some_and(|delay| delay.timeout.0 == 0) {
             refuse("delayed_ack", "the timeout is 0s".into(), "a timeout above 0s, or \"none\"".into());

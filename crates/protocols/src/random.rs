@@ -41,6 +41,18 @@ impl Stream {
         ((self.next() >> 11) as f64) < probability * (1_u64 << 53) as f64
     }
 
+    /// Uniform in [0, 1), 53 bits.
+    #[inline]
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Exponentially distributed with mean 1.
+    #[inline]
+    pub fn exponential(&mut self) -> f64 {
+        -libm::log(1.0 - self.unit())
+    }
+
     /// Uniform in `0..=most`.
     #[inline]
     pub fn up_to(&mut self, most: u64) -> u64 {

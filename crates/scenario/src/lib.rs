@@ -22,6 +22,7 @@ mod files;
 mod limits;
 mod network;
 mod node;
+mod noise;
 mod offered;
 mod overrides;
 mod random;

@@ -12,6 +12,7 @@ use crate::files::{Files, Reader, beside};
 use crate::limits;
 use crate::network::{Layout, check_time};
 use crate::node::Path;
+use crate::noise::{self, HostTiming};
 use crate::offered::Offered;
 use crate::overrides::Override;
 use crate::report::{Problem, Report};
@@ -35,6 +36,7 @@ pub struct Scenario {
     world: Option<String>,
     document: Arc<Document>,
     layout: Layout,
+    timing: HostTiming,
     classes: Vec<Checked>,
     stop_at: Option<Time>,
     recorded: Recorded,
@@ -90,6 +92,7 @@ impl Scenario {
         problems: &mut Problems<'_>,
     ) -> Option<Self> {
         let layout = Layout::build(&spec.topology, spec.switch.as_ref(), problems);
+        let timing = HostTiming::resolve(spec.hosts.as_ref(), problems);
         let stop_at = spec.run.as_ref().and_then(|run| run.stop_at);
         let path = Path::of(&["run", "stop_at"]);
         if let Some(stop_at) = stop_at {
@@ -140,6 +143,7 @@ impl Scenario {
             world: spec.run.as_ref().and_then(|run| run.world.clone()),
             document: Arc::clone(document),
             layout,
+            timing,
             classes,
             stop_at: stop_at.map(|stop_at| Time(stop_at.0)),
             recorded,
@@ -206,6 +210,7 @@ impl Scenario {
             record: Record::default(),
             warnings: self.warnings.clone(),
         };
+        self.timing.apply(&mut plan);
         let mut coflows = 0;
         let mut connections = Vec::with_capacity(self.classes.len());
         for (index, checked) in (0_u32..).zip(&self.classes) {
@@ -228,6 +233,7 @@ impl Scenario {
         // Stable: messages that start together stay in the order of their classes and within them.
         plan.sends.sort_by_key(|send| send.start);
         plan.record = self.recorded.record(&connections)?;
+        plan.warnings.extend(noise::warn_of_ties(&plan));
         Ok(plan)
     }
 }

@@ -3,6 +3,7 @@
 //! Their descriptions are what an editor shows, so they speak to the author of a scenario.
 
 mod hosts;
+mod noise;
 mod part;
 mod record;
 mod stack;
@@ -10,6 +11,7 @@ mod tcp;
 mod topology;
 
 pub(crate) use hosts::{HostRef, HostSet, PerRackSpec, Senders};
+pub(crate) use noise::HostsSpec;
 pub(crate) use part::{Named, conflict};
 pub(crate) use record::RecordSpec;
 pub(crate) use stack::StackSpec;

@@ -4,7 +4,7 @@ use incast_protocols::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::spec::{RecordSpec, StackSpec, SwitchSpec, TcpTable, TopologySpec};
+use crate::spec::{HostsSpec, RecordSpec, StackSpec, SwitchSpec, TcpTable, TopologySpec};
 use crate::traffic::TrafficSpec;
 
 /// A scenario of TCP incast: a network, what its switches do, how TCP behaves at its ends, and traffic.
@@ -21,6 +21,8 @@ pub(crate) struct Spec {
     pub(crate) run: Option<RunSpec>,
     /// Hosts, switches and links.
     pub(crate) topology: TopologySpec,
+    /// What hosts add to the time of packets. Default: a microsecond on average, on sending and on receiving.
+    pub(crate) hosts: Option<HostsSpec>,
     /// Buffer and marker of every switch port, unless its link has its own. Required if there is a switch.
     pub(crate) switch: Option<SwitchSpec>,
     /// Algorithms at the ends, for all traffic without its own.

@@ -3,8 +3,8 @@
 #![expect(clippy::missing_panics_doc, clippy::must_use_candidate, reason = "for tests")]
 
 use incast_plan::{
-    Aggregator, Class, Connection, End, Handshake, Link, Network, Node, Plan, Record, Response, Round, Send, Switch,
-    SwitchPort, Tcp, WindowPerMessage,
+    Aggregator, Class, Connection, End, Handshake, HostNoise, Link, Network, Node, Plan, Record, Response, Round, Send,
+    Switch, SwitchPort, Tcp, WindowPerMessage,
 };
 use incast_protocols::application::ApplicationChoice;
 use incast_protocols::echo::EchoChoice;
@@ -79,7 +79,7 @@ pub fn star(hosts: u32, cable: Cable, buffer: &BufferChoice, marker: &MarkerChoi
             ]
         })
         .collect();
-    Network { hosts, switches: vec![switch("switch", buffer)], links }
+    Network { hosts, switches: vec![switch("switch", buffer)], links, noise: HostNoise::default() }
 }
 
 pub fn leaf_spine(
@@ -105,7 +105,7 @@ pub fn leaf_spine(
         .map(|leaf| switch(&format!("leaf {leaf}"), buffer))
         .chain((0..spines).map(|spine| switch(&format!("spine {spine}"), buffer)))
         .collect();
-    Network { hosts: leaves * per_leaf, switches, links }
+    Network { hosts: leaves * per_leaf, switches, links, noise: HostNoise::default() }
 }
 
 pub fn new_reno() -> EndStack {

@@ -11,6 +11,10 @@ pub enum Purpose {
     Path = 2,
     /// The marker of one port.
     Port = 3,
+    /// What one host adds to packets that it sends.
+    Sending = 4,
+    /// What the host at the end of one link adds to packets that it receives.
+    Receiving = 5,
 }
 
 /// The stream of a run's seed for this purpose; `number` says which link, connection or port.

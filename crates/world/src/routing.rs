@@ -208,7 +208,7 @@ fn distances(target: u32, into: &[Vec<(u32, u32)>]) -> Vec<Option<u32>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use incast_plan::{Link, Switch};
+    use incast_plan::{HostNoise, Link, Switch};
     use incast_protocols::{Duration, Rate};
 
     fn network(hosts: u32, switches: u32, pairs: &[(Node, Node)]) -> Network {
@@ -226,6 +226,7 @@ mod tests {
             hosts,
             switches: (0..switches).map(switch).collect(),
             links: pairs.iter().flat_map(|&(a, b)| [link(a, b), link(b, a)]).collect(),
+            noise: HostNoise::default(),
         }
     }
 

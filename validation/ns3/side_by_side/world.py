@@ -59,6 +59,8 @@ def arguments(scenario: dict[str, Any]) -> dict[str, object]:
     topology, switch, tcp = scenario["topology"], scenario["switch"], scenario["tcp"]
     if unknown := sorted(set(tcp) - _KNOWN - _OURS):
         raise SystemExit(f"ns-3 has no key tcp.{unknown[0]}")
+    if scenario.get("hosts") != {"noise": {"kind": "none"}}:
+        raise SystemExit('ns-3 has hosts without noise: hosts.noise must be { kind = "none" }, the only key of hosts')
     link = topology["link" if topology["kind"] == "star" else "host_link"]
     sender = scenario["stack"]["sender"]
     marks = sender == "dctcp"

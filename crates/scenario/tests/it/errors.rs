@@ -116,7 +116,7 @@ fn unknown_keys_are_named_with_the_nearest() {
         s.toml:5:1: topology.hots: unknown key "hots"; did you mean "hosts"? allowed: delay_step, hosts, kind, link
         s.toml:6:1: topology.left: unknown key "left" (it belongs to kind = "dumbbell"); allowed: delay_step, hosts, kind, link
         s.toml:5:42: topology.link.latency: unknown key "latency"; allowed: buffer, delay, loss, marker, rate, reorder, scheduler
-        s.toml:12:2: tpc: unknown key "tpc"; did you mean "tcp"? allowed: name, record, run, seed, stack, switch, tcp, topology, traffic
+        s.toml:12:2: tpc: unknown key "tpc"; did you mean "tcp"? allowed: hosts, name, record, run, seed, stack, switch, tcp, topology, traffic
         s.toml:13:28: stack.sender.alpha: unknown key "alpha"; allowed: initial_alpha, name, shift
         s.toml:12:1: traffic.burst."strange key": unknown key "strange key"; allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
         "#
@@ -679,7 +679,7 @@ fn overrides_are_blamed_by_their_key() {
             set(&["seed.x=1"]),
             set(&["seed"]),
             set(&["name.x=1"]),
-            set(&["tcp.rto_max=1ms", "hosts=3"]),
+            set(&["tcp.rto_max=1ms", "weather=3"]),
         ]),
         @r#"
         --set traffic.burst.sender: unknown key "sender"; did you mean "senders"? allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
@@ -691,7 +691,7 @@ fn overrides_are_blamed_by_their_key() {
         --set seed.x: seed: expected a whole number, found a table
         --set seed: no value: write key=value
         --set name.x: name: expected a string, found a table
-        --set hosts: unknown key "hosts"; allowed: name, record, run, seed, stack, switch, tcp, topology, traffic
+        --set weather: unknown key "weather"; allowed: hosts, name, record, run, seed, stack, switch, tcp, topology, traffic
         "#
     );
     assert_eq!(
@@ -951,4 +951,33 @@ fn deadlines_that_cannot_be_meant() {
         s.toml:18:10: traffic.p.except: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine or dumbbell topology
         "#
     );
+}
+
+/// A distribution of host noise has to be one.
+#[test]
+fn noise_that_is_no_distribution_is_refused() {
+    let noise = |text: &str| plus(&format!("[hosts]\nnoise = {text}\n"));
+    let quantiles = |points: &str| noise(&format!("{{ kind = \"measured\", quantiles = [{points}] }}"));
+    assert_eq!(quantiles("[0, \"0us\"], [0.5, \"1us\"], [1, \"1us\"]"), "no problem");
+    insta::assert_snapshot!(lines(&[
+        noise("\"exponential\""),
+        noise("{ kind = \"normal\", mean = \"1us\" }"),
+        noise("{ kind = \"exponential\", mean = 1 }"),
+        noise("{ kind = \"uniform\", max = \"2000000s\" }"),
+        quantiles("[0, \"0us\"]"),
+        quantiles("[0, \"0us\"], [1, \"3us\", 4]"),
+        quantiles("[0.1, \"0us\"], [1, \"3us\"]"),
+        quantiles("[0, \"3us\"], [1, \"2us\"]"),
+        quantiles("[0, \"3us\"], [1.5, \"4us\"]"),
+    ]), @r#"
+    s.toml:13:9: hosts.noise: expected a table, found the string "exponential"
+    s.toml:13:18: hosts.noise.kind: unknown kind "normal"; allowed: "none", "uniform", "exponential", "measured"
+    s.toml:13:40: hosts.noise.mean: expected a time ("40us"), found the number 1: add the unit, in quotes
+    s.toml:13:35: hosts.noise.max: 2000000s is out of range; allowed: at most 1000000s
+    s.toml:13:42: hosts.noise.quantiles: a list of 1 items; allowed: at least 2
+    s.toml:13:55: hosts.noise.quantiles[1]: a list of 3 items; allowed: 2
+    s.toml:13:42: hosts.noise.quantiles: these points are not those of a cumulative distribution; allowed: fractions that rise from 0 to 1, with times that do not fall
+    s.toml:13:42: hosts.noise.quantiles: these points are not those of a cumulative distribution; allowed: fractions that rise from 0 to 1, with times that do not fall
+    s.toml:13:56: hosts.noise.quantiles[1][0]: the number 1.5 is out of range; allowed: 0 to 1
+    "#);
 }

@@ -9,7 +9,10 @@ fn every_example_is_read_and_planned_without_a_warning() {
         let plan = scenario.plan(None).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(plan.validate(), Ok(()), "{name}");
         assert!(!plan.sends.is_empty() || !plan.aggregators.is_empty(), "{name}");
-        assert!(plan.warnings.is_empty(), "{name}: {:?}", plan.warnings);
+        // The benchmark has hosts without noise, since the simulators that it is compared with have no other.
+        let ties = usize::from(*name == "leaf-spine");
+        assert_eq!(plan.warnings.len(), ties, "{name}: {:?}", plan.warnings);
+        assert!(plan.warnings.iter().all(|warning| warning.contains("hosts.noise")), "{name}: {:?}", plan.warnings);
     }
 }
 

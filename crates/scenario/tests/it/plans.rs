@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use incast_plan::{End, Node, Plan};
+use incast_plan::{End, HostNoise, Node, Noise, Plan};
 use incast_protocols::Duration;
 use incast_scenario::{Override, Scenario};
 
@@ -700,4 +700,27 @@ flows = 4000
     let without = plan_of(STAR, text);
     let facts = |plan: &Plan| plan.sends.iter().map(|send| (send.start, send.message.size)).collect::<Vec<_>>();
     assert_eq!(facts(&plan), facts(&without));
+}
+
+/// Without a word about hosts they have a microsecond of noise; links of hosts differ by the skew, the same in both
+/// directions and drawn from the seed.
+#[test]
+fn hosts_have_noise_and_their_links_skew() {
+    let traffic = "[traffic.a]\nkind = \"incast\"\nsenders = 3\nsize = \"1B\"\n";
+    let noise = |hosts: &str| plan_of(STAR, &format!("{traffic}{hosts}")).network.noise;
+    let us = |us| Noise::Exponential { mean: Duration::from_us(us) };
+    assert_eq!(noise(""), HostNoise { sending: us(1), receiving: us(1) });
+    let receiving = "[hosts]\nnoise = { kind = \"exponential\", mean = \"3us\" }\nreceiving = { kind = \"none\" }\n";
+    assert_eq!(noise(receiving), HostNoise { sending: us(3), receiving: Noise::None });
+
+    let skewed = format!("{STAR}{traffic}[hosts]\nskew = \"2ns\"\n");
+    let delays = |seed| {
+        let plan = Scenario::parse(&skewed, "small.toml", &[]).unwrap().plan(Some(seed)).unwrap();
+        let delays: Vec<u64> = plan.network.links.iter().map(|link| link.delay.0 - 25_000_000).collect();
+        assert!(delays.chunks(2).all(|both| both[0] == both[1] && both[0] <= 2_000), "{delays:?}");
+        delays
+    };
+    assert_eq!(delays(1), delays(1));
+    assert_ne!(delays(1), delays(2));
+    assert!(delays(1).iter().any(|&longer| longer > 0));
 }

@@ -4,8 +4,9 @@ use incast_scenario::Scenario;
 
 fn warnings(text: &str) -> String {
     let scenario = Scenario::parse(text, "w.toml", &[]).unwrap_or_else(|report| panic!("{report}"));
-    assert_eq!(scenario.warnings(), scenario.plan(None).unwrap().warnings);
-    scenario.warnings().join("\n")
+    let plan = scenario.plan(None).unwrap();
+    assert_eq!(scenario.warnings(), &plan.warnings[..scenario.warnings().len()]);
+    plan.warnings.join("\n")
 }
 
 const STAR: &str = r#"
@@ -143,4 +144,20 @@ fn acks_that_may_wait_longer_than_a_timeout_are_warned_of() {
     let tcp = "rto_min = \"10ms\"\ndelayed_ack = { every = 2 }\n";
     let text = format!("{STAR}{tcp}[traffic.b]\nkind = \"incast\"\nsenders = 10\nsize = \"64KiB\"\n");
     insta::assert_snapshot!(warnings(&text), @"traffic.b: delayed ACKs (up to 40ms) can outlast the minimum retransmission timeout (10ms): expect spurious timeouts");
+}
+
+/// Two hosts that send to the same one at the same moment over equal links, as punctual as clocks.
+#[test]
+fn ties_that_decide_are_warned_of() {
+    let check = |senders: u32, hosts: &str| {
+        let burst = format!("[traffic.b]\nkind = \"incast\"\nsenders = {senders}\nsize = \"64KiB\"\n");
+        warnings(&format!("{STAR}{burst}[hosts]\n{hosts}\n"))
+    };
+    let none = "noise = { kind = \"none\" }";
+    assert_eq!(check(2, ""), "");
+    assert_eq!(check(1, none), "");
+    assert_eq!(check(2, &format!("{none}\nskew = \"1ns\"")), "");
+    assert_eq!(check(2, &format!("{none}\nreceiving = {{ kind = \"uniform\", max = \"1us\" }}")), "");
+    insta::assert_snapshot!(check(2, none), @"hosts at links of equal length send to the same host without any noise: their packets arrive at the same instant, and the rule for simultaneous events decides which are dropped; set hosts.noise or hosts.skew");
+    assert_eq!(check(2, "noise = { kind = \"exponential\", mean = \"0s\" }"), check(2, none));
 }

@@ -336,7 +336,9 @@ mod tests {
             let mut sorted: Vec<(u64, u64)> = one.iter().map(|(at, _, load)| (*at, load.time_at(capacities[0]))).collect();
             sorted.sort_unstable();
             let busy_until = sorted.iter().fold(0, |until: u64, (at, takes)| until.max(*at) + takes);
-            prop_assert!(last.abs_diff(busy_until) <= 1 + 2 * messages.len() as u64, "{last} {busy_until}");
+            // Shares are whole units: rounding costs a few picoseconds at each change, and a unit for as long as it lasts.
+            let rounding = 1 + 2 * messages.len() as u64 + busy_until / 10_000_000_000;
+            prop_assert!(last.abs_diff(busy_until) <= rounding, "{last} {busy_until}");
         }
     }
 }

@@ -8,6 +8,7 @@ mod classes;
 pub mod conversation;
 mod driver;
 mod link;
+mod noise;
 mod observe;
 mod packet;
 mod ring;

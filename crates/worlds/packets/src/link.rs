@@ -16,6 +16,7 @@ use incast_protocols::{Bytes, Rate, Time};
 use incast_record::{Event, EventKind};
 
 use crate::classes::Classes;
+use crate::noise::Receiving;
 use crate::observe::{Arrival, Observer};
 use crate::packet::{Flags, Packet};
 use crate::ring::Ring;
@@ -93,6 +94,8 @@ pub(crate) struct Link<M> {
     departures_matter: bool,
     /// Transmission begun, not arrived, by arrival.
     pub(crate) flying: Ring<Flight>,
+    /// What the host at the far end adds to arrivals.
+    pub(crate) receiving: Option<Box<Receiving>>,
     pub(crate) counters: Counters,
     /// The queues of a port that has several.
     classes: Option<Box<Classes>>,
@@ -170,6 +173,7 @@ impl<M: Marker> Link<M> {
             port,
             classes,
             impairment: impairment.map(Box::new),
+            receiving: None,
             counters: Counters::default(),
         }
     }
@@ -369,7 +373,11 @@ impl<M: Marker> Link<M> {
         self.in_service = wire;
         self.counters.packets += 1;
         self.counters.bytes += wire;
-        let flight = Flight { at: self.busy_until + self.delay, packet: Packet { flags, ..*packet } };
+        let mut at = self.busy_until + self.delay;
+        if let Some(host) = &mut self.receiving {
+            at = host.through(Time(at));
+        }
+        let flight = Flight { at, packet: Packet { flags, ..*packet } };
         if self.impairment.is_some() {
             self.launch_impaired(start, flight, around);
         } else {

@@ -23,6 +23,7 @@ use incast_protocols::{Bytes, Message, Time};
 use incast_record::{EventKind, Flow, Totals, WindowSample};
 
 use crate::link::{Around, Link, Said};
+use crate::noise::Delays;
 use crate::observe::{Observer, sender_event};
 use crate::packet::{Flags, Packet};
 use crate::tcp::sack::Options;
@@ -101,6 +102,8 @@ pub(crate) struct World<'p, O> {
     said: Vec<Said>,
     /// Packets of which no more than the header has reached its host.
     headers_delivered: u64,
+    /// By host: delays between TCP and the host's port, if there are any.
+    sending: Vec<Delays>,
     /// By connection: the class of service of its packets.
     service: Vec<u8>,
     out: Outbox,
@@ -508,7 +511,11 @@ impl<O: Observer> World<'_, O> {
             self.totals.sent += sent as u64;
             let uplink = self.routes.uplink[host as usize];
             let mut packets = std::mem::take(&mut self.out.packets);
-            self.enqueue_all(uplink, packets.iter().map(|packet| (now, packet)), schedule);
+            if let Some(&delays) = self.sending.get(host as usize) {
+                self.send_late(uplink, host, now, delays, &packets, schedule);
+            } else {
+                self.enqueue_all(uplink, packets.iter().map(|packet| (now, packet)), schedule);
+            }
             packets.clear();
             self.out.packets = packets;
         }
@@ -518,6 +525,23 @@ impl<O: Observer> World<'_, O> {
         if self.observer.wants_windows(connection) {
             self.sample_windows(now, index);
         }
+    }
+
+    /// Packets reach their host's port later than `now`. The port may run ahead of time: nobody else feeds it, and they
+    /// keep their order.
+    fn send_late(
+        &mut self,
+        uplink: u32,
+        host: u32,
+        now: u64,
+        mut delays: Delays,
+        packets: &[Packet],
+        schedule: &mut impl Schedule,
+    ) {
+        let noise = &self.plan.network.noise.sending;
+        let late = packets.iter().map(|packet| (delays.through(now, noise), packet));
+        self.enqueue_all(uplink, late, schedule);
+        self.sending[host as usize] = delays;
     }
 
     #[cold]

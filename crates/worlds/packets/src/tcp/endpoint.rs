@@ -287,6 +287,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         let first = out.packets.len();
         self.send.output(now, tcp, &self.template, out);
         if out.packets.len() > first {
+            self.receive.note_answer(now, tcp);
             self.piggyback(tcp, first, out);
         }
     }
@@ -363,8 +364,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     /// Its time has come. Returns whether a SYN-ACK has to go out again.
     pub(crate) fn on_timer(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) -> bool {
         if self.receive.ack_at <= now {
-            self.receive.ack_at = NEVER;
-            self.receive.ack_due = true;
+            self.receive.delay_is_over();
         }
         self.send.wake(now);
         if self.send.timeout_at > now {

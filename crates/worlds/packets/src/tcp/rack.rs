@@ -96,13 +96,19 @@ impl Rack {
         }
     }
 
-    /// A segment has arrived twice: the window was too short (RFC 8985 section 6.2, step 4), once per round trip.
+    /// A segment has arrived twice, so the window was too short (RFC 8985 section 6.2, step 4). It widens once per round
+    /// trip, and only where segments have overtaken each other (`tcp_dsack_seen`).
     pub(super) fn widen(&mut self, una: u64, highest: u64) {
-        if una >= self.widened_until {
+        if self.reordered && una >= self.widened_until {
             self.widened_until = highest;
             self.steps = (self.steps + 1).min(MOST_STEPS);
             self.persists = STEPS_PERSIST;
         }
+    }
+
+    /// The repair was for nothing: losses are to be looked for anew.
+    pub(super) const fn doubt(&mut self) {
+        self.advanced = true;
     }
 
     /// A recovery is over.
@@ -210,7 +216,7 @@ impl<S: Sender> SendHalf<S> {
         let wait = rack.rtt + rack.window(timing.flight.told(), repairing, srtt);
         let found = timing.flight.find_lost(now, rack.at, rack.end, wait);
         if let Some(wait) = found.wait {
-            let wait = whole_ticks(Duration(wait + 2 * tcp.timer_tick.0), tcp);
+            let wait = whole_ticks(Duration(wait + tcp.timer_margin.0), tcp);
             timing.timer = Timer::Reordering;
             self.timeout_at = now + wait.min(rto).0;
         }
@@ -321,7 +327,7 @@ impl<S: Sender> SendHalf<S> {
         };
         let wait = srtt.map_or(tcp.rto_initial, |srtt| {
             // A single segment may wait for the peer's delayed ACK.
-            let more = if timing.flight.len() == 1 { tcp.rto_min.0 } else { 2 * tcp.timer_tick.0 };
+            let more = if timing.flight.len() == 1 { tcp.rto_min.0 } else { tcp.timer_margin.0 };
             whole_ticks(Duration(2 * srtt.0 + more), tcp)
         });
         timing.timer = Timer::Probe;
@@ -463,11 +469,11 @@ impl<S: Sender> SendHalf<S> {
     }
 
     /// The retransmission timer expired: what is older than a round trip is lost, and the first segment leaves at once
-    /// (`tcp_enter_loss`, `tcp_retransmit_timer`).
+    /// (`tcp_enter_loss`, `tcp_retransmit_timer`). F-RTO `asks` whether it is, unless a repair was going on.
     #[cold]
-    pub(super) fn repair_by_rack(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+    pub(super) fn repair_by_rack(&mut self, now: u64, tcp: &Tcp, asks: bool, template: &Packet, out: &mut Outbox) {
         let Some(timing) = &mut self.timing else { return };
-        if tcp.frto {
+        if tcp.frto && asks {
             timing.doubt.ask();
         }
         timing.probe.settle();

@@ -30,8 +30,10 @@ pub(crate) struct ReceiveHalf<E> {
     unacknowledged: u32,
     /// Segments that will be acknowledged at once although ACKs are delayed.
     quick: u32,
-    /// When data arrived last, where that matters.
+    /// When data arrived last, where that matters; `NEVER` before the first.
     last_data_at: u64,
+    /// This end answers what it receives, so its ACKs can ride on answers: none leaves at once for being quick.
+    answers: bool,
     /// An ACK is due at once.
     pub(crate) ack_due: bool,
     /// An ACK is held by the NIC's controller.
@@ -68,7 +70,8 @@ impl<E: Echo> ReceiveHalf<E> {
             echo,
             unacknowledged: 0,
             quick: tcp.delayed_ack.map_or(0, |delayed| delayed.quick),
-            last_data_at: 0,
+            last_data_at: NEVER,
+            answers: false,
             ack_due: false,
             held: false,
             ack_at: NEVER,
@@ -95,11 +98,26 @@ impl<E: Echo> ReceiveHalf<E> {
     #[inline]
     pub(crate) fn note_pause(&mut self, now: u64, tcp: &Tcp, pause: Duration) {
         if let Some(delayed) = tcp.delayed_ack.filter(|delayed| delayed.quick_again) {
-            if now.saturating_sub(self.last_data_at) > pause.0 {
+            if self.last_data_at != NEVER && now - self.last_data_at > pause.0 {
                 self.quick = self.quick.max(delayed.quick);
             }
             self.last_data_at = now;
         }
+    }
+
+    /// Data leaves. Soon after data has come it is taken for an answer (the "pingpong mode" of Linux).
+    #[inline]
+    pub(crate) fn note_answer(&mut self, now: u64, tcp: &Tcp) {
+        if let Some(delayed) = tcp.delayed_ack.filter(|delayed| delayed.quick_again) {
+            self.answers |= self.last_data_at != NEVER && now - self.last_data_at < delayed.timeout.0;
+        }
+    }
+
+    /// A delayed ACK is due: no answer has carried it.
+    pub(crate) const fn delay_is_over(&mut self) {
+        self.ack_at = NEVER;
+        self.ack_due = true;
+        self.answers = false;
     }
 
     /// Takes a segment with payload or FIN in.
@@ -137,7 +155,7 @@ impl<E: Echo> ReceiveHalf<E> {
                 self.note_duplicate(tcp, start, end);
             }
             match tcp.delayed_ack {
-                Some(_) if self.quick > 0 => {
+                Some(_) if self.quick > 0 && !self.answers => {
                     self.quick -= 1;
                     self.ack_due = true;
                 }
@@ -169,6 +187,7 @@ impl<E: Echo> ReceiveHalf<E> {
         }
         if let Some(delayed) = tcp.delayed_ack.filter(|delayed| delayed.quick_again) {
             self.quick = self.quick.max(delayed.quick);
+            self.answers = false;
         }
     }
 

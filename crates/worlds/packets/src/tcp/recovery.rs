@@ -62,7 +62,7 @@ impl<S: Sender> SendHalf<S> {
 
     #[cold]
     pub(super) fn begin_recovery(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
-        self.begin_doubt();
+        self.begin_doubt(false);
         self.in_recovery = true;
         self.partial_ack_seen = false;
         self.recover = self.highest;

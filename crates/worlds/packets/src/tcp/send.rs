@@ -374,17 +374,18 @@ impl<S: Sender> SendHalf<S> {
         let again = self.timed_out == self.una + 1;
         self.timed_out = self.una + 1;
         self.duplicates = 0;
+        let repairs = self.in_recovery || self.repairs_timeout();
+        self.begin_doubt(self.in_recovery || again);
         self.in_recovery = false;
         self.recover = self.highest;
         self.may_recover_from = self.highest + u64::from(!tcp.sack);
         self.limited_transmit = 0;
         self.reduced_until = None;
         self.board.forget_retransmissions();
-        self.begin_doubt();
         self.sender.on_timeout(&self.view(now), again);
         self.cwr_wanted = self.sender.ecn_capable();
         if self.uses_rack(tcp) {
-            return self.repair_by_rack(now, tcp, template, out);
+            return self.repair_by_rack(now, tcp, again || !repairs, template, out);
         }
         self.next = self.una;
         self.segment_limit = 0;

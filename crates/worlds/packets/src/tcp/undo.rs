@@ -32,12 +32,13 @@ enum Frto {
 }
 
 impl Doubt {
-    /// The windows are about to be cut; `una` is acknowledged.
-    pub(super) fn begin(&mut self, before: Windows, una: u64) {
-        if self.before.is_none() {
+    /// The windows are about to be cut; `una` is acknowledged. A cut that goes `on` with a repair leaves what speaks against
+    /// that (`tcp_enter_loss`, `tcp_enter_recovery`).
+    pub(super) fn begin(&mut self, before: Windows, una: u64, on: bool) {
+        if !on || self.before.is_none() {
             self.before = Some((before, una));
+            self.repeated = 0;
         }
-        self.repeated = 0;
         self.frto = Frto::Off;
         self.original = false;
     }
@@ -94,11 +95,11 @@ impl<S: Sender> SendHalf<S> {
         self.timing.as_ref().is_some_and(|timing| timing.doubt.frto != Frto::Off)
     }
 
-    /// The windows are about to be cut for a loss.
-    pub(super) fn begin_doubt(&mut self) {
+    /// The windows are about to be cut for a loss, for the first time or `on` the way of a repair.
+    pub(super) fn begin_doubt(&mut self, on: bool) {
         let (windows, una) = (self.sender.windows(), self.una);
         if let Some(timing) = &mut self.timing {
-            timing.doubt.begin(windows, una);
+            timing.doubt.begin(windows, una, on);
         }
     }
 
@@ -109,6 +110,7 @@ impl<S: Sender> SendHalf<S> {
         let Some(timing) = &mut self.timing else { return };
         let doubt = &mut timing.doubt;
         if doubt.original {
+            timing.flight.forgive();
             return self.undo(tcp);
         }
         if !repairs {
@@ -134,16 +136,20 @@ impl<S: Sender> SendHalf<S> {
             timing.rack.widen(una, highest);
         }
         if timing.doubt.reported(end) && tcp.undo {
+            if !self.in_recovery {
+                timing.flight.forgive();
+            }
             self.undo(tcp);
         }
     }
 
-    /// Nothing had been lost: the windows come back, and nothing more is sent again.
+    /// What was sent again had not been lost: the windows come back. What else is lost remains so, and is looked for anew
+    /// (`tcp_try_undo_dsack`), unless it was [forgiven](super::flight::Flight::forgive) after a timeout.
     fn undo(&mut self, tcp: &Tcp) {
         let Some(timing) = &mut self.timing else { return };
         let before = timing.doubt.before;
         timing.doubt.end();
-        timing.flight.forgive();
+        timing.rack.doubt();
         if let Some((before, _)) = before {
             self.in_recovery = false;
             self.reduced_until = None;

@@ -21,6 +21,7 @@ use super::programs::Program;
 use super::{AnyEndpoint, NONE, Slot, Target, World};
 use crate::classes::Classes;
 use crate::link::{Impairment, Link, Port};
+use crate::noise::{Delays, Receiving};
 use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
 use crate::tcp::{Endpoint, Outbox};
@@ -69,6 +70,10 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
             random: stream(seed, Purpose::Link, number as u64),
         });
         let mut link_and_port = Link::new(link.rate, link.delay.0, port, admits, classes, impairment);
+        if matches!(link.to, Node::Host(_)) && !network.noise.receiving.is_none() {
+            let delays = Delays::new(stream(seed, Purpose::Receiving, number as u64));
+            link_and_port.receiving = Some(Box::new(Receiving { delays, noise: network.noise.receiving.clone() }));
+        }
         if observer.watches(number as u32) {
             link_and_port.watch();
         }
@@ -108,6 +113,12 @@ fn service(plan: &Plan) -> Vec<u8> {
     service
 }
 
+/// What hosts add to the time of packets on the way out, if anything.
+fn sending(plan: &Plan) -> Vec<Delays> {
+    let hosts = if plan.network.noise.sending.is_none() { 0 } else { plan.network.hosts };
+    (0..hosts).map(|host| Delays::new(stream(plan.seed, Purpose::Sending, host.into()))).collect()
+}
+
 /// By connection and end: how many messages will be handed over.
 fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
     let mut count = vec![[0; 2]; plan.connections.len()];
@@ -141,6 +152,7 @@ impl<'p, O: Observer> World<'p, O> {
             plan,
             order: Order::new(plan.seed),
             routes,
+            sending: sending(plan),
             ports: links_of_ports(&links),
             links,
             targets,

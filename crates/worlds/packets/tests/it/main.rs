@@ -7,6 +7,7 @@ mod drivers;
 mod fork_join;
 mod hpcc;
 mod ictcp;
+mod noise;
 mod places;
 mod port_studies;
 mod ports;

@@ -54,12 +54,16 @@ fn what_is_overtaken_is_lost_a_quarter_of_a_round_trip_later() {
     assert_eq!(script.timer_in_us(), 10_000, "the retransmission timer goes on");
 }
 
-/// With a clock of 4 ms the reordering timer waits for two ticks, and comes in whole ones.
+/// The reordering timer waits for the margin too, and comes in whole ticks (`TCP_TIMEOUT_MIN_US`).
 #[test]
-fn a_coarse_clock_makes_the_reordering_timer_late() {
-    let mut script = ten_in_flight(Tcp { timer_tick: Duration::from_ms(4), rto_min: Duration::from_ms(200), ..rack() });
-    script.sack(0, &[(1000, 2000)]);
-    assert_eq!(script.timer_in_us(), 12_000);
+fn a_margin_and_a_coarse_clock_make_the_reordering_timer_late() {
+    let (margin, tick) = (Duration::from_ms(2), Duration::from_ms(4));
+    for (timer_margin, timer_tick, us) in [(margin, Duration::ZERO, 2_012), (margin, tick, 4_000), (tick, tick, 8_000)] {
+        let rto_min = Duration::from_ms(200);
+        let mut script = ten_in_flight(Tcp { timer_margin, timer_tick, rto_min, ..rack() });
+        script.sack(0, &[(1000, 2000)]);
+        assert_eq!(script.timer_in_us(), us);
+    }
 }
 
 /// What duplicates cannot tell: a retransmission is lost if something that left after it has arrived. No timeout.
@@ -138,10 +142,12 @@ fn a_probe_is_due_after_two_round_trips() {
     let mut single = Script::new(10, Tcp { rto: RtoForm::Linux, ..probing() });
     single.write(1000);
     assert_eq!(single.timer_in_us(), 10_100, "the timeout itself: a round trip and its minimum");
-    let ticks = Tcp { timer_tick: Duration::from_ms(4), rto_min: Duration::from_ms(200), ..probing() };
-    let mut ticking = Script::new(10, ticks);
-    ticking.write(2000);
-    assert_eq!(ticking.timer_in_us(), 12_000, "200 us and two ticks, in whole ones");
+    let late = Tcp { timer_margin: Duration::from_ms(2), rto_min: Duration::from_ms(200), ..probing() };
+    for (timer_tick, us) in [(Duration::ZERO, 2_200), (Duration::from_ms(4), 4_000)] {
+        let mut script = Script::new(10, Tcp { timer_tick, ..late.clone() });
+        script.write(2000);
+        assert_eq!(script.timer_in_us(), us, "200 us and the margin, in whole ticks");
+    }
 }
 
 /// New data is a probe if the peer's window lets it, whatever the congestion window says; else the last segment again.

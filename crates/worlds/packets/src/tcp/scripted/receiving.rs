@@ -219,3 +219,23 @@ fn quick_acks_come_back_after_a_pause_and_a_duplicate() {
         assert_eq!(at_once(&mut script, 8000), quick_again);
     }
 }
+
+/// `inet_csk_in_pingpong_mode`: an end that answers what it receives has no quick ACKs left, until a delayed ACK has
+/// waited in vain or a duplicate comes.
+#[test]
+fn an_end_that_answers_acknowledges_late() {
+    let delay = DelayedAck { every: 2, timeout: Duration::from_ms(40), quick: 2, quick_again: true };
+    let mut script = Script::new(10, Tcp { delayed_ack: Some(delay), ..tcp() });
+    let at_once = |script: &mut Script, start| !script.data(start, 1000, Flags::default()).is_empty();
+    assert!(at_once(&mut script, 0) && at_once(&mut script, 1000));
+    script.now += 10 * MS;
+    script.write(1000);
+    script.ack(1000);
+    script.now += 100 * MS;
+    assert!(!at_once(&mut script, 2000), "the pause would have made it quick");
+    assert!(at_once(&mut script, 3000), "every other one");
+    assert!(!at_once(&mut script, 4000));
+    script.timer();
+    script.now += 100 * MS;
+    assert!(at_once(&mut script, 5000), "no answer carried the ACK, so a pause counts again");
+}
