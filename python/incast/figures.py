@@ -49,6 +49,11 @@ class Style:
     cycle: tuple[str, ...]
     width_in: float = 6.0
 
+    @property
+    def letters(self) -> int:
+        """How many letters there is room for beside the axis of a panel."""
+        return round(12 * (self.width_in - 0.7))
+
     def narrow(self) -> Style:
         """Return the same style for the screen of a phone, with the same font size."""
         return replace(self, width_in=3.9)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.patches import Rectangle
 
 from incast.studies import expressions, table
-from incast.studies.svg import BOTTOM, LEFT, RIGHT, TICK_WIDTH, TOP, quantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +19,8 @@ if TYPE_CHECKING:
     from incast.studies.study import Map, Study
     from incast.studies.table import Table
 
-_ROW = 24
-# So many pixels a cell needs for its value.
-_CELL_WIDTH = 28
+# The values of cells are written in letters of at most and at least these sizes.
+_LARGEST_PT, _SMALLEST_PT = 10.0, 6.0
 
 
 @dataclass(frozen=True)
@@ -74,61 +71,26 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
     )  # fmt: skip
 
 
-def svg(chart: Cells, *, width: int) -> str:
-    """Draw coloured cells with their values; `width` is in pixels of the page."""
-    columns, rows = len(chart.x_names), len(chart.y_names)
-    step, row = (width - LEFT - RIGHT) / columns, _ROW
-    height = TOP + rows * row + BOTTOM
-    name = escape(f"{chart.title}: {chart.value_label} over {chart.x_label} and {chart.y_label}")
-    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    parts = [f'<svg class="chart" {size} role="img" aria-label="{name}"><g class="cells">']
-    for y, values in enumerate(chart.values):
-        for x, value in enumerate(values):
-            left, top = LEFT + x * step, TOP + (rows - 1 - y) * row
-            share = min(1.0, max(0.0, value / chart.greatest)) if math.isfinite(value) else 0.0
-            frame = ' class="within"' if chart.is_within(value) else ""
-            said = escape(f"{chart.x_label} {chart.x_names[x]}, {chart.y_label} {chart.y_names[y]}: {quantity(value)}")
-            parts.append(
-                f'<rect{frame} x="{left + 1:.1f}" y="{top + 1}" width="{step - 2:.1f}" height="{row - 2}" '
-                f'style="--share:{share:.3f}"><title>{said}</title></rect>'
-            )
-            if step >= _CELL_WIDTH and math.isfinite(value):
-                dark = ' class="dark"' if share > 0.55 else ""
-                parts.append(
-                    f'<text{dark} x="{left + step / 2:.1f}" y="{top + row / 2 + 4:.1f}" text-anchor="middle">'
-                    f"{value:.2f}</text>"
-                )
-    parts.append('</g><g class="names">')
-    every = max(1, math.ceil(TICK_WIDTH / step))
-    for x, named in enumerate(chart.x_names):
-        if x % every == 0:
-            at = LEFT + (x + 0.5) * step
-            parts.append(f'<text x="{at:.1f}" y="{height - BOTTOM + 16}" text-anchor="middle">{escape(named)}</text>')
-    for y, named in enumerate(chart.y_names):
-        at = TOP + (rows - 0.5 - y) * row + 4
-        parts.append(f'<text x="{LEFT - 6}" y="{at:.1f}" text-anchor="end">{escape(named)}</text>')
-    middle, half = (LEFT + width - RIGHT) / 2, TOP + rows * row / 2
-    parts.append(f'<text x="{middle:.0f}" y="{height - 8}" text-anchor="middle">{escape(chart.x_label)}</text>')
-    parts.append(f'<text transform="translate(13 {half:.0f}) rotate(-90)" text-anchor="middle">'
-                 f"{escape(chart.y_label)}</text></g></svg>")  # fmt: skip
-    return "".join(parts)
-
-
 def draw(axes: Axes, chart: Cells, style: figures.Style) -> None:
     """Draw them with matplotlib."""
     values = np.asarray(chart.values)
-    shades = LinearSegmentedColormap.from_list("shades", [style.paper, style.cycle[0]])
+    shades = LinearSegmentedColormap.from_list("shades", [to_rgba(style.cycle[0], alpha) for alpha in (0.0, 1.0)])
     # Laid out as cells, not as an image: its edges stay sharp in print.
-    axes.pcolormesh(values, cmap=shades, vmin=0.0, vmax=chart.greatest, edgecolors=style.paper, linewidth=1.0)
-    size = min(7.0, 300 / max(1, values.shape[1]) / 3)
+    axes.pcolormesh(
+        values, cmap=shades, vmin=0.0, vmax=chart.greatest, edgecolors=style.paper, linewidth=1.0, gid="cells"
+    )
+    size = min(_LARGEST_PT, 17 * style.width_in / max(1, values.shape[1]))
     for (row, column), value in np.ndenumerate(values):
         if chart.is_within(value):
             frame = Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, fill=False, edgecolor=style.ink, linewidth=0.9)
             axes.add_patch(frame)
-        if np.isfinite(value):
-            axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=size)
+        if np.isfinite(value) and size >= _SMALLEST_PT:
+            colour = style.paper if value > 0.55 * chart.greatest else style.ink
+            axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=size, color=colour)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
-    axes.set_title(chart.title, loc="left", pad=8)
-    axes.set_xticks(np.arange(len(chart.x_names)) + 0.5, chart.x_names)
+    widest = max(len(part) for name in chart.x_names for part in name.split("\n"))
+    # Names that would run into one another are left out.
+    every = math.ceil((widest + 1) * len(chart.x_names) / style.letters)
+    axes.set_xticks(np.arange(len(chart.x_names))[::every] + 0.5, chart.x_names[::every])
     axes.set_yticks(np.arange(len(chart.y_names)) + 0.5, chart.y_names)
     axes.grid(visible=False)

@@ -1,8 +1,7 @@
-"""The content of a figure, independent of how it is drawn: `pictures` draws it for print, `svg` for the page."""
+"""The content of a figure, independent of how it is drawn: `pictures` draws it, `svg` adapts that to the page."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -119,18 +118,3 @@ def _within(
         time, value = time[shown], value[shown]
     time, value = thinned(time, value, most)
     return tuple(time.tolist()), tuple(value.tolist())
-
-
-def extent(chart: Chart) -> tuple[float, float, float, float]:
-    """Return the smallest and largest x and y drawn; the y axis starts at zero unless it is logarithmic."""
-    xs = [x for line in chart.lines for x in line.x]
-    ys = [y for line in chart.lines for y in line.y]
-    for line in chart.lines:
-        for span in (line.band, line.whiskers):
-            ys += [*span.low, *span.high] if span else []
-    ys = [y for y in ys if math.isfinite(y) and (y > 0 or not chart.log_y)]
-    x0, x1 = chart.limits or ((min(xs), max(xs)) if xs else (0.0, 1.0))
-    y0, y1 = (min(ys), max(ys)) if ys else (0.1, 1.0)
-    if not chart.log_y:
-        y0 = min(y0, 0.0)
-    return x0, x1 if x1 > x0 else x0 + 1, y0, y1 if y1 > y0 else y0 + 1

@@ -38,6 +38,8 @@ VERDICTS: dict[Verdict, str] = {
 _MET: dict[bool | None, str] = {True: ": yes", False: ": <b>no</b>", None: ""}
 # Sizes for the column of the page, and for a phone.
 _WIDE, _NARROW = (704, 330), (358, 290)
+# The height of a row of cells, and of the names below the last one.
+_ROW, _NAMES = 24, 64
 
 
 def write(
@@ -142,23 +144,19 @@ def _series(drawn: Sequence[Chart]) -> str:
 
 
 def _panel(chart: Chart | Cells) -> str:
-    (wide, high), (narrow, low) = _WIDE, _NARROW
-    if isinstance(chart, Cells):
-        return (
-            f'<figure class="panel"><h3>{escape(chart.title)}</h3>'
-            f'<div class="wide">{cells.svg(chart, width=wide)}</div>'
-            f'<div class="narrow">{cells.svg(chart, width=narrow)}</div>'
-            f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
-        )
+    lines = () if isinstance(chart, Cells) else chart.lines
     buttons = "".join(
         f'<button type="button" class="c{index % 6}" data-curve="{index}" aria-pressed="true">'
         f"{escape(line.label)}</button>"
-        for index, line in enumerate(chart.lines)
+        for index, line in enumerate(lines)
+    )
+    wide, narrow = (
+        svg.draw(chart, width=width, height=_ROW * len(chart.y_names) + _NAMES if isinstance(chart, Cells) else height)
+        for width, height in (_WIDE, _NARROW)
     )
     return (
         f'<figure class="panel"><h3>{escape(chart.title)}</h3><div class="legend">{buttons}</div>'
-        f'<div class="wide">{svg.draw(chart, width=wide, height=high)}</div>'
-        f'<div class="narrow">{svg.draw(chart, width=narrow, height=low)}</div>'
+        f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
         f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
     )
 

@@ -1,133 +1,95 @@
-"""Charts for the page: SVG without a library. Every point carries its numbers, which a small script shows."""
+"""Charts for the page: as matplotlib draws them, in the colours of the page, with the numbers of every point."""
 
 from __future__ import annotations
 
+import io
 import math
-from dataclasses import dataclass
-from html import escape
-from itertools import pairwise
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from incast.studies import charts
+import matplotlib as mpl
+
+from incast import figures
+from incast.studies import pictures
+from incast.studies.cells import Cells
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from incast.studies.charts import Chart, Line
 
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 12, 44
-_SPREAD = 0.35
-# Minimum distance of two names at the x axis, in pixels from centre to centre.
-TICK_WIDTH = 27
-_LETTER_WIDTH = 6.5
+# So many pixels to an inch give letters the size of those in the page's notes.
+_PX_PER_IN = 80
+_SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
+# The colours of a picture, and the variables of the page that take their place.
+_VARIABLES = {
+    figures.LIGHT.paper: "paper", figures.LIGHT.ink: "ink", figures.LIGHT.muted: "muted", figures.LIGHT.grid: "rule",
+    **{colour: f"c{index}" for index, colour in enumerate(figures.LIGHT.cycle)},
+}  # fmt: skip
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """The plot area and its scales."""
-
-    chart: Chart
-    width: int
-    height: int
-    extent: tuple[float, float, float, float]
-
-    def x(self, value: float) -> float:
-        low, high = self.extent[0], self.extent[1]
-        return LEFT + _share(value, low, high, log=self.chart.log_x) * (self.width - LEFT - RIGHT)
-
-    def y(self, value: float) -> float:
-        low, high = self.extent[2], self.extent[3]
-        share = _share(value, low, high, log=self.chart.log_y)
-        return self.height - BOTTOM - share * (self.height - TOP - BOTTOM)
-
-
-def draw(chart: Chart, *, width: int, height: int) -> str:
-    """Draw a chart; `width` is in pixels of the page."""
-    x0, x1, y0, y1 = charts.extent(chart)
-    if chart.ticks:
-        x0, x1 = -0.4, len(chart.ticks) - 0.6
-    elif chart.log_x:
-        margin = (x1 / x0) ** 0.03
-        x0, x1 = x0 / margin, x1 * margin
-    elif not chart.is_series:
-        margin = 0.03 * (x1 - x0)
-        x0, x1 = x0 - margin, x1 + margin
-    top = y1 * 1.15 if chart.log_y else y1 + 0.06 * (y1 - y0)
-    frame = _Frame(chart, width, height, (x0, x1, y0, top))
-    name = escape(f"{chart.title}: {chart.y_label} over {chart.x_label}")
-    size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    parts = [
-        f'<svg class="chart" {size} role="img" aria-label="{name}">',
-        *_axes(frame),
-        *(part for index, line in enumerate(chart.lines) for part in _line(frame, line, index)),
-        f'<line class="cursor" y1="{TOP}" y2="{height - BOTTOM}" x1="-9" x2="-9"/>',
-        "</svg>",
-    ]
-    return "".join(parts)
-
-
-def _axes(frame: _Frame) -> Iterable[str]:
-    chart, (_, _, y0, y1) = frame.chart, frame.extent
-    bottom, right = frame.height - BOTTOM, frame.width - RIGHT
-    yield '<g class="grid">'
-    if chart.ticks:
-        xs = [(float(index), name) for index, name in enumerate(chart.ticks)]
+def draw(chart: Chart | Cells, *, width: int, height: int) -> str:
+    """Draw a chart; `width` and `height` are in pixels of the page."""
+    file = io.StringIO()
+    style = replace(figures.LIGHT, width_in=width / _PX_PER_IN)
+    # With the salt, the wide picture refers to none of the narrow one's parts: one of the two is hidden.
+    with figures.rc(style), mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": str(width)}):
+        figure, (axes,) = figures.stacked(1, height / _PX_PER_IN, style)
+        pictures.panel(axes, chart, style)
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    root = ET.fromstring(file.getvalue())  # noqa: S314 - our own
+    del root[:2]  # who made it, and a style for the whole page
+    for node in root.iter():
+        _adapt(node)
+    if isinstance(chart, Cells):
+        name = f"{chart.title}: {chart.value_label} over {chart.x_label} and {chart.y_label}"
+        _tell_cells(root, chart)
     else:
-        xs = _named(_x_ticks(frame, right - LEFT), chart.log_x)
-    ys = _named(ticks(y0, y1, 6, log=chart.log_y), chart.log_y)
-    for value, _ in ys:
-        yield f'<line x1="{LEFT}" x2="{right}" y1="{frame.y(value):.1f}" y2="{frame.y(value):.1f}"/>'
-    yield '</g><g class="names">'
-    # Names that would overlap are drawn in two rows.
-    step = (right - LEFT) / max(1, len(chart.ticks))
-    lower = 10 if chart.ticks and max(map(len, chart.ticks)) * _LETTER_WIDTH > step else 0
-    for index, (value, name) in enumerate(xs):
-        y = bottom + 16 + (lower if index % 2 else 0)
-        yield f'<text x="{frame.x(value):.1f}" y="{y}" text-anchor="middle">{escape(name)}</text>'
-    for value, name in ys:
-        yield f'<text x="{LEFT - 6}" y="{frame.y(value) + 4:.1f}" text-anchor="end">{escape(name)}</text>'
-    middle = (LEFT + right) / 2
-    y = frame.height - (3 if lower else 8)
-    yield f'<text x="{middle:.0f}" y="{y}" text-anchor="middle">{escape(chart.x_label)}</text>'
-    yield (f'<text transform="translate(13 {(TOP + bottom) / 2:.0f}) rotate(-90)" text-anchor="middle">'
-           f"{escape(chart.y_label)}</text></g>")  # fmt: skip
-    yield f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>'
+        name = f"{chart.title}: {chart.y_label} over {chart.x_label}"
+        for index, line in enumerate(() if chart.is_series else chart.lines):
+            points = root.findall(f".//g[@class='curve points'][@data-curve='{index}']/g/use")
+            _tell_points(points, chart, line)
+    ET.SubElement(root, "line", {"class": "cursor", "y1": "0", "y2": "100%", "x1": "-9", "x2": "-9"})
+    root.attrib = {"class": "chart", "viewBox": root.attrib["viewBox"], "width": str(width), "height": str(height),
+                   "role": "img", "aria-label": name}  # fmt: skip
+    text = ET.tostring(root, encoding="unicode")
+    for colour, variable in _VARIABLES.items():
+        text = text.replace(colour, f"var(--{variable})")
+    return text
 
 
-def _x_ticks(frame: _Frame, width: int) -> list[float]:
-    """Label the points of a sweep if there is room, else round numbers."""
-    chart, (x0, x1, _, _) = frame.chart, frame.extent
-    points = sorted({x for line in chart.lines for x in line.x})
-    places = [frame.x(x) for x in points]
-    if not chart.is_series and all(b - a >= TICK_WIDTH for a, b in pairwise(places)):
-        return points
-    return ticks(x0, x1, max(2, width // 60), log=chart.log_x)
+def _adapt(node: ET.Element) -> None:
+    """Make a part of a picture one of the page: in its letters, shorter, and a curve that can be switched off."""
+    node.tag = node.tag.removeprefix(_SVG)
+    node.text, node.tail = (node.text or "").strip(), ""
+    if _LINK in node.attrib:
+        node.set("href", node.attrib.pop(_LINK))
+    if "style" in node.attrib:
+        node.set("style", re.sub(r"font-family: [^;]*;? ?", "", node.attrib["style"]))
+    for name in {"d", "x", "y"}.intersection(node.attrib):
+        node.set(name, re.sub(r"(\.\d)\d+|\s+(?=[MLCz]|$)", r"\1", node.attrib[name]))
+    kind, _, number = node.get("id", "").partition("-")
+    if number:
+        node.attrib |= {"class": f"curve {kind}", "data-curve": number}
+    if number or re.fullmatch(r"[^_]+_\d+", kind):
+        del node.attrib["id"]
 
 
-def _line(frame: _Frame, line: Line, index: int) -> Iterable[str]:
-    chart = frame.chart
-    yield f'<g class="curve c{index % 6}" data-curve="{index}">'
-    known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y) and (y > 0 or not chart.log_y)]
-    if line.band:
-        yield _band(frame, line)
-    if chart.dots:
-        # One path: hundreds of circles would make up most of the page.
-        yield f'<path class="dots" d="{"".join(f"M{frame.x(x):.1f} {frame.y(y):.1f}h0" for x, y in known)}"/>'
-    elif chart.is_series:
-        yield f'<path class="series" d="{_steps(frame, known)}"/>'
-    elif known:
-        corners = " ".join(f"{frame.x(x):.1f},{frame.y(y):.1f}" for x, y in known)
-        yield f'<polyline points="{corners}"/>'
-    if line.whiskers:
-        yield _whiskers(frame, line, index)
-    if not chart.is_series:
-        for number, (x, y) in enumerate(zip(line.x, line.y, strict=True)):
-            if (x, y) in known:
-                said = escape(_said(line, number), quote=True)
-                at = escape(f"{chart.x_label}: {chart.ticks[number] if chart.ticks else quantity(x)}")
-                yield f'<circle cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3" data-at="{at}" data-said="{said}"/>'
-    yield "</g>"
+def _tell_points(points: list[ET.Element], chart: Chart, line: Line) -> None:
+    """Add to the points of a curve what the page says about them."""
+    drawn = [number for number, y in enumerate(line.y) if math.isfinite(y) and (y > 0 or not chart.log_y)]
+    for point, number in zip(points, drawn, strict=True):
+        at = chart.ticks[number] if chart.ticks else quantity(line.x[number])
+        point.attrib |= {"data-at": f"{chart.x_label}: {at}", "data-said": _said(line, number)}
+
+
+def _tell_cells(root: ET.Element, chart: Cells) -> None:
+    cells = iter(root.findall(".//*[@id='cells']/path"))
+    for y_name, values in zip(chart.y_names, chart.values, strict=True):
+        for x_name, value in zip(chart.x_names, values, strict=True):
+            said = f"{chart.x_label} {x_name}, {chart.y_label} {y_name}: {quantity(value)}"
+            ET.SubElement(next(cells), "title").text = said
 
 
 def _said(line: Line, number: int) -> str:
@@ -140,78 +102,12 @@ def _said(line: Line, number: int) -> str:
     return said
 
 
-def _steps(frame: _Frame, points: list[tuple[float, float]]) -> str:
-    if not points:
-        return ""
-    path = [f"M{frame.x(points[0][0]):.1f} {frame.y(points[0][1]):.1f}"]
-    path += [f"H{frame.x(x):.1f}V{frame.y(y):.1f}" for x, y in points[1:]]
-    return "".join(path)
-
-
-def _band(frame: _Frame, line: Line) -> str:
-    if not line.band:
-        return ""
-    least = frame.extent[2]
-    ends = [(x, max(low, least), max(high, least))
-            for x, low, high in zip(line.x, line.band.low, line.band.high, strict=True)
-            if math.isfinite(low) and math.isfinite(high)]  # fmt: skip
-    there = [f"{frame.x(x):.1f},{frame.y(high):.1f}" for x, _, high in ends]
-    back = [f"{frame.x(x):.1f},{frame.y(low):.1f}" for x, low, _ in reversed(ends)]
-    return f'<polygon class="band" points="{" ".join(there + back)}"/>'
-
-
-def _whiskers(frame: _Frame, line: Line, index: int) -> str:
-    if not line.whiskers:
-        return ""
-    places = [frame.x(x) for x in line.x]
-    apart = min((b - a for a, b in pairwise(places)), default=40.0)
-    count = len(frame.chart.lines)
-    aside = (index - (count - 1) / 2) / max(1, count) * _SPREAD * apart
-    path = []
-    for x, low, high in zip(places, line.whiskers.low, line.whiskers.high, strict=True):
-        if math.isfinite(low) and math.isfinite(high) and (low > 0 or not frame.chart.log_y):
-            at, bottom, top = x + aside, frame.y(low), frame.y(high)
-            path.append(f"M{at - 2:.1f} {bottom:.1f}h4M{at:.1f} {bottom:.1f}V{top:.1f}M{at - 2:.1f} {top:.1f}h4")
-    return f'<path class="whiskers" d="{"".join(path)}"/>'
-
-
-def ticks(low: float, high: float, most: int, *, log: bool) -> list[float]:
-    """Return about `most` round numbers from `low` to `high`."""
-    if log:
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
-        return [step * 10.0**power for power in decades for step in steps if low <= step * 10.0**power <= high]
-    rough = (high - low) / max(1, most)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    return [round(number * step, 12) for number in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def _named(values: list[float], log: bool) -> list[tuple[float, str]]:
-    """Format values, all with the same prefix unless they span decades."""
-    if log:
-        return [(value, quantity(value)) for value in values]
-    largest = max((abs(value) for value in values), default=0.0)
-    factor, prefix = _prefix(largest)
-    return [(value, f"{value / factor:g}{prefix and ' ' + prefix}" if value else "0") for value in values]
-
-
-def _prefix(value: float) -> tuple[float, str]:
-    if 1e-3 <= abs(value) < 1e4 or value == 0:
-        return 1.0, ""
-    return next(((factor, prefix) for factor, prefix in _PREFIXES if abs(value) >= factor), _PREFIXES[-1])
-
-
 def quantity(value: float, *, digits: int = 4) -> str:
     """Format a number with the given digits; large and small ones get a prefix."""
     if not math.isfinite(value):
         return "unknown"
-    factor, prefix = _prefix(value)
+    factor, prefix = 1.0, ""
+    if value and not 1e-3 <= abs(value) < 1e4:
+        factor, prefix = next((known for known in _PREFIXES if abs(value) >= known[0]), _PREFIXES[-1])
     rounded = float(f"{value / factor:.{digits}g}")
     return f"{rounded:g}{prefix and ' ' + prefix}"
-
-
-def _share(value: float, low: float, high: float, *, log: bool) -> float:
-    of: Callable[[float], float] = math.log10 if log else float
-    return (of(value) - of(low)) / (of(high) - of(low))
