@@ -12,7 +12,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo test test-rust test-python docs docs-links docs-output test-own-protocol mutants lint \
-	lint-rust lint-python format reproduce bench validate-ns3 schema tables clean prerequisites
+	lint-rust lint-python format reproduce bench validate-ns3 validate-linux schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench: install ## measure the simulator's speed
 validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour or two; needs g++)
 	@$(MAKE) --silent -C validation/ns3/programs
 	@$(BIN)/python validation/ns3/compare.py all
+
+validate-linux: install ## compare the simulator with this machine's Linux (an hour; needs root and iproute2)
+	@$(BIN)/python validation/linux/compare_linux.py all
 
 schema: prerequisites ## update the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 HERE = Path(__file__).resolve().parents[1]
 ROOT = HERE.parents[1]
@@ -97,17 +97,26 @@ def run(out: Path, flows: str, given: Mapping[str, object]) -> dict[str, Any]:
     """Run a list of flows; what the same run gave before is taken from disk. A run that crashes has failed."""
     words = [f"--{name}={value}" for name, value in sorted(given.items())]
     key = hashlib.sha256("\0".join([sources(), *words, flows]).encode()).hexdigest()
-    kept = out / "runs" / key[:2] / f"{key}.json"
-    if not kept.is_file():
+
+    def compute() -> dict[str, Any]:
         try:
-            result = json.loads(printed(out, flows, given))
+            found: dict[str, Any] = json.loads(printed(out, flows, given))
         except FailedError as error:
-            result = {"failed": str(error)}
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_suffix(f".{os.getpid()}")
+            return {"failed": str(error)}
+        return found
+
+    return kept(out / "runs" / key[:2] / f"{key}.json", compute)
+
+
+def kept(file: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the result in a file; if it is not there, compute it and write it, completely or not at all."""
+    if not file.is_file():
+        result = compute()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = file.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps(result), encoding="utf-8")
-        unfinished.replace(kept)
-    found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        unfinished.replace(file)
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     return found
 
 
