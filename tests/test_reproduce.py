@@ -21,7 +21,6 @@ from incast.studies.claims import RECORD
 from incast.studies.store import Store
 
 RUNS = 2 * 3 * 3
-EDITED = "goodput_total_bps / 1e6"
 
 
 @pytest.fixture

@@ -161,7 +161,7 @@ def run(
 
             follow(handle)
         else:
-            _wait(handle)
+            wait_for(handle)
     except BaseException:  # Ctrl-C: the native thread must not go on without us
         handle.cancel()
         raise
@@ -187,10 +187,10 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
 
     def one(job: tuple[scenarios.Source, list[str], int | None]) -> Result:
         handle = scenarios.start(*job)
-        _wait(handle, stop)
+        wait_for(handle, stop)
         return Result(handle.result())
 
-    with ThreadPoolExecutor(workers or _cores(), thread_name_prefix="incast") as pool:
+    with ThreadPoolExecutor(workers or cores(), thread_name_prefix="incast") as pool:
         futures = [pool.submit(one, job) for job in ready]
         try:
             return [future.result() for future in futures]
@@ -227,13 +227,15 @@ def examples() -> list[str]:
     return _native.examples()
 
 
-def _wait(handle: _native.Run, stop: threading.Event | None = None) -> None:
+def wait_for(handle: _native.Run, stop: threading.Event | None = None) -> None:
+    """Wait for a run, and cancel it if `stop` is set."""
     while not handle.wait(_POLL_S):
         if stop is not None and stop.is_set():
             handle.cancel()
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Return the number of cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

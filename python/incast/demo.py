@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -84,7 +83,7 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
     for name, variants in pictures.items():
         files.append(directory / f"{name}.png")
         files[-1].write_bytes(variants["light"])
-    _write_csv(directory / "goodput.csv", points)
+    (directory / "goodput.csv").write_text(_csv(points), encoding="utf-8")
     page = directory / "index.html"
     page.write_text(demo_page.build(points, timelines, pictures, before, after, seeds), encoding="utf-8")
 
@@ -200,11 +199,11 @@ def cell(value: Estimate) -> str:
     return f"{value.mean / 1e6:.0f}{half}"
 
 
-def _write_csv(path: Path, points: Sweep) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer: Any = csv.writer(file, lineterminator="\n")
-        writer.writerow(["protocol", "senders", "seed", "goodput_bps", "timeouts"])
-        for label, row in points.items():
-            for n, point in row.items():
-                for seed, (bps, timeouts) in enumerate(zip(point.goodput_bps, point.timeouts, strict=True), 1):
-                    writer.writerow([label, n, seed, f"{bps:.0f}", f"{timeouts:.0f}"])
+def _csv(points: Sweep) -> str:
+    rows = [
+        (label, n, seed, f"{bps:.0f}", f"{timeouts:.0f}")
+        for label, row in points.items()
+        for n, point in row.items()
+        for seed, (bps, timeouts) in enumerate(zip(point.goodput_bps, point.timeouts, strict=True), 1)
+    ]
+    return text.csv([("protocol", "senders", "seed", "goodput_bps", "timeouts"), *rows])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -190,13 +188,8 @@ def write(planned: Plan, directory: Path) -> list[Path]:
     """Write the figure and its numbers; return the files."""
     picture, numbers = directory / "risk.png", directory / "risk.csv"
     figures.save(draw(planned), picture)
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["workers", "risk_at_once", "risk_in_batches"])
-    rows.writerows(
-        zip(planned.workers.tolist(), planned.at_once.tolist(), planned.in_batches.tolist(), strict=True)
-    )  # fmt: skip
-    numbers.write_text(file.getvalue(), encoding="utf-8")
+    rows = zip(planned.workers.tolist(), planned.at_once.tolist(), planned.in_batches.tolist(), strict=True)
+    numbers.write_text(text.csv([("workers", "risk_at_once", "risk_in_batches"), *rows]), encoding="utf-8")
     return [picture, numbers]
 
 

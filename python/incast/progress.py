@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from incast import text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from incast._native import Progress, Run
 
-_TERMINAL_EVERY_S = 0.1
+_TERMINAL_EVERY_S = 0.3
 _LOG_EVERY_S = 10.0
 
 
+class Line:
+    """A line on stderr that tells of progress: live on a terminal, an occasional line in a log."""
+
+    def __init__(self, said: Callable[[float], str]) -> None:
+        self.started = time.monotonic()
+        self._said = said
+        """What the line says, by the seconds since the start."""
+        self._is_live = sys.stderr.isatty()
+        self._last_s = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self) -> None:
+        """Say how far it is, unless that was said only just now; short work is over before it would be read."""
+        elapsed_s = time.monotonic() - self.started
+        if elapsed_s - self._last_s < (_TERMINAL_EVERY_S if self._is_live else _LOG_EVERY_S):
+            return
+        self._last_s, said = elapsed_s, self._said(elapsed_s)
+        if self._is_live:
+            said = f"\r{said[: shutil.get_terminal_size().columns - 1]}\x1b[K"
+        print(said, end="" if self._is_live else "\n", file=sys.stderr, flush=True)
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_live and self._last_s:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
 def follow(run: Run) -> None:
-    """Wait for `run` and show its progress: a live line on a terminal, an occasional line in a log."""
-    if sys.stderr.isatty():
-        _live(run)
-    else:
-        _log(run)
-
-
-def _live(run: Run) -> None:
-    started = time.monotonic()
-    # Short runs are over before a progress line could be read.
-    if run.wait(0.3):
-        return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text as Line
-
-    with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
-        while not run.wait(_TERMINAL_EVERY_S):
+    """Wait for `run` and show its progress."""
+    with Line(lambda elapsed_s: line(run.progress(), elapsed_s)) as shown:
+        while not run.wait(0.1):
             if not run.progress()["simulated_s"]:  # still building the network: speed counts from the first event
-                started = time.monotonic()
-            shown = Line(line(run.progress(), time.monotonic() - started), no_wrap=True, overflow="ellipsis")
-            live.update(shown, refresh=True)
-
-
-def _log(run: Run) -> None:
-    started = time.monotonic()
-    while not run.wait(_LOG_EVERY_S):
-        print(line(run.progress(), time.monotonic() - started), file=sys.stderr, flush=True)
+                shown.started = time.monotonic()
+            shown.show()
 
 
 def line(progress: Progress, elapsed_s: float) -> str:

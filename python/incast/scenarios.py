@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from incast import _native
 
@@ -35,13 +36,23 @@ def read(scenario: str | Path | Mapping[str, object]) -> Source:
     if isinstance(scenario, str) and scenario in _native.examples() and not Path(scenario).is_file():
         return Source(_native.example(scenario), f"<example {scenario}>", scenario)
     path = Path(scenario)
+    absent = f"no such file, and not a built-in example ({', '.join(_native.examples())})"
+    return Source(text_of(path, "a scenario", absent), str(path), path.stem)
+
+
+def text_of(path: Path, what: str, absent: str = "no such file") -> str:
+    """Return the text of a TOML file.
+
+    Raises:
+        ScenarioError: it does not exist, or cannot be read.
+
+    """
     try:
-        return Source(path.read_text(encoding="utf-8"), str(path), path.stem)
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        examples = ", ".join(_native.examples())
-        reason = f"no such file, and not a built-in example ({examples})"
+        reason = absent
     except IsADirectoryError:
-        reason = "is a directory; a scenario is a TOML file"
+        reason = f"is a directory; {what} is a TOML file"
     except UnicodeDecodeError as error:
         reason = f"not a text file: byte {error.start} is not UTF-8"
     except OSError as error:
@@ -49,6 +60,19 @@ def read(scenario: str | Path | Mapping[str, object]) -> Source:
     except ValueError as error:  # a null byte in the name
         reason = str(error)
     raise _native.ScenarioError(f"{path}: {reason}")
+
+
+def parsed(text: str, file: str) -> dict[str, Any]:
+    """Return what a TOML file says.
+
+    Raises:
+        ScenarioError: it is not TOML.
+
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _native.ScenarioError(f"{file}: invalid TOML: {error}") from error
 
 
 def start(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Run:

@@ -1,11 +1,13 @@
-"""Formats tables, times and rates for terminals."""
+"""Formats tables, times and rates."""
 
 from __future__ import annotations
 
+import csv as csv_module
+import io
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
@@ -20,6 +22,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = T
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(head), *map(line, rows)])
+
+
+def csv(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows as CSV."""
+    file = io.StringIO()
+    csv_module.writer(file, lineterminator="\n").writerows(rows)
+    return file.getvalue()
 
 
 def seconds(value: float | None) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
+from incast import text
 from incast._native import ScenarioError
 from incast.studies import expressions, table
 from incast.studies.expressions import ExpressionError
@@ -115,12 +115,8 @@ def verdict_of(claim: Claim, measured: float, low: float | None, high: float | N
 
 def record(judged: list[Judged]) -> str:
     """Return the verdicts as CSV, to be saved next to the studies."""
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["id", "verdict", "measured", "low", "high"])
-    for one in judged:
-        rows.writerow([one.claim.id, one.verdict, *(brief(value) for value in (one.measured, one.low, one.high))])
-    return file.getvalue()
+    rows = [[one.claim.id, one.verdict, *map(brief, (one.measured, one.low, one.high))] for one in judged]
+    return text.csv([["id", "verdict", "measured", "low", "high"], *rows])
 
 
 def recorded(directory: Path) -> dict[str, str]:

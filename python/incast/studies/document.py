@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from incast import scenarios
 from incast._native import ScenarioError
 from incast.studies.expressions import missing
 
@@ -159,28 +159,14 @@ def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
         ScenarioError: it cannot be read, or is invalid TOML.
 
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-        own = Table(path, _lines(text), "", tomllib.loads(text))
-        if "like" not in own:
-            return own
-        base = path.parent / own.text("like")
-        if base in (*above, path):
-            own.refuse("like", f"{base} is like this file")
-        return Table(path, own.lines, "", own.entries, read(base, above=(*above, path)))
-    except FileNotFoundError:
-        reason = "no such file"
-    except IsADirectoryError:
-        reason = "is a directory; a study is a TOML file"
-    except UnicodeDecodeError as error:
-        reason = f"not a text file: byte {error.start} is not UTF-8"
-    except tomllib.TOMLDecodeError as error:
-        reason = f"invalid TOML: {error}"
-    except OSError as error:
-        reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
-    except ValueError as error:  # a null byte in the name
-        reason = str(error)
-    raise ScenarioError(f"{path}: {reason}")
+    text = scenarios.text_of(path, "a study")
+    own = Table(path, _lines(text), "", scenarios.parsed(text, str(path)))
+    if "like" not in own:
+        return own
+    base = path.parent / own.text("like")
+    if base in (*above, path):
+        own.refuse("like", f"{base} is like this file")
+    return Table(path, own.lines, "", own.entries, read(base, above=(*above, path)))
 
 
 def _lines(text: str) -> dict[str, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 from collections import Counter
 from html import escape
 from importlib import resources
@@ -134,13 +132,9 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], jud
 
 def _series(drawn: Sequence[Chart]) -> str:
     """Write the points of panels over time as CSV."""
-    file = io.StringIO()
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(["panel", "curve", "x", "y"])
-    for chart in drawn:
-        for line in chart.lines:
-            rows.writerows([chart.title, line.label, x, y] for x, y in zip(line.x, line.y, strict=True))
-    return file.getvalue()
+    lines = [(chart.title, line) for chart in drawn for line in chart.lines]
+    rows = [(title, line.label, x, y) for title, line in lines for x, y in zip(line.x, line.y, strict=True)]
+    return text.csv([("panel", "curve", "x", "y"), *rows])
 
 
 def _panel(chart: Chart | Cells) -> str:

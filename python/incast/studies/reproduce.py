@@ -138,8 +138,8 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
     for study in studies:
         started = time.process_time()
         own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(rows[study.name]))]
-        spent = execution.run(own, store, workers=wish.workers, what=study.name)
-        found_before = len({task.key for task in own} - seen) - spent.runs
+        computed = execution.run(own, store, workers=wish.workers, what=study.name)
+        found_before = len({task.key for task in own} - seen) - computed
         seen.update(task.key for task in own)
         new = sweep.measured(study, rows[study.name], store, 0.0)
         minutes = (time.process_time() - started) / 60

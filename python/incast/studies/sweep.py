@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from incast import output
+from incast import api, output
 from incast._native import RunError, ScenarioError
 from incast.studies import cost, execution, plan, reading, table
 from incast.studies.store import Store
@@ -32,7 +32,7 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
     rows = plan.rows(study)
     everything = execution.distinct(plan.runs(rows))
     try:
-        spent = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
+        computed = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
     except (KeyboardInterrupt, RunError) as error:
         done = sum(store.has(task.key, task.tables) for task in everything)
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
@@ -40,7 +40,7 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
               "run the same command again to resume", file=sys.stderr)  # fmt: skip
         return 1
     there = sum(store.has(task.key, task.tables) for task in everything)
-    print(f"{spent.runs:,} runs computed; {there:,} of {len(everything):,} done", file=sys.stderr)
+    print(f"{computed:,} runs computed; {there:,} of {len(everything):,} done", file=sys.stderr)
     if there < len(everything):
         print(f"{store.directory}: the shard that completes the last run writes the table")
         return 0
@@ -53,7 +53,7 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
 def measured(study: Study, rows: list[Row], store: Store, cpu_minutes: float | None) -> Table:
     """Measure every run; all of them are in the store."""
     started = time.process_time()
-    with ThreadPoolExecutor(execution.cores()) as pool:
+    with ThreadPoolExecutor(api.cores()) as pool:
         found = list(pool.map(lambda row: table.measured(study, row, store), rows))
     if cpu_minutes is not None:
         cpu_minutes += (time.process_time() - started) / 60

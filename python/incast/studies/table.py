@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 import os
 import re
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from incast import _native
+from incast import _native, text
 from incast._native import ScenarioError
 from incast.studies import expressions, measuring
 from incast.studies.expressions import ExpressionError
@@ -52,10 +51,8 @@ class Table:
     def text(self) -> str:
         """Return the table as CSV."""
         cost = f", {self.cpu_minutes:.2f} CPU minutes" if self.cpu_minutes is not None else ""
-        file = io.StringIO()
-        file.write(f"# incast {self.version}: {len(self.rows):,} runs, {self.packet_hops:,} packet-hops{cost}\n")
-        csv.writer(file, lineterminator="\n").writerows([self.head, *self.rows])
-        return file.getvalue()
+        about = f"# incast {self.version}: {len(self.rows):,} runs, {self.packet_hops:,} packet-hops{cost}\n"
+        return about + text.csv([self.head, *self.rows])
 
     def numbers(self, study: Study, metric: str) -> dict[str, NDArray[np.float64]]:
         """Return a metric by curve: a row per seed, a column per point of the grid; `nan` where it is missing."""

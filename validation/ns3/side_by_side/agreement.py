@@ -50,9 +50,6 @@ class Comparison:
     ours: float
     """Mean over seeds."""
     ns3: float
-    ours_spread: float
-    """Standard deviation over seeds."""
-    ns3_spread: float
     standard_error: float
     """Of the mean of the paired differences."""
     allowed: float
@@ -97,7 +94,7 @@ def compare(
     error = spread(differences) / math.sqrt(len(differences))
     means = mean(ours), mean(ns3)
     allowed = max(standard_errors * error, tolerance.relative * max(map(abs, means)), tolerance.absolute)
-    return Comparison(*means, spread(ours), spread(ns3), error, allowed)
+    return Comparison(*means, error, allowed)
 
 
 def bias(comparisons: Sequence[Comparison], tolerance: Tolerance, rules: dict[str, float]) -> Bias | None:
