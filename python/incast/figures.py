@@ -85,21 +85,18 @@ def goodput(
     """
     with rc(style):
         figure, (axes,) = stacked(1, 3.7, style)
-        drawn = []
         for (label, points), colour in zip(curves.items(), _colours(style, len(curves)), strict=True):
             senders = np.array(sorted(points), dtype=np.float64)
             estimates = [estimate(points[int(n)]) for n in senders]
             _band(axes, senders, estimates, colour, 1e-6)
             mean = np.array([e.mean for e in estimates]) * 1e-6
-            axes.plot(senders, mean, color=colour, linewidth=1.8)
-            drawn.append((label, colour, senders, mean))
-        top = max((float(np.nanmax(mean)) for *_, mean in drawn), default=1.0)
+            axes.plot(senders, mean, color=colour, linewidth=1.8, label=label)
+        last, top = max(1.0, axes.dataLim.xmax), max(1.0, axes.dataLim.ymax)
         if line_rate_bps:
             top = line_rate_bps * 1e-6
             _level(axes, top, "line rate", style)
-        axes.set(xlabel="senders", ylabel="goodput (Mbit/s)", ylim=(0, top * 1.13))
-        axes.set_xlim(0, 1.01 * max((float(x[-1]) for _, _, x, _ in drawn), default=1.0))
-        _label_curves(axes, drawn, [top] if line_rate_bps else [])
+        axes.set(xlabel="senders", ylabel="goodput (Mbit/s)", xlim=(0, last * 1.01), ylim=(0, top * 1.13))
+        legend_above(axes, style)
         return figure
 
 
@@ -108,7 +105,6 @@ def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style
     with rc(style):
         figure, (axes,) = stacked(1, 3.7, style)
         axes.set_xscale("log")
-        drawn = []
         for (label, values), colour in zip(samples.items(), _colours(style, len(samples)), strict=True):
             times = np.sort(_numbers(values))
             times = times[np.isfinite(times) & (times > 0)]
@@ -118,15 +114,12 @@ def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style
             if len(times) > _MOST_POINTS:  # keep the ends exactly: the tail is what is looked at
                 keep = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
                 times, share = times[keep], share[keep]
-            axes.step(np.r_[times[0], times], np.r_[0, share], where="post", color=colour, linewidth=1.8)
-            drawn.append((f"{label} ({len(values):,})", colour, times, share))
+            steps, name = (np.r_[times[0], times], np.r_[0, share]), f"{label} ({len(values):,})"
+            axes.step(*steps, where="post", color=colour, linewidth=1.8, label=name)
         axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
         axes.xaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
         axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
-        if len(drawn) == 1:
-            axes.set_title(drawn[0][0], loc="left", color=style.ink)
-        else:
-            _label_curves(axes, drawn)
+        legend_above(axes, style)
         return figure
 
 
@@ -313,6 +306,19 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
     return figure, every[:panels]
 
 
+def legend_above(axes: Axes, style: Style, title: str = "") -> None:
+    """Name the curves above the panel, where nothing is drawn, below its title."""
+    labels = axes.get_legend_handles_labels()[1]
+    # The line before a name takes the room of four letters.
+    columns = max(1, min(len(labels), style.letters // (max(map(len, labels), default=0) + 4)))
+    axes.set_title(title, loc="left", pad=8 + 17 * -(-len(labels) // columns))
+    if labels:
+        axes.legend(
+            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=columns,
+            labelcolor="linecolor", handlelength=1.2, columnspacing=1.2,
+        )  # fmt: skip
+
+
 def _colours(style: Style, count: int) -> list[str]:
     return [style.cycle[i % len(style.cycle)] for i in range(count)]
 
@@ -342,53 +348,6 @@ def _time_axis(axes: Axes, title: str, limits_s: tuple[float, float] | None, *, 
     axes.set_xlabel(f"time ({unit})" if last or limits_s else "")
     if title:
         axes.set_title(title, loc="left", pad=8)
-
-
-def _label_curves(axes: Axes, drawn: Sequence[tuple[str, str, Numbers, Numbers]], levels: Sequence[float] = ()) -> None:
-    """Write each curve's name next to it, clear of everything drawn."""
-    axes.get_figure().draw_without_rendering()  # type: ignore[union-attr]
-    box = axes.get_window_extent()
-    curves = [_in_pixels(axes, x, y) for _, _, x, y in drawn]
-    flat = [axes.transData.transform((axes.get_xlim()[0], level))[1] for level in levels]
-    lines = [np.column_stack((np.linspace(box.x0, box.x1, 300), np.full(300, y))) for y in flat]
-    taken: list[Numbers] = []
-    for (label, colour, _, _), own in zip(drawn, curves, strict=True):
-        others = np.concatenate([*(curve for curve in curves if curve is not own), *lines, *taken, np.empty((0, 2))])
-        everything = np.concatenate([own, others])
-        # Half the size of the label in pixels; letters are about 0.62 of the type size wide.
-        half = np.array([0.31 * 11 * len(label), 7.0]) * axes.figure.dpi / 72
-        gap = 5 * axes.figure.dpi / 72
-        best, place = -np.inf, own[len(own) // 2]
-        for spot in own[::5]:
-            for side in (1, -1):
-                centre = spot + np.array([0.0, side * (half[1] + gap)])
-                if np.any(centre - half < (box.x0, box.y0)) or np.any(centre + half > (box.x1, box.y1)):
-                    continue
-                clear = min(_clearance(everything, centre, half), gap)
-                # Among equally clear places prefer those far from other curves, and then those near the middle.
-                aside = abs(centre[0] - (box.x0 + box.x1) / 2) / box.width
-                score = clear + 0.02 * min(_clearance(others, centre, half), 5 * gap) - aside
-                if score > best:
-                    best, place = score, centre
-        taken.append(place + half * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1], [0, -1], [0, 1]]))
-        x, y = axes.transData.inverted().transform(place)
-        axes.text(x, y, label, ha="center", va="center", color=colour, fontweight="bold")
-
-
-def _in_pixels(axes: Axes, x: Numbers, y: Numbers) -> Numbers:
-    """Return points along a curve that are at most a few pixels apart."""
-    corners = axes.transData.transform(np.column_stack((x, y)))
-    length = np.r_[0, np.cumsum(np.hypot(*np.diff(corners, axis=0).T))]
-    along = np.linspace(0, length[-1], max(2, int(length[-1] / 2)))
-    return np.column_stack([np.interp(along, length, corners[:, i]) for i in (0, 1)])
-
-
-def _clearance(points: Numbers, centre: Numbers, half: Numbers) -> float:
-    """Return the distance from a box to the nearest point."""
-    if not len(points):
-        return float("inf")
-    outside = np.maximum(np.abs(points - centre) - half, 0.0)
-    return float(np.min(np.hypot(outside[:, 0], outside[:, 1])))
 
 
 def thinned(time: Numbers, value: Numbers, most: int = _MOST_POINTS) -> tuple[Numbers, Numbers]:

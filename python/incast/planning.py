@@ -205,15 +205,11 @@ def draw(planned: Plan, style: figures.Style = figures.LIGHT) -> Figure:
         axes.set(xlabel="workers", ylabel="probability of a timeout", ylim=(-0.02, 1.02))
         axes.set_xlim(0, max(2, int(planned.workers[-1])))
         network = planned.network
-        axes.set_title(
+        title = (
             f"{text.rate(network.rate_bps)}, {text.seconds(network.rtt_ps / _PS_PER_S)}, "
-            f"{network.buffer_bytes:,} B of buffer, responses of {network.response_bytes:,} B",
-            loc="left", pad=25,
-        )  # fmt: skip
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=2, labelcolor="linecolor", handlelength=1.2,
-            columnspacing=1.2,
-        )  # fmt: skip
+            f"{network.buffer_bytes:,} B of buffer, responses of {network.response_bytes:,} B"
+        )
+        figures.legend_above(axes, style, title)
         return figure
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # What part of the space between two points the whiskers of all curves take up.
 _SPREAD = 0.35
 _MOST_IN_A_COLUMN = 4
-# The line before a name, in letters.
-_HANDLE = 4
 
 
 def draw(charts: Sequence[Chart | Cells], style: figures.Style = figures.LIGHT) -> Figure:
@@ -33,7 +31,7 @@ def draw(charts: Sequence[Chart | Cells], style: figures.Style = figures.LIGHT) 
         figure, all_axes = figures.stacked(len(charts), 3.2, style, columns=columns)
         for axes, chart in zip(all_axes, charts, strict=True):
             panel(axes, chart, style)
-            _head(axes, chart, style)
+            figures.legend_above(axes, style, chart.title)
         figure.draw_without_rendering()
         # Once is enough: every file that is written would be laid out anew.
         figure.set_layout_engine("none")
@@ -48,20 +46,6 @@ def panel(axes: Axes, chart: Chart | Cells, style: figures.Style) -> None:
         _chart(axes, chart, style)
 
 
-def _head(axes: Axes, chart: Chart | Cells, style: figures.Style) -> None:
-    """Write title and legend above the panel: inside, whiskers leave no room."""
-    labels = [] if isinstance(chart, Cells) else [line.label for line in chart.lines]
-    widest = max(map(len, labels), default=0) + _HANDLE
-    columns = max(1, min(len(labels), style.letters // widest))
-    rows = -(-len(labels) // columns) if len(labels) > 1 else 0
-    axes.set_title(chart.title, loc="left", pad=8 + 17 * rows)
-    if rows:
-        axes.legend(
-            loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=columns,
-            labelcolor="linecolor", handlelength=1.2, columnspacing=1.2,
-        )  # fmt: skip
-
-
 def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     if chart.log_x:
         axes.set_xscale("log")
@@ -70,17 +54,18 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     for index, line in enumerate(chart.lines):
         # By the name, the page finds the curve again.
         look: dict[str, Any] = {"color": style.cycle[index % len(style.cycle)], "gid": f"curve-{index}"}
+        label = line.label if len(chart.lines) > 1 else None
         if chart.dots:
-            axes.plot(line.x, line.y, ".", markersize=2.5, label=line.label, **look)
+            axes.plot(line.x, line.y, ".", markersize=2.5, label=label, **look)
             continue
         if chart.is_series:
-            axes.step(line.x, line.y, where="post", linewidth=0.9, label=line.label, **look)
+            axes.step(line.x, line.y, where="post", linewidth=0.9, label=label, **look)
             continue
         if line.band:
             axes.fill_between(line.x, line.band.low, line.band.high, alpha=0.2, linewidth=0, **look)
         points = look | {"gid": f"points-{index}"}
         # A line at zero is seen in full.
-        axes.plot(line.x, line.y, "o-", linewidth=1.6, markersize=3.5, label=line.label, clip_on=chart.log_y, **points)
+        axes.plot(line.x, line.y, "o-", linewidth=1.6, markersize=3.5, label=label, clip_on=chart.log_y, **points)
         if line.whiskers:
             _whiskers(axes, chart, line, index, look)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
