@@ -172,6 +172,34 @@ def test_a_study_like_another_has_what_it_lacks_from_it(tmp_path: Path) -> None:
     assert (study.title, study.seeds, study.grid()) == ("Two worlds", 3, [(2, "plain"), (2, "wide")])
 
 
+def test_a_study_uses_some_tables_of_another_in_its_own_order(tmp_path: Path) -> None:
+    written(tmp_path)
+    more = tmp_path / "more.toml"
+    text = """like = "study.toml"
+use.metrics = ["bytes", "flows", "goodput"]
+use.curves = ["ideal"]
+[metrics]
+flows = { sql = "SELECT COUNT(*) FROM flows" }
+[axes.senders]
+key = "traffic.burst.senders"
+values = [2]
+"""
+    more.write_text(text)
+    study = reading.read(more)
+    assert [metric.name for metric in study.metrics] == ["bytes", "flows", "goodput"]
+    assert [curve.name for curve in study.curves] == ["ideal"]
+    assert study.grid() == [(2,)]
+    for old, new, message in [
+        ('"bytes"', '"byte"', 'more.toml:2: use.metrics: unknown name in metrics "byte"; did you mean "bytes"?'),
+        ("use.curves", "use.curve", 'more.toml:3: use.curve: unknown key "curve"; did you mean "curves"?'),
+        ('["ideal"]', '"ideal"', "more.toml:3: use.curves: expected a list of strings, found 'ideal'"),
+    ]:
+        more.write_text(text.replace(old, new))
+        with pytest.raises(ScenarioError) as refused:
+            reading.read(more)
+        assert message in str(refused.value)
+
+
 def test_a_mistake_in_the_other_study_is_told_with_its_place(tmp_path: Path) -> None:
     written(tmp_path, STUDY.replace("seeds = 2", 'seeds = "2"'))
     more = tmp_path / "more.toml"

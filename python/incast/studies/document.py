@@ -12,6 +12,8 @@ from incast.studies.expressions import missing
 if TYPE_CHECKING:
     from pathlib import Path
 
+# The tables of which a file may use some of another's.
+_USED = ("axes", "curves", "metrics")
 _HEADER = re.compile(r"^\s*(\[\[|\[)\s*([^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"))*)\s*=""")
 _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
@@ -91,13 +93,23 @@ class Table:
         return self.origin(key).entries[key]
 
     def tables(self, key: str) -> dict[str, Table]:
-        """Return the subtables of a key by their names, those of the file it is like first."""
+        """Return the subtables of a key by their names: of the file it is like all, or those it uses, and its own."""
         inherited = self._base.tables(key) if self._base and key in self._base else {}
         found = self.values(key) if key in self.entries or not inherited else {}
         for name, value in found.items():
             if not isinstance(value, dict):
                 self.refuse(f"{key}.{name}", f"expected a table, found {value!r}")
-        return inherited | {name: self.below(f"{key}.{name}", value) for name, value in found.items()}
+        own = {name: self.below(f"{key}.{name}", value) for name, value in found.items()}
+        known = inherited | own
+        if "use" not in self.entries:
+            return known
+        use = self.below("use", self.values("use"))
+        use.only([*_USED])
+        names = use.texts(key, []) if key in _USED else list(known)
+        for name in names:
+            if name not in known:
+                use.refuse(key, missing(f"name in {key}", name, list(known)))
+        return {name: known[name] for name in names} | own
 
     def rows(self, key: str) -> list[Table]:
         """Return the tables of an array, `[[key]]`."""

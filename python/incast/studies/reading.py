@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KINDS = ("lines", "trace", "dots", "map")
 _KEYS = [
     "axes", "claims", "curves", "figure", "like", "metrics", "note", "only", "panels", "scenario", "seeds", "set",
-    "title", "worlds",
+    "title", "use", "worlds",
 ]  # fmt: skip
 _OWN_WORLDS = ("packets", "ideal")
 
