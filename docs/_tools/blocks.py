@@ -149,11 +149,8 @@ def renewed(shown: list[str], printed: list[str]) -> list[str]:
 
 def matches(shown: list[str], printed: list[str]) -> bool:
     """Whether the output matches what is shown, ignoring spaces at the ends of lines."""
-    if not shown:
-        return not printed
-    if shown[0].strip() == "…":
-        return any(matches(shown[1:], printed[skip:]) for skip in range(len(printed) + 1))
-    if not printed:
-        return False
-    pattern = ".*".join(map(re.escape, shown[0].rstrip().split("…")))
-    return re.fullmatch(pattern, printed[0].rstrip()) is not None and matches(shown[1:], printed[1:])
+    patterns = [
+        r"(.*\n)*" if line.strip() == "…" else ".*".join(map(re.escape, line.rstrip().split("…"))) + r"\n"
+        for line in shown
+    ]
+    return re.fullmatch("".join(patterns), "".join(f"{line.rstrip()}\n" for line in printed)) is not None

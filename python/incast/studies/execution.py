@@ -73,7 +73,7 @@ def _one(task: Task, store: Store, stop: threading.Event) -> None:
     if result.outcome == "interrupted":
         raise RunError("interrupted")
     if task.outside:
-        found = outside.run(task.outside, task.seed, result.to_arrow("flows"), task.tables, stop)
-        store.put(task.key, found, task.tables)
+        tables = outside.run(task.outside, task.seed, result.to_arrow("flows"), task.tables, stop)
     else:
-        store.put(task.key, result, task.tables | store.kept(task.key))
+        tables = {name: result.to_arrow(name) for name in task.tables | store.kept(task.key)}
+    store.put(task.key, tables)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from incast.studies.expressions import missing
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
 
     from incast.studies.plan import Outside
 
@@ -24,18 +23,9 @@ _POLL_S = 0.1
 _FLOW = ("start_s", "source_host", "destination_host", "size_bytes")
 
 
-@dataclass(frozen=True)
-class Tables:
-    """The tables of a run outside."""
-
-    by_name: Mapping[str, pa.Table]
-
-    def to_arrow(self, name: str) -> pa.Table:
-        """Return one table."""
-        return self.by_name[name]
-
-
-def run(outside: Outside, seed: int, flows: pa.Table, tables: Collection[str], stop: threading.Event) -> Tables:
+def run(
+    outside: Outside, seed: int, flows: pa.Table, tables: Collection[str], stop: threading.Event
+) -> dict[str, pa.Table]:  # fmt: skip
     """Have a scenario carried out by the command of a world.
 
     The command reads one JSON object: the scenario, the seed, and the flows that the scenario and the seed come down
@@ -72,7 +62,7 @@ def run(outside: Outside, seed: int, flows: pa.Table, tables: Collection[str], s
         raise RunError(f"the world {world.name} failed: {said.strip()[-2000:] or f'status {process.returncode}'}")
     try:
         found = json.loads(printed)
-        return Tables({name: _table(name, found[name]) for name in tables})
+        return {name: _table(name, found[name]) for name in tables}
     except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException) as error:
         raise RunError(f"the world {world.name} printed no table of a run: {error!r}") from error
 

@@ -14,12 +14,9 @@ import pyarrow.parquet as pq
 from incast import output
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     import pyarrow as pa
-
-    from incast.api import Result
-    from incast.studies.outside import Tables
 
 _UNFINISHED = ".unfinished"
 
@@ -37,11 +34,11 @@ class Store:
         """Whether a run is stored with these tables."""
         return all(self._file(key, table).is_file() for table in tables)
 
-    def put(self, key: str, result: Result | Tables, tables: Collection[str]) -> None:
+    def put(self, key: str, tables: Mapping[str, pa.Table]) -> None:
         """Store a run. It appears under its key once it is completely written."""
         written = Path(tempfile.mkdtemp(prefix=self._owner, dir=self._unfinished))
-        for table in sorted(tables):
-            pq.write_table(result.to_arrow(table), written / f"{table}.parquet")
+        for name, table in sorted(tables.items()):
+            pq.write_table(table, written / f"{name}.parquet")
         written.chmod(0o755)
         entry = self._entry(key)
         entry.parent.mkdir(exist_ok=True)

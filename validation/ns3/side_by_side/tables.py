@@ -118,25 +118,29 @@ def sweep(outcomes: Sequence[Outcome], senders: Sequence[int]) -> str:
         ("queue_mean_over_time", "queue over time", 1.0),
     ]
     head = ["variant", "sender", "N", *(title for _, title, _ in shown), "equal flows %"]
-    lines = [_line(head), _line(["---"] * len(head))]
-    for outcome in outcomes:
-        if outcome.place["senders"] in senders:
-            cells = [pair(outcome.comparisons.get(name), scale) for name, _, scale in shown]
-            equal = f"{100 * mean(outcome.equal):.0f}"
-            lines.append(_line([*outcome.group, str(outcome.place["senders"]), *cells, equal]))
-    return "\n".join(lines)
+    rows = [
+        [
+            *outcome.group,
+            str(outcome.place["senders"]),
+            *(pair(outcome.comparisons.get(name), scale) for name, _, scale in shown),
+            f"{100 * mean(outcome.equal):.0f}",
+        ]
+        for outcome in outcomes
+        if outcome.place["senders"] in senders
+    ]
+    return _table(head, rows)
 
 
 def agreement(rules: Rules, outcomes: Sequence[Outcome]) -> str:
     """Return per metric how many points agree and what they all share."""
     of = groups(outcomes)
-    lines = [_line(["metric", *(f"{variant}, {sender}" for variant, sender in of)]), _line(["---"] * (1 + len(of)))]
-    for name, tolerance in rules.metrics.items():
-        cells = [_agreement_cell(of_group(outcomes, group, name), tolerance, rules.bias) for group in of]
-        lines.append(_line([f"`{name}`", *cells]))
+    rows = [
+        [f"`{name}`", *(_agreement_cell(of_group(outcomes, group, name), tolerance, rules.bias) for group in of)]
+        for name, tolerance in rules.metrics.items()
+    ]
     equal = [mean([mean(o.equal) for o in outcomes if o.group == group]) for group in of]
-    lines.append(_line(["flows equal to 1 ns", *(f"{100 * share:.0f} %" for share in equal)]))
-    return "\n".join(lines)
+    rows.append(["flows equal to 1 ns", *(f"{100 * share:.0f} %" for share in equal)])
+    return _table(["metric", *(f"{variant}, {sender}" for variant, sender in of)], rows)
 
 
 def worst(outcomes: Sequence[Outcome], count: int = 30) -> str:
@@ -150,34 +154,29 @@ def worst(outcomes: Sequence[Outcome], count: int = 30) -> str:
         ),
         key=lambda row: -row[0],
     )
-    lines = [_line(["times allowed", "metric", "ours / ns-3", "point"]), _line(["---"] * 4)]
-    for times, name, found, outcome in ranked[:count]:
-        lines.append(_line([f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", _place(outcome)]))
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"{len(ranked)} of {sum(len(outcome.comparisons) for outcome in outcomes)} comparisons do not agree.",
-        ]
-    )
+    rows = [
+        [f"{times:.1f}", name, f"{_number(found.ours)} / {_number(found.ns3)}", _place(outcome)]
+        for times, name, found, outcome in ranked[:count]
+    ]
+    table = _table(["times allowed", "metric", "ours / ns-3", "point"], rows)
+    of = sum(len(outcome.comparisons) for outcome in outcomes)
+    return f"{table}\n\n{len(ranked)} of {of} comparisons do not agree."
 
 
 def leaf_spine(rules: Rules, by_curve: Mapping[str, Sequence[Outcome]]) -> str:
     """Return the leaf-spine: ours / ns-3's, in bold what does not agree."""
     scales = {"s": ("ms", 1e3), "bit/s": ("Gbit/s", 1e-9), "packets": ("", 1.0), "": ("", 1.0)}
-    head = []
-    for name, tolerance in rules.leaf_spine.items():
-        head.append(
-            " ".join([name.removesuffix("_s").removesuffix("_bps").replace("_", " "), scales[tolerance.unit][0]])
-        )
-    lines = [_line(["variant", "sender", "ours", *head]), _line(["---"] * (3 + len(head)))]
-    for outcome, curve in leaf_spine_rows(by_curve):
-        cells = [
-            pair(outcome.comparisons.get(name), scales[tolerance.unit][1])
-            for name, tolerance in rules.leaf_spine.items()
+    metrics = [(name, *scales[tolerance.unit]) for name, tolerance in rules.leaf_spine.items()]
+    head = [f"{name.removesuffix('_s').removesuffix('_bps').replace('_', ' ')} {unit}" for name, unit, _ in metrics]
+    rows = [
+        [
+            *outcome.group,
+            "met" if curve == "met" else "as it is",
+            *(pair(outcome.comparisons.get(name), scale) for name, _, scale in metrics),
         ]
-        lines.append(_line([*outcome.group, "met" if curve == "met" else "as it is", *cells]))
-    return "\n".join(lines)
+        for outcome, curve in leaf_spine_rows(by_curve)
+    ]
+    return _table(["variant", "sender", "ours", *head], rows)
 
 
 def leaf_spine_rows(by_curve: Mapping[str, Sequence[Outcome]]) -> list[tuple[Outcome, str]]:
@@ -207,20 +206,16 @@ def write_leaf_spine(file: Path, rules: Rules, by_curve: Mapping[str, Sequence[O
 
 def dctcp_loss(rows: Sequence[LossRow], stalls: Stalls) -> str:
     """Return what senders do about losses without marks, and how long windows were below one segment."""
-    lines = [
-        _line(["side", "sender", "window kept after a loss: median (least to most)", "drops", "timeouts", "Mbit/s"]),
-        _line(["---"] * 6),
-    ]
+    head = ["side", "sender", "window kept after a loss: median (least to most)", "drops", "timeouts", "Mbit/s"]
+    cells = []
     for row in rows:
         kept = f"{row.kept_median:.2f} ({min(row.kept):.2f} to {max(row.kept):.2f})" if row.kept else "-"
-        lines.append(
-            _line([row.side, row.sender, kept, str(row.drops), str(row.timeouts), f"{row.goodput_bps * 1e-6:.0f}"])
-        )
+        cells.append([row.side, row.sender, kept, str(row.drops), str(row.timeouts), f"{row.goodput_bps * 1e-6:.0f}"])
     below = (
         f"Windows below one segment in one incast of {stalls.of} senders: {stalls.senders} senders of ns-3, "
         f"{stalls.ns3_s * 1e3:.0f} ms together; ours {stalls.ours_s * 1e3:.0f} ms."
     )
-    return "\n".join([*lines, "", below])
+    return f"{_table(head, cells)}\n\n{below}"
 
 
 def failures(outcomes: Sequence[Outcome]) -> list[str]:
@@ -258,5 +253,5 @@ def _number(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e6 else f"{value:.4e}"
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows])
