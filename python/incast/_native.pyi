@@ -38,7 +38,9 @@ class Checked(TypedDict):
     warnings: list[str]
     summary: str
     packet_hops: int
-    """The packet-hops if nothing is lost: an estimate of the cost."""
+    """The packet-hops if nothing is lost."""
+    seconds: float
+    """The time that the run takes on one core: an estimate."""
 
 @type_check_only
 class Progress(TypedDict):

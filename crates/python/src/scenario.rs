@@ -48,7 +48,9 @@ pub(crate) fn check<'py>(
     let Job { plan, world } = py.detach(|| job(text, file, &overrides, seed, world))?;
     let checked = PyDict::new(py);
     checked.set_item("summary", plan.describe())?;
-    checked.set_item("packet_hops", world.packet_hops(&plan))?;
+    let cost = world.cost(&plan);
+    checked.set_item("packet_hops", cost.packet_hops)?;
+    checked.set_item("seconds", cost.seconds)?;
     checked.set_item("warnings", plan.warnings)?;
     Ok(checked)
 }

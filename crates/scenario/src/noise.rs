@@ -66,7 +66,7 @@ fn check(noise: &Noise, path: &Path, problems: &mut Problems<'_>) {
                 check_time(*time, &path.index(index).index(1), problems);
             }
             let rises = quantiles.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
-            let ends = quantiles.first().zip(quantiles.last()).is_some_and(|(a, b)| a.0.0 == 0.0 && b.0.0 == 1.0);
+            let ends = quantiles.first().zip(quantiles.last()).is_some_and(|(a, b)| a.0.0 <= 0.0 && b.0.0 >= 1.0);
             if !(rises && ends) {
                 problems.at(&path, "these points are not those of a cumulative distribution").allowed =
                     Some("fractions that rise from 0 to 1, with times that do not fall".into());

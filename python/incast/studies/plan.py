@@ -18,6 +18,7 @@ from incast.studies import measuring
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from incast._native import Checked
     from incast.studies.study import Point, Study, Trace, World
 
 
@@ -113,8 +114,8 @@ def own_changes(study: Study, point: Point) -> dict[str, object]:
     return {key: value for key, value in point.changes.items() if _steps(key)[0] not in study.worlds}
 
 
-def check(study: Study) -> list[int]:
-    """Check that every point of a study can be run; return the packet-hops of each run if nothing is lost.
+def check(study: Study) -> list[Checked]:
+    """Check that every point of a study can be run; return what is known of its first run.
 
     Raises:
         ScenarioError: a point cannot be run.
@@ -126,7 +127,7 @@ def check(study: Study) -> list[int]:
     for point in study.points():
         try:
             changes = scenarios.overrides(own_changes(study, point))
-            found.append(scenarios.check(source, changes, 1)["packet_hops"])
+            found.append(scenarios.check(source, changes, 1))
         except ScenarioError as error:
             place = ", ".join(f"{axis.name} {at}" for axis, at in zip(study.axes, point.at, strict=True))
             at = f" at {place}" if place else ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from incast.studies.table import Table
 
 #: CPU seconds for all studies of a paper together.
-BUDGET_S = 20.0
+BUDGET_S = 8.0
 # More rows would hardly find more: a change that affects one run of a stack affects most of them.
 _MOST_ROWS = 40
 _MOST_SAID = 5

@@ -25,7 +25,7 @@ use incast_record::{Flow, Outcome, Run};
 use incast_world::rows;
 use incast_world::rows::unused_ports;
 use incast_world::tie::{Kind, Order};
-use incast_world::{Control, FOREVER, MessageId, NEVER, Refusal, Routes, RunError, Starts, World};
+use incast_world::{Control, Cost, FOREVER, MessageId, NEVER, Refusal, Routes, RunError, Starts, World};
 
 use fluid::{Fluid, Load};
 use rounds::Program;
@@ -120,8 +120,8 @@ impl World for Ideal {
         refusals
     }
 
-    fn packet_hops(&self, _plan: &Plan) -> u64 {
-        0
+    fn cost(&self, _plan: &Plan) -> Cost {
+        Cost::default()
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {

@@ -13,6 +13,7 @@ use crate::packet::{Flags, Packet};
 
 /// Reassembles a byte stream and decides when an ACK is due.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
 pub(crate) struct ReceiveHalf<E> {
     /// Next offset expected (RCV.NXT); one past the end once the FIN is in.
     pub(crate) next: u64,

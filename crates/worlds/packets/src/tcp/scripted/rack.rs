@@ -58,7 +58,8 @@ fn what_is_overtaken_is_lost_a_quarter_of_a_round_trip_later() {
 #[test]
 fn a_margin_and_a_coarse_clock_make_the_reordering_timer_late() {
     let (margin, tick) = (Duration::from_ms(2), Duration::from_ms(4));
-    for (timer_margin, timer_tick, us) in [(margin, Duration::ZERO, 2_012), (margin, tick, 4_000), (tick, tick, 8_000)] {
+    for (timer_margin, timer_tick, us) in [(margin, Duration::ZERO, 2_012), (margin, tick, 4_000), (tick, tick, 8_000)]
+    {
         let rto_min = Duration::from_ms(200);
         let mut script = ten_in_flight(Tcp { timer_margin, timer_tick, rto_min, ..rack() });
         script.sack(0, &[(1000, 2000)]);
