@@ -30,7 +30,10 @@ def test_every_example_is_valid(validator: Validator, name: str) -> None:
 
 @pytest.mark.parametrize("name", incast.examples())
 def test_every_example_checks_without_a_warning(name: str) -> None:
-    assert incast.check(name) == []
+    warnings = incast.check(name)
+    if name == "leaf-spine":  # The benchmark has hosts without noise, as in the simulators that it is compared with.
+        assert "hosts.noise" in warnings.pop()
+    assert warnings == []
 
 
 @pytest.mark.parametrize(

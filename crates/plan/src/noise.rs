@@ -43,6 +43,7 @@ pub enum Noise {
 /// A fraction, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Fraction(#[schemars(range(min = 0.0, max = 1.0))] pub f64);
 
 impl Noise {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from incast.studies.study import Study
     from incast.studies.table import Table
 
-# Estimates on one core of a cloud machine: to set up, write and measure a run; and to simulate a packet-hop of a run that
+# Estimates on one core of a cloud machine: to set up, write and measure a run; and a packet-hop of a run that
 # was finished, when nobody knows any more what it was.
 RUN_S = 8e-3
 PACKET_HOP_S = 0.08e-6

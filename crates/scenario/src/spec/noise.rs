@@ -14,14 +14,12 @@ pub(crate) struct HostsSpec {
     /// Time that a host adds to each packet, drawn anew for each: once on sending, between TCP and the queue of the host's
     /// port, and once on receiving, between the wire and TCP. Packets keep their order.
     /// Default: exponential with a mean of 1us.
-    #[schemars(extend("default" = serde_json::json!({ "kind": "exponential", "mean": "1us" })))]
     pub(crate) noise: Option<Noise>,
     /// The same on sending only. Default: `noise`.
     pub(crate) sending: Option<Noise>,
     /// The same on receiving only. Default: `noise`.
     pub(crate) receiving: Option<Noise>,
     /// The delay of each host's link is longer by a time that is drawn once for each host, from 0 to this, e.g. "10ns".
-    /// Default: 0.
-    #[schemars(extend("default" = "0s"))]
+    /// Default: all links are as long as the topology says.
     pub(crate) skew: Option<Duration>,
 }
