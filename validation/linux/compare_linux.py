@@ -29,6 +29,12 @@ def grid() -> None:
 
 
 @app.command
+def delayed_acks() -> None:
+    """Run the grid's half with RTOmin 10 ms, ours with Linux's bound of delayed ACKs."""
+    _compare("delayed-acks")
+
+
+@app.command
 def mechanisms() -> None:
     """Run with tail loss probes, RACK, F-RTO, DSACK and SACK off, one by one."""
     _compare("mechanisms")
@@ -37,8 +43,9 @@ def mechanisms() -> None:
 @app.command(name="all")
 def run_all() -> None:
     """Run everything (about an hour)."""
-    mechanisms()
     grid()
+    delayed_acks()
+    mechanisms()
 
 
 def _compare(study: str) -> None:
