@@ -159,10 +159,6 @@ impl Tcp {
                 refuse(key, format!("{time} is above rto_max"), format!("at most {}", self.rto_max));
             }
         }
-        if self.reduction == Reduction::Proportional && !self.sack {
-            let found = "proportional rate reduction needs SACK, which is off";
-            refuse("recovery", found.into(), "\"rfc\", or sack = true".into());
-        }
         if self.loss_detection == LossDetection::Rack && !self.sack {
             let found = "RACK needs SACK, which is off";
             refuse("loss_detection", found.into(), "\"duplicates\", or sack = true".into());
@@ -270,7 +266,8 @@ pub enum Reduction {
     /// At once: RFC 6675 with SACK, RFC 6582 without.
     #[serde(rename = "rfc")]
     Immediate,
-    /// In proportion to delivered data (RFC 6937), as in Linux and ns-3. Needs SACK.
+    /// In proportion to delivered data (RFC 6937), as in Linux and ns-3. Without SACK, each duplicate ACK counts as a segment
+    /// that was delivered, as in ns-3.
     #[serde(rename = "prr")]
     Proportional,
 }

@@ -129,8 +129,6 @@ impl TcpTable {
         let chosen: Vec<String> = written.keys().cloned().collect();
         keys.extend(written);
         let sack = keys.get("sack") == Some(&Value::Bool(true));
-        // SACK tells what has left the network; without it, duplicate ACKs have to.
-        keys.insert("inflate_in_recovery".into(), (!sack).into());
         // What works with another key only goes with it, where a profile has chosen it.
         let without = |keys: &mut Map<String, Value>, others: &[(&str, &str)]| {
             for (key, value) in others {
@@ -149,6 +147,9 @@ impl TcpTable {
         if keys.get("dsack") == Some(&Value::Bool(false)) {
             without(&mut keys, &WITHOUT_DSACK)?;
         }
+        // SACK or rate reduction tell what has left the network; without them, duplicate ACKs have to.
+        let inflates = !sack && keys.get("recovery").is_none_or(|key| key != "prr");
+        keys.insert("inflate_in_recovery".into(), inflates.into());
         ResolvedTcp::deserialize(Value::Object(keys))
     }
 }

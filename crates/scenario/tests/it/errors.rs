@@ -554,7 +554,6 @@ fn tcp_that_cannot_work_is_refused_where_it_is_written() {
             plus("[tcp]\nreceive_buffer = \"1KB\""),
             plus("[tcp]\nrto_max = \"1s\"\n[traffic.burst.tcp]\nrto_min = \"3s\""),
             plus("[tcp]\ndelayed_ack = { timeout = \"0s\" }"),
-            plus("[tcp]\nsack = false\nrecovery = \"prr\""),
             plus("[tcp]\nprofile = \"linus\""),
             with("limit = \"64KiB\"", "limit = \"1499B\""),
             with("limit = \"64KiB\"", "limit = \"0packets\""),
@@ -569,7 +568,6 @@ fn tcp_that_cannot_work_is_refused_where_it_is_written() {
         s.toml:13:18: tcp.receive_buffer: 1000B is out of range; allowed: one segment (1448B) to 1GiB
         s.toml:15:11: traffic.burst.tcp.rto_min: 3s is above rto_max; allowed: at most 1s
         s.toml:13:15: tcp.delayed_ack: the timeout is 0s; allowed: a timeout above 0s, or "none"
-        s.toml:14:12: tcp.recovery: proportional rate reduction needs SACK, which is off; allowed: "rfc", or sack = true
         s.toml:13:11: tcp.profile: unknown name "linus"; did you mean "linux"? allowed: "linux", "linux-6", "linux-no-rack", "ns3", "paper"
         s.toml:7:37: switch.buffer.limit: a full packet (1500B with its header) does not fit into this buffer
         s.toml:7:37: switch.buffer.limit: a full packet (1500B with its header) does not fit into this buffer

@@ -1,6 +1,6 @@
 //! What a sending half may send, and sends.
 
-use incast_plan::{Ect, Pacing, RttSamples, SlowStartRestart, Tcp, WindowPerMessage};
+use incast_plan::{Ect, Pacing, Reduction, RttSamples, SlowStartRestart, Tcp, WindowPerMessage};
 use incast_protocols::sender::{Restart, Sender, SenderView, Windows};
 use incast_protocols::{Bytes, Rate};
 use incast_record::EventKind;
@@ -217,7 +217,7 @@ impl<S: Sender> SendHalf<S> {
         let highest = self.highest;
         if self.is_dubious(tcp) {
             self.output_by_rack(now, tcp, template, out);
-        } else if self.in_recovery && tcp.sack {
+        } else if self.in_recovery && (tcp.sack || tcp.reduction == Reduction::Proportional) {
             self.output_in_recovery(now, tcp, template, out);
         } else {
             self.output_by_window(now, tcp, template, out);

@@ -46,20 +46,23 @@ impl<S: Sender> SendHalf<S> {
         if told > 0 {
             self.board.find_lost(tcp.mss.0);
         }
+        // Without SACK, each duplicate says that a segment has left the network.
+        let left = if tcp.sack { told } else { tcp.mss.0 };
         if self.in_recovery {
-            self.reduce(tcp, told, false);
+            self.reduce(tcp, left, false);
             return;
         }
         if self.reduced_until.is_some() {
-            self.reduce(tcp, told, false);
+            self.reduce(tcp, left, false);
         }
         // RFC 6675 section 5, steps 1 and 2.
         let lost = self.duplicates >= DUPLICATE_THRESHOLD || (told > 0 && self.board.is_lost(self.una));
         if lost && self.una >= self.may_recover_from {
-            self.begin_recovery(now, tcp, told, template, out);
+            self.begin_recovery(now, tcp, left, template, out);
         }
     }
 
+    /// Recovery begins with an ACK that says of `told` bytes that they have left the network.
     #[cold]
     pub(super) fn begin_recovery(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
         self.begin_doubt(false);
@@ -76,9 +79,9 @@ impl<S: Sender> SendHalf<S> {
         let mut first = true;
         if tcp.sack {
             first = self.board.begin(self.una);
-            self.prr.begin(self.highest - self.una);
-            self.reduce(tcp, told, false);
         }
+        self.prr.begin(self.highest - self.una);
+        self.reduce(tcp, told, false);
         if self.uses_rack(tcp) {
             return self.begin_recovery_by_rack(now, tcp, template, out);
         }
@@ -124,6 +127,10 @@ impl<S: Sender> SendHalf<S> {
             self.restart_timer(now, tcp);
             return;
         }
+        // Of what is acknowledged now, duplicates have told of all but the segment that was lost.
+        let known = tcp.mss.times(self.duplicates.into()).0;
+        self.duplicates = self.duplicates.saturating_sub((delivered / tcp.mss.0).saturating_sub(1) as u32);
+        self.reduce(tcp, delivered.saturating_sub(known).max(tcp.mss.0), true);
         // RFC 6582 section 3.2, step 3, in its impatient variant: only the first partial ACK restarts the timer.
         self.retransmit_first(now, tcp, template, out);
         if !self.partial_ack_seen {
@@ -146,6 +153,7 @@ impl<S: Sender> SendHalf<S> {
     pub(super) fn pipe(&self, tcp: &Tcp) -> u64 {
         match &self.timing {
             Some(timing) if tcp.loss_detection == LossDetection::Rack => timing.flight.in_network(),
+            _ if !tcp.sack => (self.highest - self.una).saturating_sub(tcp.mss.times(self.duplicates.into()).0),
             _ => self.board.pipe(self.una, self.highest),
         }
     }
@@ -189,7 +197,7 @@ impl<S: Sender> SendHalf<S> {
                 (Some(hole), _) => tcp.mss.0.min(hole.end - hole.start),
                 (None, Some(payload)) => payload,
                 (None, None) => {
-                    if room >= tcp.mss.0 {
+                    if room >= tcp.mss.0 && tcp.sack {
                         self.rescue(now, tcp, template, out);
                     }
                     return;

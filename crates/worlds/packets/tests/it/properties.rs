@@ -112,7 +112,7 @@ impl TcpSwitches {
                 ..if self.linux_rules { profiles()[0].tcp().rules } else { WindowRules::default() }
             },
             sack: self.sack,
-            reduction: if self.sack && self.proportional { Reduction::Proportional } else { Reduction::Immediate },
+            reduction: if self.proportional { Reduction::Proportional } else { Reduction::Immediate },
             limited_transmit: self.limited_transmit,
             timestamps: self.timestamps,
             window_scaling: [WindowScaling::Exact, WindowScaling::Rfc7323, WindowScaling::Off]

@@ -113,6 +113,31 @@ fn spreading_a_cut_overflows_ports_no_more_than_cutting_at_once() {
     assert!(spread < at_once * 3 / 2, "{spread} drops, {at_once} if cut at once");
 }
 
+/// Without SACK, rate reduction counts duplicates (as ns-3 does): what was lost is sent again and nothing else where losses
+/// are rare, and the window comes down segment by segment instead of in a pause.
+#[test]
+fn rate_reduction_works_with_duplicates_alone() {
+    let rules = WindowRules { inflate_in_recovery: false, ..WindowRules::default() };
+    let counted = Tcp { reduction: Reduction::Proportional, rules, ..tcp() };
+    let (mut recoveries, mut pauses) = (0, [0_u64; 2]);
+    for seed in 0..10 {
+        for (settings, pause) in [tcp(), counted.clone()].iter().zip(&mut pauses) {
+            let run = lossy(settings, 1500, seed);
+            assert!(run.flows[0].end.is_some());
+            if timeouts(&run) > 0 {
+                continue;
+            }
+            let lost = run.events.iter().filter(|event| event.kind == EventKind::WireLoss && event.from_client).count();
+            assert_eq!(count(&run, EventKind::Retransmission), lost, "seed {seed}");
+            recoveries += count(&run, EventKind::FastRetransmit);
+            *pause += last_end(&run).0;
+        }
+    }
+    assert!(recoveries > 20, "{recoveries}");
+    let ratio = pauses[1] as f64 / pauses[0] as f64;
+    assert!((0.9..1.05).contains(&ratio), "{ratio}");
+}
+
 /// A window of four of which one or two are lost leaves too few duplicates; new data sent on the first two of
 /// them makes up for it (RFC 3042).
 #[test]
