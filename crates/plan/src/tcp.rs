@@ -78,6 +78,12 @@ pub struct Tcp {
     pub ect: Ect,
     /// How fast the segments of a window leave. A sender with a pace of its own keeps to that.
     pub pacing: Pacing,
+    /// With TSO or GSO, a sender waits until this part of its window may leave at once: 3 means a third, the setting of Linux
+    /// (`net.ipv4.tcp_tso_win_divisor`). It does not wait in recovery, for a last single segment, when it has sent nothing for
+    /// 1 ms, or while the first segment in flight is younger than half a round trip (`tcp_tso_should_defer`). 0: segments leave
+    /// as soon as the window lets them. Needs RACK, which notes when segments left.
+    #[schemars(range(max = 1000))]
+    pub tso_divisor: u32,
 }
 
 /// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes, without any option.
@@ -111,6 +117,7 @@ impl Default for Tcp {
             slow_start_restart: SlowStartRestart::Off,
             ect: Ect::NewData,
             pacing: Pacing::None,
+            tso_divisor: 0,
         }
     }
 }
@@ -172,6 +179,10 @@ impl Tcp {
             if on && self.loss_detection != LossDetection::Rack {
                 refuse(key, "it needs RACK, which is off".into(), "false, or loss_detection = \"rack\"".into());
             }
+        }
+        if self.tso_divisor > 0 && self.loss_detection != LossDetection::Rack {
+            let allowed = "0, or loss_detection = \"rack\"";
+            refuse("tso_divisor", "it needs RACK, which is off".into(), allowed.into());
         }
         if self.undo && !self.dsack {
             refuse("undo", "it needs DSACK, which is off".into(), "false, or dsack = true".into());
@@ -334,11 +345,25 @@ pub struct DelayedAck {
     /// Whether as many are acknowledged at once again after a pause longer than the retransmission timeout, and after one
     /// that arrived twice (Linux). Default: false.
     pub quick_again: bool,
+    /// Whether no ACK is delayed for as long as `rto_min`: the timeout is then at most `rto_min`, in whole ticks, less one, as in
+    /// Linux from version 6.11 on (`tcp_delack_max`). Default: false.
+    pub below_rto_min: bool,
+}
+
+impl DelayedAck {
+    /// How long an ACK waits at most.
+    #[must_use]
+    pub fn longest(&self, tcp: &Tcp) -> Duration {
+        let tick = tcp.timer_tick.0;
+        let rto_min = if tick == 0 { tcp.rto_min.0 } else { tcp.rto_min.0.next_multiple_of(tick) };
+        let bound = Duration(rto_min.saturating_sub(tick).max(1));
+        if self.below_rto_min { self.timeout.min(bound) } else { self.timeout }
+    }
 }
 
 impl Default for DelayedAck {
     fn default() -> Self {
-        Self { every: 2, timeout: Duration::from_ms(40), quick: 0, quick_again: false }
+        Self { every: 2, timeout: Duration::from_ms(40), quick: 0, quick_again: false, below_rto_min: false }
     }
 }
 

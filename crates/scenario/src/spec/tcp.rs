@@ -31,7 +31,7 @@ const WITHOUT_SACK: [(&str, &str); 6] = [
     ("undo", "false"),
 ];
 /// What keys that need RACK are without it.
-const WITHOUT_RACK: [(&str, &str); 2] = [("frto", "false"), ("undo", "false")];
+const WITHOUT_RACK: [(&str, &str); 3] = [("frto", "false"), ("undo", "false"), ("tso_divisor", "0")];
 /// What keys that need DSACK are without it.
 const WITHOUT_DSACK: [(&str, &str); 1] = [("undo", "false")];
 

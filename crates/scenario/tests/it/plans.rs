@@ -522,7 +522,7 @@ tcp = { rto_min = "7ms", delayed_ack = "none" }
         })
         .collect();
     insta::assert_snapshot!(ends.join("\n"), @r#"
-    a: dctcp+dctcp+none+all-at-once 1000B 5ms Some(DelayedAck { every: 4, timeout: Duration(40000000000), quick: 0, quick_again: false })
+    a: dctcp+dctcp+none+all-at-once 1000B 5ms Some(DelayedAck { every: 4, timeout: Duration(40000000000), quick: 0, quick_again: false, below_rto_min: false })
     b: newreno+none+none+all-at-once 1000B 7ms None
     "#);
 }

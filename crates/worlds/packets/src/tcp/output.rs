@@ -248,6 +248,12 @@ impl<S: Sender> SendHalf<S> {
     #[inline]
     fn output_by_window(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let (before, mut full) = (self.next, false);
+        if tcp.tso_divisor > 0 && self.waits_for_more(now, tcp) {
+            if tcp.rules.validate_window {
+                self.judge_usage(tcp, false, true, self.next - self.una);
+            }
+            return;
+        }
         while self.next < self.limit {
             let mut most = tcp.mss.0;
             if self.next < self.highest && !self.board.is_empty() {
@@ -300,6 +306,25 @@ impl<S: Sender> SendHalf<S> {
         if tcp.rules.validate_window {
             self.judge_usage(tcp, self.next > before, full, self.next - self.una);
         }
+    }
+
+    /// Whether new segments wait until more of them can leave at once (`tcp_tso_should_defer`).
+    #[cold]
+    fn waits_for_more(&self, now: u64, tcp: &Tcp) -> bool {
+        /// Nobody waits longer since the last transmission.
+        const MILLISECOND: u64 = 1_000_000_000;
+        /// The most that leaves at once (`GSO_MAX_SIZE`).
+        const BUNCH: u64 = 65_536;
+        let remaining = self.limit.saturating_sub(self.next);
+        let outstanding = self.next > self.una && self.next >= self.highest;
+        if self.in_recovery || !outstanding || remaining <= tcp.mss.0 || now > self.last_sent_at + MILLISECOND {
+            return false;
+        }
+        let Some(first) = self.timing.as_ref().and_then(|timing| timing.flight.first()) else { return false };
+        let room = self.window_end(now).min(self.edge).saturating_sub(self.next);
+        let part = self.sender.windows().cwnd.0.min(self.edge - self.una) / u64::from(tcp.tso_divisor);
+        let young = self.rtt.smoothed().is_none_or(|srtt| now - first.at < srtt.0 / 2);
+        room < BUNCH && room < part && !young
     }
 
     /// How far the windows let go; while a mark's cut is spread over a round trip, rate reduction.

@@ -162,7 +162,7 @@ impl<E: Echo> ReceiveHalf<E> {
                 }
                 Some(delayed) if !changes && self.unacknowledged < delayed.every => {
                     if self.ack_at == NEVER && !self.ack_due {
-                        self.ack_at = now + delayed.timeout.0;
+                        self.ack_at = now + delayed.longest(tcp).0;
                     }
                 }
                 _ => self.ack_due = true,

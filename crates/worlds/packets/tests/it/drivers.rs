@@ -108,7 +108,7 @@ fn the_same_when_endless_flows_outlast_the_others_and_when_time_is_up() {
 #[test]
 fn the_same_with_delayed_acks_and_timers_shorter_than_a_window() {
     let network = star(4, cable(100_000_000, Duration::from_ms(2)), &packets(50), &mark_at(20));
-    let delayed = incast_plan::DelayedAck { every: 2, timeout: Duration::from_us(300), quick: 0, quick_again: false };
+    let delayed = incast_plan::DelayedAck { every: 2, timeout: Duration::from_us(300), ..Default::default() };
     let settings = Tcp { delayed_ack: Some(delayed), ..tcp() };
     let mut plan = plan(network, dctcp(), settings);
     for sender in 1..4 {
@@ -159,7 +159,7 @@ fn the_sweep_is_chosen_where_the_network_could_carry_a_packet_per_window() {
 fn rounds_with_delayed_acks_and_marks_keep_connections_apart() {
     for threshold in 0..12 {
         let network = star(5, cable(1_000_000_000, Duration::from_us(25)), &bytes(65_536), &mark_at(threshold));
-        let delayed = incast_plan::DelayedAck { every: 3, timeout: Duration::from_ms(1), quick: 0, quick_again: false };
+        let delayed = incast_plan::DelayedAck { every: 3, timeout: Duration::from_ms(1), ..Default::default() };
         let settings = Tcp { mss: Bytes(1024), delayed_ack: Some(delayed), ..tcp() };
         let mut plan = plan(network, dctcp(), settings);
         for step in 0..12 {

@@ -247,6 +247,7 @@ fn planned(small: &Small) -> Plan {
             timeout: Duration::from_us(us),
             quick: 0,
             quick_again: false,
+            below_rto_min: us % 2 == 0,
         }),
         receive_buffer: Bytes(small.receive_buffer),
         ..tcp()

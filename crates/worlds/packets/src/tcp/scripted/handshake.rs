@@ -165,8 +165,7 @@ fn a_timer_expires_when_it_is_due_and_not_before() {
     assert_eq!((script.sent().as_str(), script.told().len()), ("", 1));
     script.end.on_timer(at, &script.tcp, &mut script.out);
     assert_eq!(script.told(), ["timeout 0..1000"]);
-    let delayed_ack =
-        Some(incast_plan::DelayedAck { every: 2, timeout: Duration::from_us(500), quick: 0, quick_again: false });
+    let delayed_ack = Some(incast_plan::DelayedAck { every: 2, timeout: Duration::from_us(500), ..Default::default() });
     let mut script = Script::new(2, Tcp { delayed_ack, ..tcp() });
     script.data(0, 1000, Flags::default());
     script.end.on_timer(script.end.deadline() - 1, &script.tcp, &mut script.out);

@@ -268,3 +268,25 @@ fn an_overtaken_ack_says_nothing() {
     assert_eq!(script.ack(20_000), "");
     assert_eq!(script.write(1000), "20000+1000M");
 }
+
+/// `tcp_tso_should_defer`: with a third of the window as the least bunch, two ACKs of three bring nothing and the third
+/// three segments; but not while the first segment in flight is young, nor after a pause of a millisecond.
+#[test]
+fn segments_wait_for_a_bunch() {
+    for (tso_divisor, bunches) in [(0, [1, 1, 1]), (3, [0, 0, 3])] {
+        let mut script = Script::new(9, Tcp { tso_divisor, ..rack() });
+        script.write(30_000);
+        script.now += 60 * US;
+        let mut next = 9_000;
+        for (ack, bunch) in [1_000, 2_000, 3_000].into_iter().zip(bunches) {
+            assert_eq!(script.ack(ack), segments(next, next + bunch * 1_000), "{tso_divisor} {ack}");
+            next += bunch * 1_000;
+        }
+    }
+    let mut script = Script::new(9, Tcp { tso_divisor: 3, ..rack() });
+    script.write(30_000);
+    script.now += 40 * US;
+    assert_eq!(script.ack(1_000), segments(9_000, 10_000), "less than half a round trip");
+    script.now += 2 * MS;
+    assert_eq!(script.ack(2_000), segments(10_000, 11_000), "nothing has left for long");
+}

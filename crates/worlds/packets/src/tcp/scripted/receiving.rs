@@ -47,7 +47,7 @@ fn what_a_segment_brought() {
 /// RFC 5681 section 4.2: an ACK for every second segment, after 500 us at the latest, at once for a gap.
 #[test]
 fn acks_are_delayed() {
-    let delayed_ack = Some(DelayedAck { every: 2, timeout: Duration::from_us(500), quick: 2, quick_again: false });
+    let delayed_ack = Some(DelayedAck { every: 2, timeout: Duration::from_us(500), quick: 2, ..Default::default() });
     let mut script = Script::new(1, Tcp { delayed_ack, ..tcp() });
     let none = Flags::default();
     assert_eq!([script.data(0, 1000, none), script.data(1000, 1000, none)], ["^1000", "^2000"], "two quick ones");
@@ -70,7 +70,7 @@ fn acks_are_delayed() {
 /// RFC 8257 section 3.2: a change of the mark flushes the ACK that is being delayed, and is acknowledged at once.
 #[test]
 fn marks_flush_a_delayed_ack() {
-    let delayed_ack = Some(DelayedAck { every: 3, timeout: Duration::from_us(500), quick: 0, quick_again: false });
+    let delayed_ack = Some(DelayedAck { every: 3, timeout: Duration::from_us(500), ..Default::default() });
     let mut script = Script::new(1, Tcp { delayed_ack, ..tcp() });
     let none = Flags::default();
     assert_eq!(script.data(0, 1000, none), "");
@@ -206,7 +206,8 @@ fn messages_are_introduced_once_and_complete_in_order() {
 #[test]
 fn quick_acks_come_back_after_a_pause_and_a_duplicate() {
     for quick_again in [false, true] {
-        let delay = DelayedAck { every: 2, timeout: Duration::from_ms(40), quick: 2, quick_again };
+        let delay =
+            DelayedAck { every: 2, timeout: Duration::from_ms(40), quick: 2, quick_again, ..Default::default() };
         let mut script = Script::new(1, Tcp { delayed_ack: Some(delay), ..tcp() });
         let at_once = |script: &mut Script, start| !script.data(start, 1000, Flags::default()).is_empty();
         assert!(at_once(&mut script, 0) && at_once(&mut script, 1000));
@@ -224,7 +225,8 @@ fn quick_acks_come_back_after_a_pause_and_a_duplicate() {
 /// waited in vain or a duplicate comes.
 #[test]
 fn an_end_that_answers_acknowledges_late() {
-    let delay = DelayedAck { every: 2, timeout: Duration::from_ms(40), quick: 2, quick_again: true };
+    let delay =
+        DelayedAck { every: 2, timeout: Duration::from_ms(40), quick: 2, quick_again: true, ..Default::default() };
     let mut script = Script::new(10, Tcp { delayed_ack: Some(delay), ..tcp() });
     let at_once = |script: &mut Script, start| !script.data(start, 1000, Flags::default()).is_empty();
     assert!(at_once(&mut script, 0) && at_once(&mut script, 1000));
@@ -238,4 +240,18 @@ fn an_end_that_answers_acknowledges_late() {
     script.timer();
     script.now += 100 * MS;
     assert!(at_once(&mut script, 5000), "no answer carried the ACK, so a pause counts again");
+}
+
+/// `tcp_delack_max`: with a short least timeout, ACKs are delayed by less than that.
+#[test]
+fn no_ack_waits_for_as_long_as_the_least_timeout() {
+    for (below_rto_min, rto_min, tick, ms) in
+        [(false, 10, 4, 40), (true, 10, 4, 8), (true, 10, 0, 10), (true, 200, 4, 40)]
+    {
+        let delay = DelayedAck { below_rto_min, ..Default::default() };
+        let (rto_min, timer_tick) = (Duration::from_ms(rto_min), Duration::from_ms(tick));
+        let mut script = Script::new(1, Tcp { delayed_ack: Some(delay), rto_min, timer_tick, ..tcp() });
+        script.data(0, 1000, Flags::default());
+        assert_eq!(script.end.receive.ack_at - script.now, ms * MS);
+    }
 }

@@ -115,7 +115,7 @@ fn a_probe_acknowledges_and_needs_data() {
 #[test]
 fn a_timeout_does_not_swallow_an_ack() {
     use incast_plan::DelayedAck;
-    let delayed_ack = Some(DelayedAck { every: 2, timeout: Duration::from_ms(10), quick: 0, quick_again: false });
+    let delayed_ack = Some(DelayedAck { every: 2, timeout: Duration::from_ms(10), ..Default::default() });
     let mut script = Script::new(1, Tcp { delayed_ack, ..tcp() });
     script.write(1000);
     assert_eq!(script.data(0, 700, Flags::default()), "");
