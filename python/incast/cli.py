@@ -207,6 +207,7 @@ def reproduce(
         bool, Parameter(negative="", help="update the tables and verdicts saved next to the studies")
     ] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
+    report: Annotated[bool, Parameter(help="draw the figures and write the report")] = True,
     json_file: Annotated[Path | None, Parameter(name="--json", help="write claims and verdicts to this file")] = None,
     out: Annotated[Path | None, Parameter(help="directory for report and figures [default: out/PAPER]")] = None,
     studies: Annotated[Path | None, Parameter(help="directory with the folders of studies [default: studies]")] = None,
@@ -222,6 +223,7 @@ def reproduce(
         figures=figure or [],
         quick=quick,
         check=check,
+        report=report,
         update=update,
         dry_run=dry_run,
         json=json_file,

@@ -37,6 +37,7 @@ class Wish:
     figures: list[str]
     quick: bool
     check: bool
+    report: bool
     update: bool
     dry_run: bool
     json: Path | None
@@ -68,7 +69,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
             _quick(chosen, state, store, wish)
         else:
             _full(chosen, state, store, wish)
-        for study in chosen:
+        for study in chosen if wish.report else []:
             execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time")
     except (KeyboardInterrupt, RunError) as error:
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
@@ -80,12 +81,14 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
     state.complaints += _no_longer(about, judged) if wish.check else []
     if wish.update:
         _write(about, chosen, state, judged)
-    page = report.write(about, chosen, state.tables, judged, store, wish.out, is_sample=wish.quick)
+    if wish.report:
+        page = report.write(about, chosen, state.tables, judged, store, wish.out, is_sample=wish.quick)
     if wish.json:
         output.prepare(wish.json.parent)
         table.write(wish.json, json.dumps(as_json(name, judged), indent=2, ensure_ascii=False) + "\n")
     print(_verdicts(judged))
-    print(f"\n{page}")
+    if wish.report:
+        print(f"\n{page}")
     for complaint in state.complaints:
         print(f"incast: {complaint}", file=sys.stderr)
     return 1 if state.complaints else 0

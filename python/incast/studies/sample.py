@@ -52,7 +52,7 @@ def differences(study: Study, known: Table, store: Store, budget: Budget, worker
 
 
 def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, store: Store) -> list[int]:
-    """Choose rows: the ends of every curve first, then others in a fixed order.
+    """Choose rows: the ends of every curve first, then others, the cheaper ones first, in a fixed order.
 
     While budget is left, every curve of a study gets at least one run, whatever it costs; after that, every study gets
     one run.
@@ -60,10 +60,12 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
     hops = known.head.index("packet_hops")
     ends = {study.points()[0].at, study.points()[-1].at}
 
-    def order(index: int) -> tuple[bool, str]:
+    def order(index: int) -> tuple[bool, int, str]:
         row = rows[index]
         name = "/".join(table.labels(row))
-        return row.point.at not in ends, hashlib.sha256(name.encode()).hexdigest()
+        # Of runs of much the same cost any will do.
+        cost_order = int(known.rows[index][hops]).bit_length()
+        return row.point.at not in ends, cost_order, hashlib.sha256(name.encode()).hexdigest()
 
     ordered = sorted(range(len(rows)), key=order)
     by_curve = {
