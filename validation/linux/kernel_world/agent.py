@@ -220,7 +220,7 @@ def run(connections: Connections, rounds: Rounds, chance: random.Random) -> Meas
 
 
 def _wake_at(end: socket.socket, count: int) -> None:
-    """Have a socket tell that it can be read once so many bytes are there."""
+    """Let `poll` report a socket as readable only when this many bytes have arrived."""
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from typing import TYPE_CHECKING
 
 from kernel_world.judging import shared
+from side_by_side import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ def write_points(file: Path, of: Sequence[Place]) -> None:
         for place in of
         for metric, one in place.verdicts.items()
     ]
-    _write(file, rows)
+    tables.write_rows(file, rows)
 
 
 def write_counts(file: Path, at: Sequence[Mapping[str, object]], kept: Kept) -> None:
@@ -85,12 +85,4 @@ def write_counts(file: Path, at: Sequence[Mapping[str, object]], kept: Kept) -> 
         }
         base = {f"base_rtt_{which}_us": f"{quality['base_rtt_s'][which] * 1e6:.1f}" for which in ("min", "p50", "p99")}
         rows.append({**place, **found["counts"], **told, **base, "refused": len(found["refused"])})
-    _write(file, rows)
-
-
-def _write(file: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", encoding="utf-8", newline="") as out:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    tables.write_rows(file, rows)
