@@ -10,9 +10,10 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import cells, charts, claims, expressions, reading, table
+from incast.studies import cells, charts, claims, expressions, reading, report, table
+from incast.studies.claims import Judged
 from incast.studies.expressions import ExpressionError, Scope
-from incast.studies.study import Claim, Direction, Lines, Map
+from incast.studies.study import Claim, Direction, Lines, Map, Study
 from incast.studies.table import Table
 
 
@@ -68,6 +69,8 @@ def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
         ("at_most = 0", "", "which say when it holds"),
         ('paper = "fewer"', 'paper = "fewer"\nwithin = 1', "needs a number in paper"),
         ('direction = "above 0"', 'direction = "over 0"', 'expected "below" or "above" and a number'),
+        ('paper = "fewer"', 'paper = "fewer"\nunit = 1', "unit: expected text, found 1"),
+        ("at(drops.dctcp - drops.tcp, workers=8)", 'all(drops.tcp > 0)"\nunit = "%', "true or false has no unit"),
         ('id = "T02"', 'id = "T01"', None),
         ("title =", "title", "invalid TOML"),
     ],
@@ -167,22 +170,84 @@ def test_nothing_else_can_be_said(text: str) -> None:
 def claim(**keys: object) -> Claim:
     given: dict[str, object] = {
         "id": "X", "text": "", "measure": expressions.parse("1"), "paper": -0.5, "within": None, "at_least": None,
-        "at_most": None, "direction": None, "why": "", "place": "",
+        "at_most": None, "direction": None, "why": "", "unit": "", "place": "",
     }  # fmt: skip
     return Claim(**{**given, **keys})  # type: ignore[arg-type]
 
 
-def test_verdicts_follow_from_tolerance_and_interval() -> None:
-    below = Direction("below", 0.0)
+def test_verdicts_follow_from_resamples_and_interval() -> None:
+    below, above = Direction("below", 0.0), Direction("above", 0.0)
     judged = claims.verdict_of
-    assert judged(claim(within=0.1), -0.45, -0.7, 0.2) == "holds"
-    assert judged(claim(within=0.1), -0.39, -0.4, -0.38) == "fails"
-    assert judged(claim(within=0.1, direction=below), -0.39, -0.4, -0.38) == "direction"
-    assert judged(claim(within=0.1, direction=below), -0.39, -0.8, 0.01) == "fails"
-    assert judged(claim(within=0.1, direction=Direction("above", 0.0)), -0.39, -0.4, -0.38) == "fails"
-    assert judged(claim(at_least=1.0), 1.0, None, None) == "holds"
-    assert judged(claim(at_least=1.0, direction=Direction("above", 0.5)), 0.9, None, None) == "direction"
-    assert judged(claim(at_least=1.0, at_most=2.0), 2.1, None, None) == "fails"
+    assert judged(claim(), 1.0, -0.7, 0.2) == "holds"
+    assert judged(claim(), 0.95, -0.7, 0.2) == "holds"
+    assert judged(claim(direction=below), 0.949, -0.7, -0.2) == "undecided"
+    assert judged(claim(), 0.051, -0.7, 0.2) == "undecided"
+    assert judged(claim(), 0.05, -0.4, -0.38) == "fails"
+    assert judged(claim(direction=below), 0.0, -0.4, -0.38) == "direction"
+    assert judged(claim(direction=below), 0.0, -0.8, 0.01) == "fails"
+    assert judged(claim(direction=above), 0.0, 0.01, 0.02) == "direction"
+    assert judged(claim(direction=above), 0.0, -0.4, -0.38) == "fails"
+
+
+def test_a_tolerance_is_met_up_to_its_ends_and_never_by_a_missing_number() -> None:
+    values = np.array([-0.75, -0.5, -0.25, 0.0, np.nan, np.inf])
+    assert claims.meets(claim(within=0.25), values).tolist() == [True, True, True, False, False, False]
+    assert claims.meets(claim(at_least=-0.25), values).tolist() == [False, False, True, True, False, True]
+    assert claims.meets(claim(at_least=-0.5, at_most=-0.25), values).tolist() == [False, True, True, *3 * [False]]
+
+
+def numbers(study: Study, drops: list[float]) -> Table:
+    """Return a table in which TCP's goodput is 1 and drops 0, and DCTCP's drops differ by seed."""
+    rows = [
+        (curve.name, str(place[0]), str(seed), "0", "1", str(drop if curve.name == "dctcp" else 0))
+        for curve in study.curves
+        for place in study.grid()
+        for seed, drop in enumerate(drops, start=1)
+    ]
+    return Table(("curve", "workers", "seed", "packet_hops", "goodput", "drops"), tuple(rows), None, "0")
+
+
+@pytest.mark.parametrize(
+    ("drops", "verdict", "said"),
+    [
+        ([-3, -2, -1], "holds", ""),
+        ([1, 2, 3], "fails", ""),
+        # The mean is below 0, and so are 20 of 27 resamples: the others draw the last seed twice or thrice.
+        ([-2, -2, 3], "undecided", "not decidable by 3 seeds: met in 72 % of the resamples"),
+    ],
+)
+def test_seeds_that_would_decide_either_way_decide_nothing(
+    study: Path, drops: list[float], verdict: str, said: str
+) -> None:
+    read = reading.read(study)
+    one = claims.judge(read, numbers(read, drops))[1]
+    assert (one.verdict, report.undecided(one)) == (verdict, said)
+
+
+def test_one_seed_decides_by_its_number(study: Path) -> None:
+    study.write_text(study.read_text(encoding="utf-8").replace("seeds = 3", "seeds = 1"), encoding="utf-8")
+    read = reading.read(study)
+    for drop, verdict in ((-1, "holds"), (1, "fails")):
+        one = claims.judge(read, numbers(read, [drop]))[1]
+        assert (one.verdict, one.low, one.high) == (verdict, None, None)
+
+
+@pytest.mark.parametrize(
+    ("unit", "paper", "ours", "shown"),
+    [
+        ("%", -0.508, (-0.83349, -0.9, -0.61), "-50.8 % | -83.3 % (-90 to -61)"),
+        ("%", 0.004, (0.0012345, 0.001, 0.002), "0.4 % | 0.12 % (0.1 to 0.2)"),
+        ("us", 200, (335.55, 254.54, 424.6), "200 us | 335.6 us (255 to 425)"),
+        ("", 200, (335.55, 254.54, 424.6), "200 | 335.6 (255 to 425)"),
+        ("%", "smallest", (0.1, 0.1, 0.1), "smallest | 10 %"),
+    ],
+)
+def test_numbers_of_a_claim_are_shown_in_its_unit(
+    study: Path, unit: str, paper: float | str, ours: tuple[float, float, float], shown: str
+) -> None:
+    made = claim(unit=unit, paper=paper, measure=expressions.parse("mean(x)"))
+    one = Judged(made, reading.read(study), *ours, 1.0, "holds", "")
+    assert f"{report.paper_value(made)} | {report.measured(one)}" == shown
 
 
 def test_a_panel_of_several_axes_says_where_the_others_stand(study: Path) -> None:

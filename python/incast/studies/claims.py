@@ -1,4 +1,8 @@
-"""Judges claims: the measured number, its interval over seeds, and a verdict by the tolerance in the study file."""
+"""Judges claims: the measured number, its interval over seeds, and a verdict by the tolerance in the study file.
+
+A verdict is one about the experiment, not about the seeds that happened to be run: the tolerance is tried on every
+resampling of the seeds. If neither nearly all nor nearly none of them meet it, these seeds do not decide the claim.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,12 @@ from incast.studies.expressions import ExpressionError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from incast.studies.study import Claim, Study
     from incast.studies.table import Table
 
-Verdict: TypeAlias = Literal["holds", "direction", "fails", "not-judged"]
+Verdict: TypeAlias = Literal["holds", "direction", "undecided", "fails", "not-judged"]
 
 RESAMPLES = 2000
 CONFIDENCE = 95
@@ -39,6 +45,8 @@ class Judged:
     low: float | None
     """Lower end of the bootstrap interval; `None` with one seed."""
     high: float | None
+    met: float | None
+    """In which share of the resamples the tolerance is met; with one seed 1 or 0."""
     verdict: Verdict
     why: str
     """Our explanation if the claim does not hold, or the reason why it could not be judged."""
@@ -50,7 +58,8 @@ def judge(study: Study, numbers: Table | None) -> list[Judged]:
     """Judge the claims of a study from its table."""
     if numbers is None:
         return [
-            Judged(claim, study, None, None, None, "not-judged", "its study has not been run") for claim in study.claims
+            Judged(claim, study, None, None, None, None, "not-judged", "its study has not been run")
+            for claim in study.claims
         ]
     scope = table.scope(study, numbers, _seeds(study.seeds))
     return [_judged(study, claim, scope) for claim in study.claims]
@@ -71,11 +80,12 @@ def _judged(study: Study, claim: Claim, scope: expressions.Scope) -> Judged:
     measured, resampled = float(values[0]), values[1:]
     if not math.isfinite(measured):
         why = "a number it needs is missing in some run"
-        return Judged(claim, study, None, None, None, "not-judged", why)
+        return Judged(claim, study, None, None, None, None, "not-judged", why)
     low, high = _interval(resampled)
-    verdict = verdict_of(claim, measured, low, high)
+    met = float(np.mean(meets(claim, resampled if len(resampled) else values)))
+    verdict = verdict_of(claim, met, measured if low is None else low, measured if high is None else high)
     why = "" if verdict == "holds" else claim.why
-    return Judged(claim, study, measured, low, high, verdict, why, _parts(claim, scope))
+    return Judged(claim, study, measured, low, high, met, verdict, why, _parts(claim, scope))
 
 
 def _parts(claim: Claim, scope: expressions.Scope) -> tuple[tuple[str, bool], ...]:
@@ -93,22 +103,27 @@ def _interval(resampled: expressions.Numbers) -> tuple[float | None, float | Non
     return float(low), float(high)
 
 
-def verdict_of(claim: Claim, measured: float, low: float | None, high: float | None) -> Verdict:
-    """Judge a number: within the tolerance, or with its whole interval on the claimed side, or neither."""
-    held = True
+def meets(claim: Claim, values: expressions.Numbers) -> NDArray[np.bool_]:
+    """Return which numbers are within the tolerance; missing ones are not."""
+    met = np.ones(values.shape, dtype=np.bool_)
     if claim.within is not None:
-        held = held and abs(measured - float(claim.paper)) <= claim.within
+        met &= np.abs(values - float(claim.paper)) <= claim.within
     if claim.at_least is not None:
-        held = held and measured >= claim.at_least
+        met &= values >= claim.at_least
     if claim.at_most is not None:
-        held = held and measured <= claim.at_most
-    if held:
+        met &= values <= claim.at_most
+    return met
+
+
+def verdict_of(claim: Claim, met: float, low: float, high: float) -> Verdict:
+    """Judge by the share of resamples that meet the tolerance, and by the ends of the interval."""
+    if 100 * met >= CONFIDENCE:
         return "holds"
+    if 100 * met > 100 - CONFIDENCE:
+        return "undecided"
     if claim.direction:
         level = claim.direction.level
-        below = (measured if high is None else high) < level
-        above = (measured if low is None else low) > level
-        if below if claim.direction.side == "below" else above:
+        if high < level if claim.direction.side == "below" else low > level:
             return "direction"
     return "fails"
 

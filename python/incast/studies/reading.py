@@ -327,12 +327,15 @@ def _claim(table: Table, scope: Scope) -> Claim:
         at_most=table.number("at_most"),
         direction=_direction(table),
         why=table.text("why", ""),
+        unit=table.text("unit", ""),
         place=table.place(),
     )
     if claim.within is not None and isinstance(claim.paper, str):
         table.refuse("within", "a tolerance around the paper's value needs a number in paper")
     if claim.within is None and claim.at_least is None and claim.at_most is None:
         table.refuse("", "a claim needs within, at_least or at_most, which say when it holds")
+    if claim.unit and expressions.is_truth(claim.measure):
+        table.refuse("unit", "a measure that is true or false has no unit")
     table.finish()
     return claim
 

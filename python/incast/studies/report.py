@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 VERDICTS: dict[Verdict, str] = {
     "holds": "holds",
     "direction": "direction only",
+    "undecided": "undecided",
     "fails": "does not hold",
     "not-judged": "not judged",
 }
@@ -73,7 +74,7 @@ def write(
 
 def paper_value(claim: Claim) -> str:
     """Format the paper's value."""
-    return claim.paper if isinstance(claim.paper, str) else f"{claim.paper:.4g}"
+    return claim.paper if isinstance(claim.paper, str) else _with_unit(claim, claim.paper)
 
 
 def measured(one: Judged) -> str:
@@ -81,12 +82,30 @@ def measured(one: Judged) -> str:
     if one.measured is None:
         return "-"
     if expressions.is_truth(one.claim.measure):
-        said = "yes" if one.measured else "no"
-        return said if one.low == one.high else f"{said}, not in all resamples"
-    interval = (
-        "" if one.low is None or one.high is None or one.low == one.high else f" ({one.low:.3g} to {one.high:.3g})"
-    )
-    return f"{one.measured:.4g}{interval}"
+        return "yes" if one.measured else "no"
+    if one.low is None or one.high is None or one.low == one.high:
+        return _with_unit(one.claim, one.measured)
+    low, high = (_number(one.claim, value, digits=3) for value in (one.low, one.high))
+    return f"{_with_unit(one.claim, one.measured)} ({low} to {high})"
+
+
+def undecided(one: Judged) -> str:
+    """Say that the seeds of a study do not decide a claim; empty if they do."""
+    if one.verdict != "undecided" or one.met is None:
+        return ""
+    return f"not decidable by {one.study.seeds} seeds: met in {100 * one.met:.0f} % of the resamples"
+
+
+def _with_unit(claim: Claim, value: float) -> str:
+    return f"{_number(claim, value)}{claim.unit and ' ' + claim.unit}"
+
+
+def _number(claim: Claim, value: float, *, digits: int = 4) -> str:
+    """Format a number in the unit of a claim, without the unit: percentages with one decimal place."""
+    if claim.unit != "%":
+        return f"{value:.{digits}g}"
+    percent = 100 * value
+    return f"{percent:.2g}" if abs(percent) < 1 else f"{round(percent, 1):g}"
 
 
 def _charts(study: Study, numbers: Table | None, store: Store) -> list[Chart | Cells]:
@@ -207,11 +226,16 @@ def _changes(changes: Mapping[str, object]) -> str:
 
 def _claim(one: Judged) -> str:
     claim = one.claim
-    tolerance = [f"within {claim.within:g} of the paper's number"] if claim.within is not None else []
-    tolerance += [f"at least {claim.at_least:g}"] if claim.at_least is not None else []
-    tolerance += [f"at most {claim.at_most:g}"] if claim.at_most is not None else []
+    tolerance = []
+    if claim.within is not None:
+        # "Within 10 %" of a percentage could be taken for a tenth of it.
+        points = f"{_number(claim, claim.within)} percentage points"
+        nearness = points if claim.unit == "%" else _with_unit(claim, claim.within)
+        tolerance.append(f"within {nearness} of the paper's number")
+    tolerance += [f"at least {_with_unit(claim, claim.at_least)}"] if claim.at_least is not None else []
+    tolerance += [f"at most {_with_unit(claim, claim.at_most)}"] if claim.at_most is not None else []
     figure = f"Figure {one.study.figure}" if one.study.figure else one.study.title
-    why = f"<p>{escape(one.why)}</p>" if one.why else ""
+    why = "".join(f"<p>{escape(said)}</p>" for said in (undecided(one).capitalize(), one.why) if said)
     judged = f"holds if {' and '.join(tolerance)}"
     if one.parts:
         judged = "holds if all of these are true"
@@ -222,7 +246,7 @@ def _claim(one: Judged) -> str:
         f"<div><code>{escape(' '.join(text.split()))}</code>{_MET[met]}</div>" for text, met in conditions
     )
     if claim.direction:
-        judged += f"; direction only: {claim.direction.side} {claim.direction.level:g}"
+        judged += f"; direction only: {claim.direction.side} {_with_unit(claim, claim.direction.level)}"
     return (
         f'<tr id="{escape(claim.id)}"><th scope="row">{escape(claim.id)}</th>'
         f'<td data-head="claim">{escape(claim.text)} <a href="#{escape(one.study.name)}">{escape(figure)}</a>{why}'

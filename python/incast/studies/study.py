@@ -141,6 +141,8 @@ class Claim:
     at_most: float | None
     direction: Direction | None
     why: str
+    unit: str
+    """Of the measured number; `%` shows fractions as percentages."""
     place: str
 
 
