@@ -29,12 +29,6 @@ def grid() -> None:
 
 
 @app.command
-def delayed_acks() -> None:
-    """Run the grid's half with RTOmin 10 ms, ours with Linux's bound of delayed ACKs."""
-    _compare("delayed-acks")
-
-
-@app.command
 def mechanisms() -> None:
     """Run with tail loss probes, RACK, F-RTO, DSACK and SACK off, one by one."""
     _compare("mechanisms")
@@ -44,7 +38,6 @@ def mechanisms() -> None:
 def run_all() -> None:
     """Run everything (about an hour)."""
     grid()
-    delayed_acks()
     mechanisms()
 
 

@@ -62,7 +62,7 @@ fn linux_name(name: &str) -> String {
 const LEAST_BUFFER: u64 = 2048;
 
 /// Sysctls of which any value does the same here, since what they change is not seen by a peer, or is not reached.
-const WITHOUT_EFFECT: [&str; 32] = [
+const WITHOUT_EFFECT: [&str; 31] = [
     "tcp_syn_retries",
     "tcp_synack_retries",
     "tcp_retries1",
@@ -72,7 +72,6 @@ const WITHOUT_EFFECT: [&str; 32] = [
     "tcp_fastopen",
     "tcp_fastopen_key",
     "tcp_syncookies",
-    "tcp_tso_win_divisor",
     "tcp_min_tso_segs",
     "tcp_tso_rtt_log",
     "tcp_pacing_ss_ratio",
@@ -248,6 +247,9 @@ impl Settings {
             "tcp_dsack" => self.switch("dsack", json!(on), assignment),
             "tcp_frto" => self.switch("frto", json!(on), assignment),
             "tcp_early_retrans" => self.switch("tail_loss_probe", json!(first >= Some(3)), assignment),
+            // With 0 Linux waits for more than three segments, which is another rule.
+            "tcp_tso_win_divisor" if on => self.set("tso_divisor", json!(first.map(|part| part.min(1000)))),
+            "tcp_tso_win_divisor" => self.not_understood.push(assignment.to_owned()),
             "tcp_recovery" => {
                 let rack = first.is_some_and(|mode| mode & 1 == 1);
                 self.switch("loss_detection", json!(if rack { "rack" } else { "duplicates" }), assignment);

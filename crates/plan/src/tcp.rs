@@ -84,6 +84,10 @@ pub struct Tcp {
     /// as soon as the window lets them. Needs RACK, which notes when segments left.
     #[schemars(range(max = 1000))]
     pub tso_divisor: u32,
+    /// With GRO a host joins segments that arrive in order within this time of the first, up to 64 KiB or the end of a message,
+    /// and takes them for one: a single ACK answers them. 0: each is taken alone. Needs delayed ACKs, which a host that joins
+    /// segments has.
+    pub gro: Duration,
 }
 
 /// TCP of RFCs 5681, 6298 and 6582 with a segment of 1460 bytes, without any option.
@@ -118,6 +122,7 @@ impl Default for Tcp {
             ect: Ect::NewData,
             pacing: Pacing::None,
             tso_divisor: 0,
+            gro: Duration::ZERO,
         }
     }
 }
@@ -187,7 +192,11 @@ impl Tcp {
         if self.undo && !self.dsack {
             refuse("undo", "it needs DSACK, which is off".into(), "false, or dsack = true".into());
         }
-        for (key, time) in [("timer_tick", self.timer_tick), ("timer_margin", self.timer_margin)] {
+        if self.gro > Duration::ZERO && self.delayed_ack.is_none() {
+            refuse("gro", "it needs delayed ACKs, which are off".into(), "\"0s\", or a table delayed_ack".into());
+        }
+        let times = [("timer_tick", self.timer_tick), ("timer_margin", self.timer_margin), ("gro", self.gro)];
+        for (key, time) in times {
             if time > LONGEST_TICK {
                 refuse(key, out_of_range(&time), format!("0s to {LONGEST_TICK}"));
             }

@@ -1,6 +1,6 @@
 //! The receiving half of a connection's end.
 
-use incast_plan::{Tcp, WindowScaling};
+use incast_plan::{LARGEST_PACKET, Tcp, WindowScaling};
 use incast_protocols::Duration;
 use incast_protocols::echo::Echo;
 use incast_protocols::switch::Marks;
@@ -41,6 +41,11 @@ pub(crate) struct ReceiveHalf<E> {
     pub(crate) held: bool,
     /// When a delayed ACK is due.
     pub(crate) ack_at: u64,
+    /// The ACK waits only for more segments that can be joined to those it answers.
+    joining: bool,
+    /// When the first of the segments arrived that are joined now, and where it began.
+    joined_since: u64,
+    joined_from: u64,
     fin_at: Option<u64>,
     pub(crate) fin_received: bool,
     /// Where the current message ends; or, between messages, where the next byte would end up.
@@ -76,6 +81,9 @@ impl<E: Echo> ReceiveHalf<E> {
             ack_due: false,
             held: false,
             ack_at: NEVER,
+            joining: false,
+            joined_since: NEVER,
+            joined_from: 0,
             fin_at: None,
             fin_received: false,
             message_end: 1,
@@ -118,7 +126,7 @@ impl<E: Echo> ReceiveHalf<E> {
     pub(crate) const fn delay_is_over(&mut self) {
         self.ack_at = NEVER;
         self.ack_due = true;
-        self.answers = false;
+        self.answers &= self.joining;
     }
 
     /// Takes a segment with payload or FIN in.
@@ -155,17 +163,19 @@ impl<E: Echo> ReceiveHalf<E> {
                 self.ack_due = true;
                 self.note_duplicate(tcp, start, end);
             }
+            let quick = self.quick > 0 && !self.answers;
             match tcp.delayed_ack {
-                Some(_) if self.quick > 0 && !self.answers => {
-                    self.quick -= 1;
-                    self.ack_due = true;
-                }
-                Some(delayed) if !changes && self.unacknowledged < delayed.every => {
+                Some(delayed) if !changes && !quick && self.unacknowledged < delayed.every => {
+                    self.note_joined(now, tcp, start);
                     if self.ack_at == NEVER && !self.ack_due {
                         self.ack_at = now + delayed.longest(tcp).0;
                     }
                 }
-                _ => self.ack_due = true,
+                Some(_) if tcp.gro.0 > 0 && !changes && !self.ack_due && self.waits_to_join(now, tcp, start) => {}
+                delayed => {
+                    self.quick -= u32::from(delayed.is_some() && quick);
+                    self.ack_due = true;
+                }
             }
         }
         if packet.flags.has(Flags::FIN) {
@@ -178,6 +188,28 @@ impl<E: Echo> ReceiveHalf<E> {
             self.ack_due = true;
         }
         received
+    }
+
+    /// A segment is joined to those before it, or is the first of others.
+    #[inline]
+    fn note_joined(&mut self, now: u64, tcp: &Tcp, start: u64) {
+        if tcp.gro.0 > 0 && (self.joined_since == NEVER || now - self.joined_since >= tcp.gro.0) {
+            (self.joined_since, self.joined_from) = (now, start);
+        }
+    }
+
+    /// An ACK is due for a segment that arrived in order. Returns whether it waits for more that can be joined to it.
+    #[cold]
+    fn waits_to_join(&mut self, now: u64, tcp: &Tcp, start: u64) -> bool {
+        self.note_joined(now, tcp, start);
+        let full = self.next + tcp.mss.0 > self.joined_from + LARGEST_PACKET;
+        if full || self.incoming.iter().any(|span| span.end == self.next) {
+            self.joined_since = NEVER;
+            return false;
+        }
+        self.ack_at = self.ack_at.min(self.joined_since + tcp.gro.0);
+        self.joining = true;
+        true
     }
 
     /// All of a segment had arrived before.
@@ -247,6 +279,7 @@ impl<E: Echo> ReceiveHalf<E> {
         self.unacknowledged = 0;
         self.ack_due = false;
         self.held = false;
+        self.joining = false;
         self.ack_at = NEVER;
         (self.next, self.next + field(tcp, self.edge - self.next))
     }

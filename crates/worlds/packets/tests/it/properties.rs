@@ -249,6 +249,7 @@ fn planned(small: &Small) -> Plan {
             quick_again: false,
             below_rto_min: us % 2 == 0,
         }),
+        gro: Duration::from_us(small.delayed_ack.map_or(0, |(_, us)| us % 30)),
         receive_buffer: Bytes(small.receive_buffer),
         ..tcp()
     };

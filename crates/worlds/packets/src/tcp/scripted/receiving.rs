@@ -255,3 +255,25 @@ fn no_ack_waits_for_as_long_as_the_least_timeout() {
         assert_eq!(script.end.receive.ack_at - script.now, ms * MS);
     }
 }
+
+/// GRO: one ACK answers what is joined. Time, size, a gap and the end of a message end it.
+#[test]
+fn one_ack_answers_segments_that_are_joined() {
+    let delay = DelayedAck { quick: 2, ..Default::default() };
+    let mut script = Script::new(80, Tcp { delayed_ack: Some(delay), gro: Duration::from_us(20), ..tcp() });
+    let said = |script: &mut Script, segments: std::ops::Range<u64>| {
+        let acks = segments.map(|segment| {
+            script.now += US / 10;
+            script.data(segment * 1000, 1000, Flags::default())
+        });
+        acks.filter(|ack| !ack.is_empty()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(said(&mut script, 0..10), "", "quick or not, these are one");
+    assert_eq!(script.end.receive.ack_at - script.now, 19_100 * US / 1000, "20 us after the first");
+    assert_eq!(script.timer(), "^10000");
+    assert_eq!(said(&mut script, 10..11), "", "the first of others");
+    assert_eq!(said(&mut script, 12..13), "^11000", "a gap is told at once");
+    assert_eq!(said(&mut script, 11..12), "^13000", "and that it is filled");
+    script.now += 30 * US;
+    assert_eq!(said(&mut script, 13..80), "^78000", "no more than 64 KiB are one");
+}
