@@ -193,7 +193,8 @@ def test_a_reproduction_writes_figures_report_and_claims(incast: Command, paper:
     assert found["paper"] == "paper"
     assert [claim["id"] for claim in found["claims"]] == ["T01", "T02"]
     first, second = found["claims"]
-    assert set(first) == {"id", "text", "paper_value", "measured", "low", "high", "verdict", "why"}
+    assert set(first) == {"id", "text", "paper_value", "measured", "low", "high", "verdict", "why", "badge",
+                          "unmatched", "otherwise"}  # fmt: skip
     assert first["verdict"] == "holds"
     assert first["low"] <= first["measured"] <= first["high"]
     assert second["paper_value"] == "fewer"
@@ -204,6 +205,32 @@ def test_a_reproduction_writes_figures_report_and_claims(incast: Command, paper:
     assert re.match(
         r"# incast [\d.]+: 18 runs, [\d,]+ packet-hops, [\d.]+ CPU minutes\n", (paper / "figure-1.csv").read_text()
     )
+
+
+def test_a_page_says_what_was_calibrated_and_which_explanations_are_measured(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    study = paper / "figure-1.toml"
+    text = study.read_text(encoding="utf-8").replace("[[claims]]", "[[baselines]]", 1).replace("T02", "C7b")
+    text = text.replace("within = 100", "at_least = 100").replace("at_most = 0", 'at_most = -1e9\nbaselines = ["T01"]')
+    text = text.replace("why =", 'shown_by = ["figure-1"]\nwhy =')
+    text += text[text.index("[[claims]]") :].replace("C7b", "C7a").replace("drops <", "drops >")
+    study.write_text(text, encoding="utf-8")
+    done = incast("reproduce", "paper", "--update")
+    assert done.returncode == 0, done.stderr
+    assert "baseline  verdict" in done.stdout
+    assert "1 claim, 2 atoms: baseline not matched: 2" in done.stdout
+    page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
+    assert page.index("Baselines: what was calibrated") < page.index('<tr id="T01">') < page.index('<h2 id="claims">')
+    # Atoms stand together.
+    (group,) = re.findall(r'<tbody>(<tr id="C7a">.*?)</tbody>', page, re.DOTALL)
+    assert group.index('"C7a"') < group.index('"C7b"')
+    said = 'Does not match the paper: <a href="#T01">T01</a>. Otherwise the verdict would be: does not hold.'
+    assert group.count(said) == 2
+    assert (
+        group.count('<span class="badge">measured: <a href="#figure-1">figure-1</a></span> The buffer is small.') == 2
+    )
+    assert "T01,direction," in (paper / RECORD).read_text(encoding="utf-8")
 
 
 def test_pictures_and_pages_are_the_same_every_time(incast: Command, kept: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,10 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import cells, charts, claims, expressions, reading, report, table
+from incast.studies import cells, charts, claims, expressions, reading, report, reproduce, table
 from incast.studies.claims import Judged
 from incast.studies.expressions import ExpressionError, Scope
-from incast.studies.study import Claim, Direction, Lines, Map, Study
+from incast.studies.study import Claim, Direction, Lines, Map, Names, Study
 from incast.studies.table import Table
 
 
@@ -71,6 +72,10 @@ def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
         ('direction = "above 0"', 'direction = "over 0"', 'expected "below" or "above" and a number'),
         ('paper = "fewer"', 'paper = "fewer"\nunit = 1', "unit: expected text, found 1"),
         ("at(drops.dctcp - drops.tcp, workers=8)", 'all(drops.tcp > 0)"\nunit = "%', "true or false has no unit"),
+        ("why =", 'shown_by = ["figure-2"]\nwhy =', 'shown_by: unknown study "figure-2"; did you mean "figure-1"?'),
+        ('paper = 0.5', 'shown_by = ["figure-1"]\npaper = 0.5', "claims[0].shown_by: studies show an explanation"),
+        ("why =", 'baselines = ["T01"]\nwhy =', 'claims[1].baselines: unknown baseline "T01"; allowed: none'),
+        ("[[claims]]", "[[baselines]]\nbaselines = []", 'baselines[0].baselines: unknown key "baselines"'),
         ('id = "T02"', 'id = "T01"', None),
         ("title =", "title", "invalid TOML"),
     ],
@@ -230,6 +235,51 @@ def test_one_seed_decides_by_its_number(study: Path) -> None:
     for drop, verdict in ((-1, "holds"), (1, "fails")):
         one = claims.judge(read, numbers(read, [drop]))[1]
         assert (one.verdict, one.low, one.high) == (verdict, None, None)
+
+
+def calibrated(study: Path, drops: float) -> list[Judged]:
+    """Judge T02, which needs the baseline T01: that DCTCP's goodput is a tenth above TCP's, which it is not."""
+    text = (
+        study.read_text(encoding="utf-8")
+        .replace("[[claims]]", "[[baselines]]", 1)
+        .replace("within = 100", "at_least = 0.1")
+    )
+    study.write_text(text.replace("why =", 'shown_by = ["figure-1"]\nbaselines = ["T01"]\nwhy ='), encoding="utf-8")
+    studies = reading.folder(study.parent, leaving_out="paper.toml")
+    return claims.of_paper(studies, {"figure-1": numbers(studies[0], 3 * [drops])})
+
+
+def test_a_claim_says_nothing_if_a_baseline_that_it_needs_does_not_hold(study: Path) -> None:
+    first, second = calibrated(study, -1)
+    assert (first.claim.id, first.verdict, first.claim.is_baseline) == ("T01", "fails", True)
+    assert (second.verdict, second.unmatched, second.otherwise) == ("baseline", ("T01",), "holds")
+    assert second.why == ""
+    said = reproduce.as_json("paper", [first, second])
+    assert [one["id"] for one in said["baselines"]] == ["T01"]
+    assert [(one["id"], one["unmatched"], one["otherwise"]) for one in said["claims"]] == [("T02", ["T01"], "holds")]
+
+
+def test_an_explanation_is_measured_if_a_study_shows_it(study: Path) -> None:
+    first, second = calibrated(study, 1)
+    assert (second.verdict, second.otherwise) == ("baseline", "fails")
+    assert (second.why, second.badge) == ("The buffer is small.", "measured")
+    assert (first.why, first.badge) == ("", None)
+    other = replace(second, claim=replace(second.claim, shown_by=Names()))
+    assert other.badge == "conjecture"
+    assert replace(other, verdict="not-judged").badge is None
+
+
+def test_atoms_are_counted_with_their_claim(study: Path) -> None:
+    read = reading.read(study)
+    one, other = claims.judge(read, None)
+
+    def named(*ids: str) -> list[Judged]:
+        return [replace(one, claim=replace(one.claim, id=id_)) for id_ in ids]
+
+    assert claims.count(named("A12a", "A12b", "A13")) == "2 claims, 3 atoms"
+    assert claims.count([*named("A1"), replace(other, claim=replace(other.claim, is_baseline=True))]) == "1 claim"
+    # A letter that follows no number is a part of the name.
+    assert claims.count(named("B-tail", "B-taim")) == "2 claims"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from incast.studies import expressions, table
 from incast.studies.expressions import ExpressionError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from incast.studies.study import Claim, Study
     from incast.studies.table import Table
 
-Verdict: TypeAlias = Literal["holds", "direction", "undecided", "fails", "not-judged"]
+Verdict: TypeAlias = Literal["holds", "direction", "undecided", "fails", "baseline", "not-judged"]
+Badge: TypeAlias = Literal["measured", "conjecture"]
 
 RESAMPLES = 2000
 CONFIDENCE = 95
@@ -52,17 +55,57 @@ class Judged:
     """Our explanation if the claim does not hold, or the reason why it could not be judged."""
     parts: tuple[tuple[str, bool], ...] = ()
     """For a claim with several conditions, each condition and whether it is met."""
+    unmatched: tuple[str, ...] = ()
+    """Baselines that it needs and that do not hold."""
+    otherwise: Verdict | None = None
+    """What the verdict would be if these held."""
+
+    @property
+    def badge(self) -> Badge | None:
+        """Whether our explanation has been measured."""
+        if not self.why or self.verdict == "not-judged":
+            return None
+        return "measured" if self.claim.shown_by.names else "conjecture"
+
+
+def of_paper(studies: Iterable[Study], tables: Mapping[str, Table | None]) -> list[Judged]:
+    """Judge the claims and baselines of a paper, by id; a claim says nothing if a baseline it needs does not hold."""
+    judged = [one for study in studies for one in judge(study, tables[study.name])]
+    judged.sort(key=lambda one: one.claim.id)
+    held = {one.claim.id for one in judged if one.claim.is_baseline and one.verdict == "holds"}
+    return [_calibrated(one, held) for one in judged]
+
+
+def _calibrated(one: Judged, held: set[str]) -> Judged:
+    unmatched = tuple(name for name in one.claim.baselines.names if name not in held)
+    if not unmatched or one.verdict == "not-judged":
+        return one
+    return replace(one, verdict="baseline", unmatched=unmatched, otherwise=one.verdict)
+
+
+def whole(id_: str) -> str:
+    """Return the id of the claim of which this is an atom: `A12` for `A12a`; of a claim without atoms its own."""
+    atom = re.fullmatch(r"(.*\d)[a-z]", id_)
+    return atom[1] if atom else id_
+
+
+def count(judged: Iterable[Judged]) -> str:
+    """Say how many claims there are, and of how many atoms."""
+    ids = [one.claim.id for one in judged if not one.claim.is_baseline]
+    claims = len({whole(one) for one in ids})
+    atoms = f", {len(ids)} atoms" if len(ids) != claims else ""
+    return f"{claims} claim{'s' if claims != 1 else ''}{atoms}"
 
 
 def judge(study: Study, numbers: Table | None) -> list[Judged]:
-    """Judge the claims of a study from its table."""
+    """Judge the claims and baselines of a study from its table, each by itself."""
+    claims = [*study.claims, *study.baselines]
     if numbers is None:
         return [
-            Judged(claim, study, None, None, None, None, "not-judged", "its study has not been run")
-            for claim in study.claims
+            Judged(claim, study, None, None, None, None, "not-judged", "its study has not been run") for claim in claims
         ]
     scope = table.scope(study, numbers, _seeds(study.seeds))
-    return [_judged(study, claim, scope) for claim in study.claims]
+    return [_judged(study, claim, scope) for claim in claims]
 
 
 def _seeds(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:

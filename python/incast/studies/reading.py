@@ -12,7 +12,7 @@ import numpy as np
 from incast._native import ScenarioError
 from incast.studies import document, expressions, measuring
 from incast.studies.expressions import ExpressionError, Scope, missing
-from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Map, Metric, Panel, Study, Trace, World
+from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Map, Metric, Names, Panel, Study, Trace, World
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _KINDS = ("lines", "trace", "dots", "map")
 _KEYS = [
-    "axes", "claims", "curves", "figure", "like", "metrics", "note", "only", "panels", "scenario", "seeds", "set",
-    "title", "use", "worlds",
+    "axes", "baselines", "claims", "curves", "figure", "like", "metrics", "note", "only", "panels", "scenario", "seeds",
+    "set", "title", "use", "worlds",
 ]  # fmt: skip
 _OWN_WORLDS = ("packets", "ideal")
 
@@ -71,6 +71,7 @@ def read(path: Path) -> Study:
         curves=curves,
         metrics=metrics,
         panels=tuple(_panel(table, axes, metrics, scope, runs=bool(scenario)) for table in file.rows("panels")),
+        baselines=tuple(_claim(table, scope, is_baseline=True) for table in file.rows("baselines")),
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
 
@@ -316,7 +317,7 @@ def _trace(table: Table, axes: tuple[Axis, ...], scope: Scope, *, dots: bool) ->
     return trace
 
 
-def _claim(table: Table, scope: Scope) -> Claim:
+def _claim(table: Table, scope: Scope, *, is_baseline: bool = False) -> Claim:
     claim = Claim(
         id=table.text("id"),
         text=table.text("text"),
@@ -329,7 +330,12 @@ def _claim(table: Table, scope: Scope) -> Claim:
         why=table.text("why", ""),
         unit=table.text("unit", ""),
         place=table.place(),
+        is_baseline=is_baseline,
+        shown_by=_names(table, "shown_by"),
+        baselines=Names() if is_baseline else _names(table, "baselines"),
     )
+    if claim.shown_by.names and not claim.why:
+        table.refuse("shown_by", "studies show an explanation: write it in why")
     if claim.within is not None and isinstance(claim.paper, str):
         table.refuse("within", "a tolerance around the paper's value needs a number in paper")
     if claim.within is None and claim.at_least is None and claim.at_most is None:
@@ -338,6 +344,10 @@ def _claim(table: Table, scope: Scope) -> Claim:
         table.refuse("unit", "a measure that is true or false has no unit")
     table.finish()
     return claim
+
+
+def _names(table: Table, key: str) -> Names:
+    return Names(tuple(table.texts(key, [])), table.place(key))
 
 
 def _paper(table: Table) -> float | str:
@@ -389,7 +399,7 @@ def folder(directory: Path, *, leaving_out: str) -> list[Study]:
     """Read all studies of a paper: every TOML file in a folder that is not the scenario of another.
 
     Raises:
-        ScenarioError: one is invalid, or two claims have the same id.
+        ScenarioError: one is invalid, two claims have the same id, or a claim names what is not there.
 
     """
     files = {path: document.read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out}
@@ -400,8 +410,17 @@ def folder(directory: Path, *, leaving_out: str) -> list[Study]:
     # In the order of the paper, followed by studies without a figure number.
     studies.sort(key=lambda study: (not study.figure, study.figure))
     seen: dict[str, Claim] = {}
-    for claim in (claim for study in studies for claim in study.claims):
+    for claim in (claim for study in studies for claim in (*study.baselines, *study.claims)):
         if claim.id in seen:
             raise ScenarioError(f'{claim.place}: the id "{claim.id}" is already used: {seen[claim.id].place}')
         seen[claim.id] = claim
+    for claim in seen.values():
+        _exist(claim.shown_by, "study", [study.name for study in studies])
+        _exist(claim.baselines, "baseline", [one.id for one in seen.values() if one.is_baseline])
     return studies
+
+
+def _exist(named: Names, what: str, allowed: list[str]) -> None:
+    for name in named.names:
+        if name not in allowed:
+            raise ScenarioError(f"{named.place}: {missing(what, name, allowed)}")

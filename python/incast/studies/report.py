@@ -6,12 +6,13 @@ import base64
 from collections import Counter
 from html import escape
 from importlib import resources
+from itertools import groupby
 from string import Template
 from typing import TYPE_CHECKING
 
 from incast import figures, scenarios, text
 from incast._native import version
-from incast.studies import cells, charts, expressions, pictures, svg, table
+from incast.studies import cells, charts, claims, expressions, pictures, svg, table
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart
 from incast.studies.study import Lines, Map, Trace
@@ -31,6 +32,7 @@ VERDICTS: dict[Verdict, str] = {
     "direction": "direction only",
     "undecided": "undecided",
     "fails": "does not hold",
+    "baseline": "baseline not matched",
     "not-judged": "not judged",
 }
 # The verdict on one of several conditions.
@@ -61,8 +63,9 @@ def write(
         title=escape(paper.title),
         cite=escape(paper.cite),
         note=_paragraphs(paper.note),
-        counts=_counts(judged),
-        claims="\n".join(_claim(one) for one in judged),
+        counts=_counts([one for one in judged if not one.claim.is_baseline]),
+        baselines=_baselines([one for one in judged if one.claim.is_baseline]),
+        claims=_judged([one for one in judged if not one.claim.is_baseline]),
         figures="\n".join(sections),
         source=_source(paper, is_sample=is_sample),
         version=escape(version()),
@@ -224,6 +227,37 @@ def _changes(changes: Mapping[str, object]) -> str:
     return "<br>".join(f"<code>{escape(change)}</code>" for change in scenarios.overrides(changes))
 
 
+def _baselines(judged: list[Judged]) -> str:
+    if not judged:
+        return ""
+    return (
+        '<h2 id="baselines">Baselines: what was calibrated</h2><p>What the paper says about those it compares with. '
+        "Settings that it leaves open were chosen by them, so they are not counted among its claims.</p>"
+        f"{_judged(judged)}"
+    )
+
+
+def _judged(judged: list[Judged]) -> str:
+    """Return a table of claims; the atoms of one stand together."""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in ("", "claim", "paper", "ours", ""))
+    groups = groupby(judged, lambda one: claims.whole(one.claim.id))
+    rows = "\n".join(f"<tbody>{''.join(_claim(one) for one in group)}</tbody>" for _, group in groups)
+    return f'<div class="scroll"><table class="claims"><thead><tr>{heads}</tr></thead>\n{rows}\n</table></div>'
+
+
+def _remarks(one: Judged) -> str:
+    """Say below a claim what its numbers do not: what decides it, and our explanation."""
+    said = [escape(undecided(one).capitalize())]
+    if one.unmatched and one.otherwise:
+        names = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in one.unmatched)
+        said.append(f"Does not match the paper: {names}. Otherwise the verdict would be: {VERDICTS[one.otherwise]}.")
+    if one.why:
+        studies = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in one.claim.shown_by.names)
+        badge = f'<span class="badge">{one.badge}{studies and ": " + studies}</span> ' if one.badge else ""
+        said.append(f"{badge}{escape(one.why)}")
+    return "".join(f"<p>{remark}</p>" for remark in said if remark)
+
+
 def _claim(one: Judged) -> str:
     claim = one.claim
     tolerance = []
@@ -234,8 +268,7 @@ def _claim(one: Judged) -> str:
         tolerance.append(f"within {nearness} of the paper's number")
     tolerance += [f"at least {_with_unit(claim, claim.at_least)}"] if claim.at_least is not None else []
     tolerance += [f"at most {_with_unit(claim, claim.at_most)}"] if claim.at_most is not None else []
-    figure = f"Figure {one.study.figure}" if one.study.figure else one.study.title
-    why = "".join(f"<p>{escape(said)}</p>" for said in (undecided(one).capitalize(), one.why) if said)
+    place = f"Figure {one.study.figure}" if one.study.figure else one.study.title
     judged = f"holds if {' and '.join(tolerance)}"
     if one.parts:
         judged = "holds if all of these are true"
@@ -249,8 +282,8 @@ def _claim(one: Judged) -> str:
         judged += f"; direction only: {claim.direction.side} {_with_unit(claim, claim.direction.level)}"
     return (
         f'<tr id="{escape(claim.id)}"><th scope="row">{escape(claim.id)}</th>'
-        f'<td data-head="claim">{escape(claim.text)} <a href="#{escape(one.study.name)}">{escape(figure)}</a>{why}'
-        f"<details><summary>how it is judged</summary>{measure}{escape(judged)}"
+        f'<td data-head="claim">{escape(claim.text)} <a href="#{escape(one.study.name)}">{escape(place)}</a>'
+        f"{_remarks(one)}<details><summary>how it is judged</summary>{measure}{escape(judged)}"
         f'</details></td><td data-head="paper">{escape(paper_value(claim))}</td>'
         f'<td data-head="ours">{escape(measured(one))}</td>'
         f'<td data-head="verdict"><span class="verdict {one.verdict}">{VERDICTS[one.verdict]}</span></td></tr>'
@@ -261,7 +294,7 @@ def _counts(judged: Sequence[Judged]) -> str:
     counts = Counter(one.verdict for one in judged)
     said = [f'<span class="verdict {verdict}">{name}: {counts[verdict]}</span>'
             for verdict, name in VERDICTS.items() if counts[verdict]]  # fmt: skip
-    return " ".join(said) or "no claims"
+    return f"{claims.count(judged)}: {' '.join(said)}" if said else "no claims"
 
 
 def _source(paper: Paper, *, is_sample: bool) -> str:

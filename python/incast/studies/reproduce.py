@@ -76,8 +76,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
         print(f"incast: {reason}; finished runs are kept in {store.directory}; run the same command again to resume",
               file=sys.stderr)  # fmt: skip
         return 1
-    judged = [one for study in about.studies for one in claims.judge(study, state.tables[study.name])]
-    judged.sort(key=lambda one: one.claim.id)
+    judged = claims.of_paper(about.studies, state.tables)
     state.complaints += _no_longer(about, judged) if wish.check else []
     if wish.update:
         _write(about, chosen, state, judged)
@@ -98,19 +97,24 @@ def as_json(name: str, judged: list[Judged]) -> dict[str, Any]:
     """Return the claims and verdicts for other programs."""
     return {
         "paper": name,
-        "claims": [
-            {
-                "id": one.claim.id,
-                "text": one.claim.text,
-                "paper_value": one.claim.paper,
-                "measured": one.measured,
-                "low": one.low,
-                "high": one.high,
-                "verdict": one.verdict,
-                "why": one.why,
-            }
-            for one in judged
-        ],
+        "claims": [_as_json(one) for one in judged if not one.claim.is_baseline],
+        "baselines": [_as_json(one) for one in judged if one.claim.is_baseline],
+    }
+
+
+def _as_json(one: Judged) -> dict[str, Any]:
+    return {
+        "id": one.claim.id,
+        "text": one.claim.text,
+        "paper_value": one.claim.paper,
+        "measured": one.measured,
+        "low": one.low,
+        "high": one.high,
+        "verdict": one.verdict,
+        "unmatched": list(one.unmatched),
+        "otherwise": one.otherwise,
+        "why": one.why,
+        "badge": one.badge,
     }
 
 
@@ -221,6 +225,17 @@ def _write(about: Paper, studies: list[Study], state: _State, judged: list[Judge
 
 
 def _verdicts(judged: list[Judged]) -> str:
+    baselines = [one for one in judged if one.claim.is_baseline]
+    counted = [one for one in judged if not one.claim.is_baseline]
+    if not judged:
+        return "no claims"
+    counts = Counter(one.verdict for one in counted)
+    line = ", ".join(f"{name}: {counts[verdict]}" for verdict, name in report.VERDICTS.items() if counts[verdict])
+    said = [_table(baselines, "baseline"), _table(counted, "claim"), f"{claims.count(counted)}: {line or 'none'}"]
+    return "\n\n".join(filter(None, said))
+
+
+def _table(judged: list[Judged], what: str) -> str:
     rows = [
         [
             one.claim.id,
@@ -231,8 +246,4 @@ def _verdicts(judged: list[Judged]) -> str:
         ]
         for one in judged
     ]
-    counts = Counter(one.verdict for one in judged)
-    line = ", ".join(f"{name}: {counts[verdict]}" for verdict, name in report.VERDICTS.items() if counts[verdict])
-    if not rows:
-        return "no claims"
-    return f"{text.table(['claim', 'verdict', 'paper', 'ours', 'what'], rows, right=False)}\n\n{line}"
+    return text.table([what, "verdict", "paper", "ours", "what"], rows, right=False) if rows else ""

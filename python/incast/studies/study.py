@@ -129,8 +129,17 @@ class Direction:
 
 
 @dataclass(frozen=True)
+class Names:
+    """Names of other parts of a paper, which can be looked up only when all its studies have been read."""
+
+    names: tuple[str, ...] = ()
+    place: str = ""
+    """File, line and key, for errors."""
+
+
+@dataclass(frozen=True)
 class Claim:
-    """A statement of a paper, in measurable form."""
+    """A statement of a paper, in measurable form: about what it proposes, or about a baseline."""
 
     id: str
     text: str
@@ -144,6 +153,12 @@ class Claim:
     unit: str
     """Of the measured number; `%` shows fractions as percentages."""
     place: str
+    is_baseline: bool = False
+    """Whether it was used to calibrate, and is not counted."""
+    shown_by: Names = Names()
+    """Studies whose tables show what `why` says."""
+    baselines: Names = Names()
+    """Statements about baselines without which this one says nothing."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +191,7 @@ class Study:
     curves: tuple[Curve, ...]
     metrics: tuple[Metric, ...]
     panels: tuple[Panel, ...]
+    baselines: tuple[Claim, ...]
     claims: tuple[Claim, ...]
 
     @property
