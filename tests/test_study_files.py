@@ -35,6 +35,13 @@ def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
     }
 
 
+def test_an_axis_may_change_some_curves_only(study: Path) -> None:
+    text = study.read_text(encoding="utf-8")
+    study.write_text(text.replace("[axes.workers]", '[axes.workers]\ncurves = ["dctcp"]', 1), encoding="utf-8")
+    points = reading.read(study).points()
+    assert [point.changes.get("traffic.burst.workers") for point in points] == [None, None, None, 2, 5, 8]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -45,6 +52,7 @@ def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
         ('"scenarios/small.toml"', '"scenery.toml"', ":3: scenario: no such file"),
         ("[axes.workers]", "[axis.workers]", 'unknown key "axis"; did you mean "axes"?'),
         ('key = "traffic.burst.workers"', "", "either key, or keys"),
+        ("values = [2, 5, 8]", 'values = [2]\ncurves = ["tpc"]', 'axes.workers.curves: no such curve: "tpc"; the curves'),
         ("values = [2, 5, 8]", "values = []", "axes.workers.values: the list is empty"),
         ("values = [2, 5, 8]", "values = [2, 2]", "twice"),
         ("values = [2, 5, 8]", 'values = [2, "5"]', "mixed"),

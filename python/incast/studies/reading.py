@@ -44,7 +44,8 @@ def read(path: Path) -> Study:
     # First of all: other errors would mislead if the name of a table is misspelt.
     file.only(_KEYS)
     scenario = _scenario(file)
-    axes = tuple(_axis(name, table, runs=bool(scenario)) for name, table in file.tables("axes").items())
+    known = list(file.tables("curves"))
+    axes = tuple(_axis(name, table, known, runs=bool(scenario)) for name, table in file.tables("axes").items())
     omitted = _omitted(file, axes)
     worlds = {name: _world(name, table) for name, table in file.tables("worlds").items()}
     curves = tuple(_curve(name, table, worlds, runs=bool(scenario)) for name, table in file.tables("curves").items())
@@ -124,7 +125,7 @@ def _distinct(file: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) 
         taken.add(name)
 
 
-def _axis(name: str, table: Table, *, runs: bool) -> Axis:
+def _axis(name: str, table: Table, known: list[str], *, runs: bool) -> Axis:
     if not runs:
         for key in ("key", "keys"):
             if key in table:
@@ -161,7 +162,10 @@ def _axis(name: str, table: Table, *, runs: bool) -> Axis:
         table.refuse(place, "text and numbers are mixed")
     if len(set(shown)) < len(shown):
         table.refuse(place, "a value appears twice")
-    axis = Axis(_name(name, table), table.text("label", name), tuple(changes), tuple(shown))
+    curves = tuple(table.texts("curves")) if "curves" in table else None
+    if unknown := [curve for curve in curves or () if curve not in known]:
+        table.refuse("curves", f'no such curve: "{unknown[0]}"; the curves are {", ".join(known)}')
+    axis = Axis(_name(name, table), table.text("label", name), tuple(changes), tuple(shown), curves)
     table.finish()
     return axis
 

@@ -25,6 +25,8 @@ class Axis:
     """At each point, changes to the scenario; empty in a study of formulas."""
     shown: tuple[Value, ...]
     """The label of each point at the axis."""
+    curves: tuple[str, ...] | None = None
+    """The curves that it changes, if not all: the others have the same runs at all its points."""
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -236,7 +238,8 @@ class Study:
             ):
                 if place not in self.omitted:
                     changes = {**self.changes, **curve.changes}
-                    for move in moves:
-                        changes |= move
+                    for axis, move in zip(self.axes, moves, strict=True):
+                        if axis.curves is None or curve.name in axis.curves:
+                            changes |= move
                     found.append(Point(curve, place, changes))
         return found
