@@ -52,7 +52,7 @@ def test_an_axis_may_change_some_curves_only(study: Path) -> None:
         ('"scenarios/small.toml"', '"scenery.toml"', ":3: scenario: no such file"),
         ("[axes.workers]", "[axis.workers]", 'unknown key "axis"; did you mean "axes"?'),
         ('key = "traffic.burst.workers"', "", "either key, or keys"),
-        ("values = [2, 5, 8]", 'values = [2]\ncurves = ["tpc"]', 'axes.workers.curves: no such curve: "tpc"; the curves'),
+        ("values = [2, 5, 8]", 'values = [2]\ncurves = ["tpc"]', 'no such curve: "tpc"; the curves'),
         ("values = [2, 5, 8]", "values = []", "axes.workers.values: the list is empty"),
         ("values = [2, 5, 8]", "values = [2, 2]", "twice"),
         ("values = [2, 5, 8]", 'values = [2, "5"]', "mixed"),

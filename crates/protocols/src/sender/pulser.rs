@@ -12,7 +12,7 @@ use super::{
 use crate::registry::{Capability, Conflict, Part, PartColumn, Place, Requirement};
 use crate::units::{Bytes, Offset};
 
-/// Pulser's parameters at the sender.
+/// Pulser's parameters at the sender. The defaults are the authors' prototype where it speaks.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -21,8 +21,12 @@ pub struct Config {
     /// The window during incast, in segments.
     #[schemars(range(min = 1))]
     pub safe_window: u32,
+    /// What becomes of a window that is smaller than the safe one.
+    pub set_safe: SetSafe,
     /// What has to be without incast marks for the old window to come back.
     pub batch: Batch,
+    /// Whether the window is saved again by an incast mark on data sent after it was. Its old value is lost then.
+    pub save_again: bool,
     /// What congestion marks do to the old window meanwhile.
     pub marks_in_safe: MarksInSafe,
     /// What becomes of ssthresh.
@@ -34,31 +38,43 @@ impl Default for Config {
         Self {
             inner: Box::new(SenderChoice::Dctcp(dctcp::Config::default())),
             safe_window: 4,
-            batch: Batch::Window,
-            marks_in_safe: MarksInSafe::Ignore,
-            ssthresh: Ssthresh::Restore,
+            set_safe: SetSafe::Min,
+            batch: Batch::Ack,
+            save_again: false,
+            marks_in_safe: MarksInSafe::Cut,
+            ssthresh: Ssthresh::StaySafe,
         }
     }
+}
+
+/// What becomes of a window that is smaller than the safe one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SetSafe {
+    /// It stays: a sender that brakes does not speed up.
+    Min,
+    /// It grows to the safe one, as equation 2 reads.
+    Assign,
 }
 
 /// What has to be without incast marks for the old window to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Batch {
-    /// All that was sent until the last mark was heard of, about a round trip.
-    Window,
     /// One ACK, as in the authors' prototype.
     Ack,
+    /// All that was sent until the last mark was heard of, about a round trip.
+    Window,
 }
 
 /// What congestion marks do to the old window meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MarksInSafe {
-    /// Nothing: the paper promises the window from before the incast.
-    Ignore,
-    /// They cut it by half of alpha, once per window of data.
+    /// What they do to the sender inside at any time: they cut it, once per window of data.
     Cut,
+    /// Alpha learns of them. Only those on the ACK that brakes and on the one that ends it can cut the window.
+    Learn,
 }
 
 /// What becomes of ssthresh.
@@ -75,10 +91,10 @@ pub enum Ssthresh {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Saved {
     windows: Windows,
+    /// What had been sent when it was saved.
+    at: Offset,
     /// What had been sent when the last mark was heard of.
     batch_end: Offset,
-    /// Congestion marks below this have been answered.
-    cut_end: Offset,
 }
 
 /// A sender that brakes during incast.
@@ -86,7 +102,9 @@ struct Saved {
 pub struct Pulser {
     inner: Box<AnySender>,
     safe: Bytes,
+    set_safe: SetSafe,
     batch: Batch,
+    save_again: bool,
     marks_in_safe: MarksInSafe,
     ssthresh: Ssthresh,
     /// There is incast.
@@ -101,7 +119,9 @@ impl Pulser {
         Self {
             inner: Box::new(config.inner.build(context)),
             safe: context.mss.times(u64::from(config.safe_window.max(1))),
+            set_safe: config.set_safe,
             batch: config.batch,
+            save_again: config.save_again,
             marks_in_safe: config.marks_in_safe,
             ssthresh: config.ssthresh,
             saved: None,
@@ -115,29 +135,55 @@ impl Pulser {
         self.saved.map(|saved| saved.windows)
     }
 
+    /// Whether an ACK tells that the incast is over.
+    fn restores(&self, view: &SenderView, ack: &Ack) -> bool {
+        let through = |saved: &Saved| self.batch == Batch::Ack || view.una >= saved.batch_end;
+        !ack.ein && self.saved.as_ref().is_some_and(through)
+    }
+
+    /// Lets the sender inside answer an ACK with the window from before the incast. It may be cut, but does not grow.
+    fn answer(&mut self, respond: impl FnOnce(&mut AnySender) -> MarkResponse) -> MarkResponse {
+        let braked = self.inner.windows();
+        let before = self.saved().unwrap_or(braked);
+        self.inner.set_windows(before);
+        let response = respond(&mut self.inner);
+        let after = self.inner.windows();
+        let outside = if after.cwnd < before.cwnd { after } else { before };
+        match &mut self.saved {
+            Some(saved) => {
+                saved.windows = outside;
+                self.inner.set_windows(braked);
+            }
+            None => self.inner.set_windows(outside),
+        }
+        response
+    }
+
     /// Looks at an ACK's incast mark, outside recovery.
     fn heed(&mut self, view: &SenderView, ack: &Ack) {
-        let Some(saved) = &mut self.saved else {
-            if ack.ein && ack.may_move_window {
-                self.brake(view);
-            }
-            return;
-        };
         if ack.ein {
-            saved.batch_end = view.nxt;
-        } else if self.batch == Batch::Ack || view.una >= saved.batch_end {
+            match &mut self.saved {
+                Some(saved) if !self.save_again || view.una <= saved.at => saved.batch_end = view.nxt,
+                _ if ack.may_move_window => self.brake(view),
+                _ => {}
+            }
+        } else if self.restores(view, ack) {
             self.restore();
         }
     }
 
     fn brake(&mut self, view: &SenderView) {
         let windows = self.inner.windows();
-        self.saved = Some(Saved { windows, batch_end: view.nxt, cut_end: view.una });
+        self.saved = Some(Saved { windows, at: view.nxt, batch_end: view.nxt });
+        let cwnd = match self.set_safe {
+            SetSafe::Min => windows.cwnd.min(self.safe),
+            SetSafe::Assign => self.safe,
+        };
         let ssthresh = match self.ssthresh {
             Ssthresh::Restore => windows.ssthresh,
             Ssthresh::StaySafe => self.safe,
         };
-        self.inner.set_windows(Windows { cwnd: windows.cwnd.min(self.safe), ssthresh });
+        self.inner.set_windows(Windows { cwnd, ssthresh });
     }
 
     fn restore(&mut self) {
@@ -147,16 +193,6 @@ impl Pulser {
             Ssthresh::StaySafe => self.inner.windows().ssthresh,
         };
         self.inner.set_windows(Windows { ssthresh, ..windows });
-    }
-
-    /// What a congestion mark does to the window that will come back.
-    fn cut_saved(&mut self, view: &SenderView, ack: &Ack) {
-        let Some(saved) = &mut self.saved else { return };
-        if self.marks_in_safe == MarksInSafe::Ignore || !ack.ece || view.una < saved.cut_end {
-            return;
-        }
-        saved.windows = self.inner.cut(view, saved.windows, Congestion::Mark);
-        saved.cut_end = view.nxt;
     }
 }
 
@@ -174,11 +210,13 @@ impl Sender for Pulser {
     }
 
     fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
-        if self.saved.is_none() && !ack.ein {
+        if self.saved.is_none() && !(ack.ein && ack.may_move_window) {
             return self.inner.on_ack(view, ack);
         }
-        let response = self.inner.on_ack(view, &Ack { may_move_window: false, ..*ack });
-        self.cut_saved(view, ack);
+        // A congestion mark is not lost because an incast begins or ends with the same ACK.
+        let heard = self.saved.is_none() || self.restores(view, ack) || self.marks_in_safe == MarksInSafe::Cut;
+        let may_move_window = ack.may_move_window && heard;
+        let response = self.answer(|inner| inner.on_ack(view, &Ack { may_move_window, ..*ack }));
         self.heed(view, ack);
         response
     }
@@ -187,7 +225,9 @@ impl Sender for Pulser {
         if self.in_recovery || (self.saved.is_none() && !ack.ein) {
             return self.inner.on_duplicate_ack(view, ack);
         }
-        let response = self.inner.on_duplicate_ack(view, &Ack { may_move_window: false, ..*ack });
+        let heard = self.saved.is_none() || self.marks_in_safe == MarksInSafe::Cut;
+        let may_move_window = ack.may_move_window && heard;
+        let response = self.answer(|inner| inner.on_duplicate_ack(view, &Ack { may_move_window, ..*ack }));
         // A duplicate says nothing of a batch that has gone through.
         if ack.ein {
             self.heed(view, ack);
@@ -267,13 +307,16 @@ impl Part for Pulser {
         },
     ];
     const DEVIATIONS: &'static [&'static str] = &[
-        "The \"current batch of packets\" is not defined in the paper: here all that was sent until the last mark was \
-         heard of; in the authors' prototype one ACK (batch = \"ack\").",
-        "A mark that comes while the window is safe does not save again: the text would lose the old window.",
-        "A window below the safe one stays as it is.",
+        "The \"current batch of packets\" is not defined in the paper: here one ACK, as in the authors' prototype, or all \
+         that was sent until the last mark was heard of (batch = \"window\").",
+        "A mark that comes while the window is safe does not save again: the text would lose the old window, as the \
+         prototype does after a window of data (save_again).",
+        "A window below the safe one stays as it is; equation 2 would raise it (set_safe = \"assign\").",
+        "What a congestion mark does during incast the paper does not say, and the prototype has none: here it cuts the \
+         window that will come back, as it would cut the sender inside (marks_in_safe).",
         "A loss while the window is safe cuts the window that will come back, as the sender inside would; a timeout forgets \
          it, and leaves what that cut would as ssthresh. The paper is silent.",
-        "ssthresh comes back with the window; in the authors' prototype it stays at the safe window.",
+        "ssthresh stays at the safe window, as in the authors' prototype; the paper does not speak of it.",
     ];
 
     fn column(config: &Config) -> Option<PartColumn> {
@@ -317,12 +360,24 @@ mod tests {
         script.sender.saved().map(|windows| windows.cwnd.0 / MSS)
     }
 
-    /// Brakes at once, never saves twice, and has everything back after a window without marks.
+    /// Brakes at once, never saves twice, and has its window back with the first ACK without a mark.
     #[test]
     fn it_brakes_to_four_segments_and_then_has_its_window_back() {
         let mut script = pulser(|_| ());
         assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(20)));
         assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(20)));
+        assert_eq!((ack(&mut script, false, false), saved_segments(&script)), (20, None));
+        assert_eq!(segments(&script).1, 4, "as in the prototype");
+    }
+
+    #[test]
+    fn the_batch_may_be_a_window_and_ssthresh_come_back() {
+        let mut script = pulser(|config| {
+            config.batch = Batch::Window;
+            config.ssthresh = Ssthresh::Restore;
+        });
+        ack(&mut script, true, false);
+        ack(&mut script, true, false);
         // 18 segments were in flight at the second mark: the last of their ACKs ends it.
         for _ in 0..17 {
             assert_eq!(ack(&mut script, false, false), 4);
@@ -332,20 +387,23 @@ mod tests {
     }
 
     #[test]
-    fn in_the_prototype_one_ack_without_a_mark_is_enough() {
-        let mut script = pulser(|config| {
-            config.batch = Batch::Ack;
-            config.ssthresh = Ssthresh::StaySafe;
-        });
-        ack(&mut script, true, false);
-        assert_eq!((ack(&mut script, false, false), segments(&script).1), (20, 4));
+    fn a_window_that_is_small_already_is_raised_only_by_equation_2() {
+        for (set_safe, braked) in [(SetSafe::Min, 3), (SetSafe::Assign, 4)] {
+            let mut script = pulser(|config| config.set_safe = set_safe);
+            script.sender.set_windows(Windows { cwnd: Bytes(3 * MSS), ssthresh: Bytes(3 * MSS) });
+            assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (braked, Some(3)));
+        }
     }
 
+    /// The text saves at every mark; the prototype once per window of data, and then the old window is lost.
     #[test]
-    fn a_window_that_is_small_already_is_not_raised() {
-        let mut script = pulser(|_| ());
-        script.sender.set_windows(Windows { cwnd: Bytes(3 * MSS), ssthresh: Bytes(3 * MSS) });
-        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (3, Some(3)));
+    fn it_may_save_again_after_a_window() {
+        let mut script = pulser(|config| config.save_again = true);
+        for _ in 0..20 {
+            assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(20)));
+        }
+        script.send_window_full();
+        assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(4)));
     }
 
     #[test]
@@ -365,37 +423,81 @@ mod tests {
         script.third_duplicate();
         assert_eq!(saved_segments(&script), Some(10));
         script.recover_fully();
-        assert_eq!(segments(&script), (10, 10), "all of it was without a mark");
+        assert_eq!(segments(&script).0, 10, "all of it was without a mark");
     }
 
     /// Linux keeps windows in whole segments, and so does what comes back.
     #[test]
-    fn a_loss_meanwhile_leaves_whole_segments_where_windows_are_kept_so() {
-        let mut script = Script::new(MSS, 20, |context| {
-            let rules = WindowRules { growth: Growth::Segments, ..context.rules };
-            Pulser::new(&Config::default(), &SenderContext { rules, ..*context })
-        });
-        script.send_window_full();
-        script.sender.set_windows(Windows { cwnd: Bytes(5 * MSS), ssthresh: Bytes(5 * MSS) });
-        ack(&mut script, true, false);
+    fn what_comes_back_is_whole_segments_where_windows_are_kept_so() {
+        let segmented = || {
+            let mut script = Script::new(MSS, 20, |context| {
+                let rules = WindowRules { growth: Growth::Segments, ..context.rules };
+                Pulser::new(&Config::default(), &SenderContext { rules, ..*context })
+            });
+            script.send_window_full();
+            script.sender.set_windows(Windows { cwnd: Bytes(5 * MSS), ssthresh: Bytes(5 * MSS) });
+            ack(&mut script, true, false);
+            script
+        };
+        let mut script = segmented();
         script.third_duplicate();
-        assert_eq!(script.sender.saved(), Some(Windows { cwnd: Bytes(2 * MSS), ssthresh: Bytes(2 * MSS) }));
+        assert_eq!(script.sender.saved().map(|windows| windows.cwnd), Some(Bytes(2 * MSS)));
         script.recover_fully();
         assert_eq!(script.sender.windows().cwnd, Bytes(2 * MSS));
+        let mut script = segmented();
+        ack(&mut script, true, true);
+        assert_eq!(script.sender.saved().map(|windows| windows.cwnd), Some(Bytes(3 * MSS)), "a mark");
     }
 
-    /// Alpha is learned on, and the window that comes back is cut by it only if that is wanted.
+    /// Alpha is learned on in both. The marks on the first and last ACK count in both too.
     #[test]
-    fn congestion_marks_meanwhile_teach_alpha() {
-        let back = |marks_in_safe| {
+    fn congestion_marks_meanwhile() {
+        // One mark on the ACK that brakes, on all ACKs in between, or on the ACK that ends it.
+        let back = |marks_in_safe, marks: [bool; 3]| {
             let mut script = pulser(|config| config.marks_in_safe = marks_in_safe);
-            ack(&mut script, true, true);
+            ack(&mut script, true, marks[0]);
             for _ in 0..18 {
-                assert_eq!(ack(&mut script, false, true), 4);
+                assert_eq!(ack(&mut script, true, marks[1]), 4);
             }
-            ack(&mut script, false, true)
+            ack(&mut script, false, marks[2])
         };
-        assert_eq!(back(MarksInSafe::Ignore), 20);
-        assert_eq!(back(MarksInSafe::Cut), 5, "with alpha 1: by half for the window before, and by half for this one");
+        let only = |place: usize| std::array::from_fn(|index| index == place);
+        for (marks_in_safe, in_between) in [(MarksInSafe::Cut, 10), (MarksInSafe::Learn, 20)] {
+            assert_eq!(back(marks_in_safe, only(0)), 10);
+            assert_eq!(back(marks_in_safe, only(1)), in_between);
+            assert_eq!(back(marks_in_safe, only(2)), 10);
+            assert_eq!(back(marks_in_safe, [true; 3]), 10, "once per window of data");
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+        /// Whatever the incast marks: a flow that hears of congestion has a bounded window under each reading.
+        #[test]
+        fn a_window_that_hears_of_congestion_is_bounded(
+            incast in proptest::collection::vec(proptest::prelude::any::<bool>(), 1..12),
+            with_mark in 0usize..2,
+            reading in 0u8..32,
+        ) {
+            let mut script = pulser(|config| {
+                let is = |bit: u8| reading >> bit & 1 == 1;
+                config.batch = if is(0) { Batch::Window } else { Batch::Ack };
+                config.ssthresh = if is(1) { Ssthresh::Restore } else { Ssthresh::StaySafe };
+                config.marks_in_safe = if is(2) { MarksInSafe::Learn } else { MarksInSafe::Cut };
+                config.set_safe = if is(3) { SetSafe::Assign } else { SetSafe::Min };
+                config.save_again = is(4);
+            });
+            // Every ACK has a congestion mark, or those with an incast mark and the first without.
+            let mut before = false;
+            for &ein in incast.iter().cycle().take(5_000) {
+                let ece = with_mark == 0 || ein || before;
+                before = ein;
+                script.ack_one_segment_with(ece, ein);
+                script.send_window_full();
+                let longest = script.sender.saved().map_or(0, |saved| saved.cwnd.0).max(script.sender.windows().cwnd.0);
+                let growth = if incast.iter().any(|ein| *ein) || with_mark == 0 { 4 } else { 5_000 };
+                proptest::prop_assert!(longest <= (20 + growth) * MSS, "{}", longest / MSS);
+            }
+        }
     }
 }
