@@ -277,6 +277,28 @@ def test_an_explanation_is_measured_if_a_study_shows_it(study: Path) -> None:
     assert replace(other, verdict="not-judged").badge is None
 
 
+@pytest.mark.parametrize(
+    ("measured", "paper", "direction", "sign", "size"),
+    [
+        (-0.25, -0.5, None, "right", 0.5),
+        (0.25, -0.5, None, "wrong", -0.5),
+        (0.25, -0.5, Direction("above", 0.0), "right", -0.5),
+        (0.25, "smaller", Direction("below", 0.25), "wrong", None),
+        (0.25, "smaller", None, None, None),
+        (0.25, 0, None, None, None),
+        (None, -0.5, Direction("below", 0.0), None, None),
+    ],
+)
+def test_sign_and_size_are_those_of_the_paper(
+    study: Path, measured: float | None, paper: float | str, direction: Direction | None, sign: str, size: float
+) -> None:
+    made = claim(paper=paper, direction=direction, measure=expressions.parse("mean(x)"))
+    one = Judged(made, reading.read(study), measured, None, None, None, "fails", "")
+    assert (one.sign, one.size) == (sign, size)
+    truth = replace(one, claim=replace(made, measure=expressions.parse("all(x > 1)")))
+    assert truth.sign is None
+
+
 def test_atoms_are_counted_with_their_claim(study: Path) -> None:
     read = reading.read(study)
     one, other = claims.judge(read, None)

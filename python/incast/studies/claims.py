@@ -10,13 +10,14 @@ import csv
 import math
 import re
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from incast import text
 from incast._native import ScenarioError
-from incast.studies import expressions, table
+from incast.studies import expressions, grids, table
 from incast.studies.expressions import ExpressionError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from incast.studies.grids import Share
     from incast.studies.study import Claim, Study
     from incast.studies.table import Table
 
@@ -59,6 +61,8 @@ class Judged:
     """Baselines that it needs and that do not hold."""
     otherwise: Verdict | None = None
     """What the verdict would be if these held."""
+    share: Share | None = None
+    """In which part of the grid of open settings it holds, if a study tells."""
 
     @property
     def badge(self) -> Badge | None:
@@ -67,13 +71,57 @@ class Judged:
             return None
         return "measured" if self.claim.shown_by.names else "conjecture"
 
+    @property
+    def sign(self) -> Literal["right", "wrong"] | None:
+        """Whether the number is on the side of `direction`, or else has the sign of the paper's number."""
+        if self.measured is None or expressions.is_truth(self.claim.measure):
+            return None
+        if self.claim.direction:
+            level = self.claim.direction.level
+            right = self.measured < level if self.claim.direction.side == "below" else self.measured > level
+        elif isinstance(self.claim.paper, str) or not self.claim.paper:
+            return None
+        else:
+            right = self.measured * self.claim.paper > 0
+        return "right" if right else "wrong"
+
+    @property
+    def size(self) -> float | None:
+        """Our number as a multiple of the paper's."""
+        if self.measured is None or isinstance(self.claim.paper, str) or not self.claim.paper:
+            return None
+        return self.measured / self.claim.paper
+
 
 def of_paper(studies: Iterable[Study], tables: Mapping[str, Table | None]) -> list[Judged]:
     """Judge the claims and baselines of a paper, by id; a claim says nothing if a baseline it needs does not hold."""
     judged = [one for study in studies for one in judge(study, tables[study.name])]
     judged.sort(key=lambda one: one.claim.id)
     held = {one.claim.id for one in judged if one.claim.is_baseline and one.verdict == "holds"}
-    return [_calibrated(one, held) for one in judged]
+    shares = _shares(studies, tables, {one.claim.id: one.claim for one in judged})
+    return [replace(_calibrated(one, held), share=shares.get(one.claim.id)) for one in judged]
+
+
+def _shares(
+    studies: Iterable[Study], tables: Mapping[str, Table | None], claims: Mapping[str, Claim]
+) -> dict[str, Share]:
+    """Judge claims at every combination of the settings that the paper leaves open, where a study does so."""
+    found = {}
+    for study in studies:
+        numbers = tables[study.name] if study.judged else None
+        if numbers is None:
+            continue
+        scope = table.scope(study, numbers, _seeds(study.seeds))
+        for one in study.judged:
+            claim = claims[one.claim]
+            here = replace(claim, measure=one.measure or claim.measure, place=one.place)
+            held = partial(_holds, study, here)
+            found[one.claim] = grids.share(study, scope, held)
+    return found
+
+
+def _holds(study: Study, claim: Claim, scope: expressions.Scope) -> bool:
+    return _judged(study, claim, scope).verdict == "holds"
 
 
 def _calibrated(one: Judged, held: set[str]) -> Judged:

@@ -49,7 +49,8 @@ class Table:
     def place(self, key: str = "") -> str:
         """Name file, line and key."""
         path, origin = ".".join(filter(None, (self.path, key))), self.origin(key.split(".")[0])
-        line = origin.lines.get(path) or origin.lines.get(self.path)
+        above = path.rpartition(".")[0]  # of a key in an inline table, which has no line of its own
+        line = origin.lines.get(path) or origin.lines.get(above) or origin.lines.get(self.path)
         return ": ".join(filter(None, (f"{origin.file}:{line}" if line else str(origin.file), path)))
 
     def text(self, key: str, default: str | None = None) -> str:

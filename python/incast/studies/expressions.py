@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from incast import analysis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from incast.studies.study import Value
 
@@ -53,6 +53,12 @@ class Scope:
     def places(self) -> int:
         """Number of points of the grid."""
         return next((len(values) for values in self.axes.values()), 1)
+
+    def chosen(self, places: Sequence[int]) -> Scope:
+        """Return the same names at some of the points."""
+        metrics = {metric: {curve: values[:, places] for curve, values in curves.items()}
+                   for metric, curves in self.metrics.items()}  # fmt: skip
+        return Scope({name: values[places] for name, values in self.axes.items()}, metrics)
 
 
 def parse(text: str) -> Expression:

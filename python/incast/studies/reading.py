@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,7 +13,21 @@ import numpy as np
 from incast._native import ScenarioError
 from incast.studies import document, expressions, measuring
 from incast.studies.expressions import ExpressionError, Scope, missing
-from incast.studies.study import Axis, Claim, Curve, Direction, Lines, Map, Metric, Names, Panel, Study, Trace, World
+from incast.studies.study import (
+    Axis,
+    Claim,
+    Curve,
+    Direction,
+    InGrid,
+    Lines,
+    Map,
+    Metric,
+    Names,
+    Panel,
+    Study,
+    Trace,
+    World,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +39,8 @@ if TYPE_CHECKING:
 
 _KINDS = ("lines", "trace", "dots", "map")
 _KEYS = [
-    "axes", "baselines", "claims", "curves", "figure", "like", "metrics", "note", "only", "panels", "scenario", "seeds",
-    "set", "title", "use", "worlds",
+    "axes", "baselines", "claims", "curves", "figure", "frozen", "judged", "like", "metrics", "note", "only", "open",
+    "panels", "scenario", "seeds", "set", "title", "use", "worlds",
 ]  # fmt: skip
 _OWN_WORLDS = ("packets", "ideal")
 
@@ -58,7 +73,7 @@ def read(path: Path) -> Study:
     scope = _ones(axes, omitted, curves, metrics)
     if scenario is None and "set" in file:
         file.refuse("set", _NOTHING_RUNS)
-    return Study(
+    study = Study(
         path=path,
         title=file.text("title"),
         figure=file.text("figure", ""),
@@ -75,6 +90,54 @@ def read(path: Path) -> Study:
         baselines=tuple(_claim(table, scope, is_baseline=True) for table in file.rows("baselines")),
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
+    study = _opened(file, study)
+    return replace(study, judged=tuple(_in_grid(table, study) for table in file.rows("judged")))
+
+
+def _opened(file: Table, study: Study) -> Study:
+    """Read which axes are settings that the paper leaves open, and their values in its other studies."""
+    names, frozen = file.texts("open", []), file.values("frozen")
+    for name in names:
+        if name not in [axis.name for axis in study.axes]:
+            file.refuse("open", missing("axis", name, [axis.name for axis in study.axes]))
+        if name not in frozen:
+            file.refuse(
+                "frozen" if "frozen" in file else "open", f'frozen needs the value of "{name}" in other studies'
+            )
+        if frozen[name] not in study.axis(name).shown:
+            allowed = _listed(list(study.axis(name).shown))
+            file.refuse(f"frozen.{name}", f"no point has {name} = {frozen[name]!r}; allowed: {allowed}")
+    for name in frozen:
+        if name not in names:
+            file.refuse(f"frozen.{name}", missing("open axis", name, names))
+    if len(set(names)) < len(names):
+        file.refuse("open", "an axis appears twice")
+    study = replace(study, open=tuple(names), frozen=frozen)
+    if tuple(frozen[name] for name in names) not in study.cells():
+        file.refuse("frozen", "points with these values are omitted by the key only")
+    return study
+
+
+def _in_grid(table: Table, study: Study) -> InGrid:
+    if not study.open:
+        table.refuse("", "a claim is judged over the settings that the paper leaves open: name their axes in open")
+    measure = None
+    if "measure" in table:
+        try:
+            measure = expressions.parse(table.text("measure"))
+            _fits(measure, study)
+        except ExpressionError as error:
+            table.refuse("measure", str(error))
+    judged = InGrid(table.text("claim"), measure, table.place("claim"))
+    table.finish()
+    return judged
+
+
+def _fits(measure: Expression, study: Study) -> None:
+    """Try an expression at every combination of the open settings."""
+    scope = _ones(study.axes, study.omitted, study.curves, study.metrics)
+    for places in study.cells().values():
+        expressions.evaluate(measure, scope.chosen(places))
 
 
 def _omitted(file: Table, axes: tuple[Axis, ...]) -> frozenset[tuple[Value, ...]]:
@@ -421,7 +484,23 @@ def folder(directory: Path, *, leaving_out: str) -> list[Study]:
     for claim in seen.values():
         _exist(claim.shown_by, "study", [study.name for study in studies])
         _exist(claim.baselines, "baseline", [one.id for one in seen.values() if one.is_baseline])
+    _in_one_grid(studies, seen)
     return studies
+
+
+def _in_one_grid(studies: list[Study], claims: dict[str, Claim]) -> None:
+    places: dict[str, str] = {}
+    for study in studies:
+        for one in study.judged:
+            _exist(Names((one.claim,), one.place), "claim", list(claims))
+            if one.claim in places:
+                raise ScenarioError(f'{one.place}: "{one.claim}" is already judged: {places[one.claim]}')
+            places[one.claim] = one.place
+            try:
+                _fits(one.measure or claims[one.claim].measure, study)
+            except ExpressionError as error:
+                why = f"give measure, as that of {one.claim} does not fit here: {error}"
+                raise ScenarioError(f"{one.place}: {why}") from error
 
 
 def _exist(named: Names, what: str, allowed: list[str]) -> None:

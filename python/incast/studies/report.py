@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from incast.studies.claims import Judged, Verdict
+    from incast.studies.grids import Share
     from incast.studies.paper import Paper
     from incast.studies.store import Store
     from incast.studies.study import Claim, Metric, Study
@@ -251,11 +252,25 @@ def _remarks(one: Judged) -> str:
     if one.unmatched and one.otherwise:
         names = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in one.unmatched)
         said.append(f"Does not match the paper: {names}. Otherwise the verdict would be: {VERDICTS[one.otherwise]}.")
+    if one.share:
+        said.append(_share(one.share))
     if one.why:
         studies = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in one.claim.shown_by.names)
         badge = f'<span class="badge">{one.badge}{studies and ": " + studies}</span> ' if one.badge else ""
         said.append(f"{badge}{escape(one.why)}")
     return "".join(f"<p>{remark}</p>" for remark in said if remark)
+
+
+def _share(share: Share) -> str:
+    """Say in which part of the grid of open settings a claim holds, and which single setting decides that."""
+    frozen = ", ".join(f"{name} = {value}" for name, value in share.study.frozen.items())
+    flips = " or ".join(f"{flip.axis} = {flip.value}" for flip in share.flips)
+    now, then = ("holds", "does not") if share.holds_frozen else ("does not hold", "does")
+    said = f"it {now}{'; it ' + then + ' if ' + flips if flips else ', and no single change decides it'}."
+    return (
+        f'Holds in {share.holds} of {share.of} combinations of <a href="#{escape(share.study.name)}">settings that the '
+        f"paper leaves open</a>. With that of the other studies ({escape(frozen)}) {escape(said)}"
+    )
 
 
 def _claim(one: Judged) -> str:

@@ -103,6 +103,7 @@ def as_json(name: str, judged: list[Judged]) -> dict[str, Any]:
 
 
 def _as_json(one: Judged) -> dict[str, Any]:
+    share = one.share
     return {
         "id": one.claim.id,
         "text": one.claim.text,
@@ -113,6 +114,12 @@ def _as_json(one: Judged) -> dict[str, Any]:
         "verdict": one.verdict,
         "unmatched": list(one.unmatched),
         "otherwise": one.otherwise,
+        "sign": one.sign,
+        "size": one.size,
+        "share": {"holds": share.holds, "of": share.of, "study": share.study.name} if share else None,
+        "flips": [{"setting": flip.axis, "value": flip.value, "holds": flip.holds} for flip in share.flips]
+        if share
+        else None,
         "why": one.why,
         "badge": one.badge,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -164,6 +164,16 @@ class Claim:
 
 
 @dataclass(frozen=True)
+class InGrid:
+    """A claim of the paper that a study judges at every combination of the settings which the paper leaves open."""
+
+    claim: str
+    measure: Expression | None
+    """How this study measures it; `None`: as the claim itself says."""
+    place: str
+
+
+@dataclass(frozen=True)
 class Point:
     """One curve at one point of the grid of the axes."""
 
@@ -195,6 +205,11 @@ class Study:
     panels: tuple[Panel, ...]
     baselines: tuple[Claim, ...]
     claims: tuple[Claim, ...]
+    open: tuple[str, ...] = ()
+    """Axes that are settings which the paper leaves open."""
+    frozen: Mapping[str, Value] = field(default_factory=dict)
+    """The value of each in the paper's other studies."""
+    judged: tuple[InGrid, ...] = ()
 
     @property
     def name(self) -> str:
@@ -222,6 +237,15 @@ class Study:
     def grid_of(axes: tuple[Axis, ...]) -> list[tuple[Value, ...]]:
         """Return every combination of the values of some axes."""
         return list(product(*(axis.shown for axis in axes)))
+
+    def cells(self) -> dict[tuple[Value, ...], list[int]]:
+        """Return for each combination of the open settings which points of the grid have it."""
+        names = [axis.name for axis in self.axes]
+        opened = [names.index(name) for name in self.open]
+        cells: dict[tuple[Value, ...], list[int]] = {}
+        for index, place in enumerate(self.grid()):
+            cells.setdefault(tuple(place[axis] for axis in opened), []).append(index)
+        return cells
 
     def along(self, panel: Lines | Map) -> list[int]:
         """Return which points of the grid a panel shows."""
