@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from incast import figures
     from incast.studies.study import Map, Study
     from incast.studies.table import Table
+    from incast.studies.winners import WinnerMap
 
 # The values of cells are written in letters of at most and at least these sizes.
 _LARGEST_PT, _SMALLEST_PT = 10.0, 6.0
@@ -87,6 +88,11 @@ def draw(axes: Axes, chart: Cells, style: figures.Style) -> None:
         if np.isfinite(value) and size >= _SMALLEST_PT:
             colour = style.paper if value > 0.55 * chart.greatest else style.ink
             axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=size, color=colour)
+    name_axes(axes, chart, style)
+
+
+def name_axes(axes: Axes, chart: Cells | WinnerMap, style: figures.Style) -> None:
+    """Name columns and rows of cells."""
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     widest = max(len(part) for name in chart.x_names for part in name.split("\n"))
     # Names that would run into one another are left out.

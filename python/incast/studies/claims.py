@@ -111,7 +111,7 @@ def _shares(
         numbers = tables[study.name] if study.judged else None
         if numbers is None:
             continue
-        scope = table.scope(study, numbers, _seeds(study.seeds))
+        scope = table.scope(study, numbers, resampled(study.seeds))
         for one in study.judged:
             claim = claims[one.claim]
             here = replace(claim, measure=one.measure or claim.measure, place=one.place)
@@ -152,11 +152,11 @@ def judge(study: Study, numbers: Table | None) -> list[Judged]:
         return [
             Judged(claim, study, None, None, None, None, "not-judged", "its study has not been run") for claim in claims
         ]
-    scope = table.scope(study, numbers, _seeds(study.seeds))
+    scope = table.scope(study, numbers, resampled(study.seeds))
     return [_judged(study, claim, scope) for claim in claims]
 
 
-def _seeds(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:
+def resampled(count: int) -> np.ndarray[tuple[int, int], np.dtype[np.intp]]:
     """Return the original seeds, followed by the resampled ones, which are the same for every point and curve."""
     # This generator is frozen: it draws the same numbers in every version of NumPy.
     drawn = np.random.RandomState(_SEED).randint(count, size=(RESAMPLES if count > 1 else 0, count))
@@ -168,12 +168,12 @@ def _judged(study: Study, claim: Claim, scope: expressions.Scope) -> Judged:
         values = expressions.evaluate(claim.measure, scope)
     except ExpressionError as error:  # reading.py has tried the expression: only errors that depend on numbers remain
         raise ScenarioError(f"{claim.place}: {error}") from error
-    measured, resampled = float(values[0]), values[1:]
+    measured, resamples = float(values[0]), values[1:]
     if not math.isfinite(measured):
         why = "a number it needs is missing in some run"
         return Judged(claim, study, None, None, None, None, "not-judged", why)
-    low, high = _interval(resampled)
-    met = float(np.mean(meets(claim, resampled if len(resampled) else values)))
+    low, high = interval(resamples)
+    met = float(np.mean(meets(claim, resamples if len(resamples) else values)))
     verdict = verdict_of(claim, met, measured if low is None else low, measured if high is None else high)
     why = "" if verdict == "holds" else claim.why
     return Judged(claim, study, measured, low, high, met, verdict, why, _parts(claim, scope))
@@ -186,11 +186,12 @@ def _parts(claim: Claim, scope: expressions.Scope) -> tuple[tuple[str, bool], ..
     return tuple((part.text, bool(expressions.evaluate(part, scope)[0] == 1)) for part in demanded)
 
 
-def _interval(resampled: expressions.Numbers) -> tuple[float | None, float | None]:
-    if not len(resampled) or not np.isfinite(resampled).all():
+def interval(resamples: expressions.Numbers) -> tuple[float | None, float | None]:
+    """Return the ends of the bootstrap interval; nothing without resamples, or if one of them is missing."""
+    if not len(resamples) or not np.isfinite(resamples).all():
         return None, None
     tail = (100 - CONFIDENCE) / 2
-    low, high = np.percentile(resampled, [tail, 100 - tail])
+    low, high = np.percentile(resamples, [tail, 100 - tail])
     return float(low), float(high)
 
 

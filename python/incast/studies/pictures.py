@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from matplotlib.ticker import EngFormatter
 
 from incast import figures
-from incast.studies import cells
+from incast.studies import cells, winners
 from incast.studies.cells import Cells
+from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
     from incast.studies.charts import Chart, Line
 
+Drawn: TypeAlias = "Chart | Cells | WinnerMap"
+
 # What part of the space between two points the whiskers of all curves take up.
 _SPREAD = 0.35
 _MOST_IN_A_COLUMN = 4
 
 
-def draw(charts: Sequence[Chart | Cells], style: figures.Style = figures.LIGHT) -> Figure:
+def draw(charts: Sequence[Drawn], style: figures.Style = figures.LIGHT) -> Figure:
     """Draw the panels of a figure."""
     columns = 2 if len(charts) > _MOST_IN_A_COLUMN else 1
     with figures.rc(style):
@@ -38,10 +41,12 @@ def draw(charts: Sequence[Chart | Cells], style: figures.Style = figures.LIGHT) 
         return figure
 
 
-def panel(axes: Axes, chart: Chart | Cells, style: figures.Style) -> None:
+def panel(axes: Axes, chart: Drawn, style: figures.Style) -> None:
     """Draw one panel without its title and legend."""
     if isinstance(chart, Cells):
         cells.draw(axes, chart, style)
+    elif isinstance(chart, WinnerMap):
+        winners.draw(axes, chart, style)
     else:
         _chart(axes, chart, style)
 

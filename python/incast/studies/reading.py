@@ -26,6 +26,7 @@ from incast.studies.study import (
     Panel,
     Study,
     Trace,
+    Winners,
     World,
 )
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from incast.studies.expressions import Expression
     from incast.studies.study import Value
 
-_KINDS = ("lines", "trace", "dots", "map")
+_KINDS = ("lines", "trace", "dots", "map", "winners")
 _KEYS = [
     "axes", "baselines", "claims", "curves", "figure", "frozen", "judged", "like", "metrics", "note", "only", "open",
     "panels", "scenario", "seeds", "set", "title", "use", "worlds",
@@ -302,6 +303,8 @@ def _panel(
         panel = _trace(table, axes, scope, dots=kind == "dots")
     elif kind == "map":
         panel = _map(table, axes, scope)
+    elif kind == "winners":
+        panel = _winners(table, axes, metrics, scope)
     else:
         table.refuse("kind", missing("kind of panel", kind, _KINDS))
     table.finish()
@@ -352,14 +355,7 @@ def _at(
 
 
 def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
-    names = [axis.name for axis in axes]
-    x, y = table.text("x"), table.text("y")
-    for key, name in (("x", x), ("y", y)):
-        if name not in names:
-            table.refuse(key, missing("axis", name, names))
-    if x == y:
-        table.refuse("y", "a map is drawn over two axes")
-    at = _at(table, axes, (x, y), scope, "a map is drawn over two axes")
+    x, y, at = _two_axes(table, axes, scope)
     try:
         value = expressions.parse(table.text("value"))
         if expressions.everywhere(value, scope).shape[1] not in (1, scope.places):
@@ -367,6 +363,36 @@ def _map(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Map:
     except ExpressionError as error:
         table.refuse("value", str(error))
     return Map(x, y, value, table.text("title", value.text), table.text("label", ""), table.number("within"), at)
+
+
+def _two_axes(table: Table, axes: tuple[Axis, ...], scope: Scope) -> tuple[str, str, dict[str, Value]]:
+    names = [axis.name for axis in axes]
+    x, y = table.text("x"), table.text("y")
+    for key, name in (("x", x), ("y", y)):
+        if name not in names:
+            table.refuse(key, missing("axis", name, names))
+    if x == y:
+        table.refuse("y", "a map is drawn over two axes")
+    return x, y, _at(table, axes, (x, y), scope, "a map is drawn over two axes")
+
+
+def _winners(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...], scope: Scope) -> Winners:
+    x, y, at = _two_axes(table, axes, scope)
+    name, best = table.text("metric"), table.text("best")
+    if name not in scope.metrics:
+        table.refuse("metric", missing("metric", name, list(scope.metrics)))
+    if best not in ("lowest", "highest"):
+        table.refuse("best", missing("order", best, ["lowest", "highest"]))
+    known = list(scope.metrics[name])
+    chosen = table.texts("curves", known)
+    for curve in chosen:
+        if curve not in known:
+            table.refuse("curves", missing("curve", curve, known))
+    if len(set(chosen)) < 2:
+        table.refuse("curves", "a map of winners compares two curves at least")
+    about = next(metric.about for metric in metrics if metric.name == name)
+    curves = tuple(curve for curve in known if curve in chosen)
+    return Winners(x, y, name, best == "lowest", curves, table.text("title", f"Best {about}"), at)
 
 
 def _trace(table: Table, axes: tuple[Axis, ...], scope: Scope, *, dots: bool) -> Trace:

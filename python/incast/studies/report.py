@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from incast import figures, scenarios, text
 from incast._native import version
-from incast.studies import cells, charts, claims, expressions, pictures, svg, table
+from incast.studies import cells, charts, claims, expressions, pictures, svg, table, winners
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart
-from incast.studies.study import Lines, Map, Trace
+from incast.studies.study import Lines, Map, Trace, Winners
+from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from incast.studies.claims import Judged, Verdict
     from incast.studies.grids import Share
     from incast.studies.paper import Paper
+    from incast.studies.pictures import Drawn
     from incast.studies.store import Store
     from incast.studies.study import Claim, Metric, Study
     from incast.studies.table import Table
@@ -55,9 +57,10 @@ def write(
     is_sample: bool,
 ) -> Path:
     """Draw every figure and write the page; the runs of panels over time are in the store."""
-    sections = []
+    sections, best = [], []
     for study in studies:
         drawn = _charts(study, tables[study.name], store)
+        best += [_winners(study, chart) for chart in drawn if isinstance(chart, WinnerMap)]
         sections.append(_figure(study, tables[study.name], drawn, [one for one in judged if one.study is study], out))
     template = Template(resources.files("incast.studies").joinpath("report.html").read_text(encoding="utf-8"))
     page = template.substitute(
@@ -65,6 +68,7 @@ def write(
         cite=escape(paper.cite),
         note=_paragraphs(paper.note),
         counts=_counts([one for one in judged if not one.claim.is_baseline]),
+        winners="\n".join(['<h2 id="winners">What is best where</h2>', *best] if best else []),
         baselines=_baselines([one for one in judged if one.claim.is_baseline]),
         claims=_judged([one for one in judged if not one.claim.is_baseline]),
         figures="\n".join(sections),
@@ -112,19 +116,21 @@ def _number(claim: Claim, value: float, *, digits: int = 4) -> str:
     return f"{percent:.2g}" if abs(percent) < 1 else f"{round(percent, 1):g}"
 
 
-def _charts(study: Study, numbers: Table | None, store: Store) -> list[Chart | Cells]:
-    drawn: list[Chart | Cells] = []
+def _charts(study: Study, numbers: Table | None, store: Store) -> list[Drawn]:
+    drawn: list[Drawn] = []
     for panel in study.panels:
         if isinstance(panel, Trace):
             drawn.append(charts.of_trace(study, panel, store))
         elif numbers and isinstance(panel, Map):
             drawn.append(cells.of_map(study, panel, numbers))
+        elif numbers and isinstance(panel, Winners):
+            drawn.append(winners.of_panel(study, panel, numbers))
         elif numbers and isinstance(panel, Lines):
             drawn.append(charts.of_lines(study, panel, numbers))
     return drawn
 
 
-def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], judged: list[Judged], out: Path) -> str:
+def _figure(study: Study, numbers: Table | None, drawn: list[Drawn], judged: list[Judged], out: Path) -> str:
     links = []
     if drawn:
         picture = pictures.draw(drawn)
@@ -144,7 +150,12 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Chart | Cells], jud
         [
             f'<section id="{escape(study.name)}"><h2>{number}{escape(study.title)}</h2>',
             _paragraphs(study.note),
-            *(_panel(chart) for chart in drawn),
+            *(_panel(chart) for chart in drawn if not isinstance(chart, WinnerMap)),
+            *(
+                ['<p class="note">Maps: <a href="#winners">what is best where</a>.</p>']
+                if any(isinstance(chart, WinnerMap) for chart in drawn)
+                else []
+            ),
             *([] if drawn or not study.panels else ['<p class="note">Nothing to draw yet: the runs are missing.</p>']),
             f'<p class="note">{" · ".join([*links, *([f"claims {named}"] if named else [])])}</p>',
             _settings(study, numbers),
@@ -167,14 +178,38 @@ def _panel(chart: Chart | Cells) -> str:
         f"{escape(line.label)}</button>"
         for index, line in enumerate(lines)
     )
-    wide, narrow = (
-        svg.draw(chart, width=width, height=_ROW * len(chart.y_names) + _NAMES if isinstance(chart, Cells) else height)
-        for width, height in (_WIDE, _NARROW)
-    )
     return (
         f'<figure class="panel"><h3>{escape(chart.title)}</h3><div class="legend">{buttons}</div>'
-        f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
-        f"<figcaption>{escape(chart.caption)}</figcaption></figure>"
+        f"{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>"
+    )
+
+
+def _pictures(chart: Drawn) -> str:
+    """Draw a chart for wide and for narrow screens."""
+    wide, narrow = (
+        svg.draw(chart, width=width, height=height if isinstance(chart, Chart) else _ROW * len(chart.y_names) + _NAMES)
+        for width, height in (_WIDE, _NARROW)
+    )
+    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+
+
+def _winners(study: Study, chart: WinnerMap) -> str:
+    """Draw a map of winners, and say below it what it costs to take the same curve everywhere."""
+    names = "".join(
+        f'<span class="c{colour}">{escape(label)}</span>'
+        for label, colour in zip(chart.labels, chart.colours, strict=True)
+    )
+    rows = "".join(
+        f'<tr><th scope="row">{escape(one.label)}</th><td>{svg.quantity(one.mean, digits=3)}</td>'
+        f"<td>{svg.quantity(one.worst, digits=3)}</td></tr>"
+        for one in chart.regrets
+    )
+    heads = "".join(f'<th scope="col">{head}</th>' for head in ("always", "times the best, on average", "at worst"))
+    source = f'<a href="#{escape(study.name)}">({escape(study.title)})</a>'
+    return (
+        f'<figure class="panel"><h3>{escape(chart.title)} {source}</h3>'
+        f'<div class="legend">{names}</div>{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption>'
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )
 
 

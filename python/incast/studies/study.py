@@ -118,7 +118,22 @@ class Map:
     at: Mapping[str, Value]
 
 
-Panel: TypeAlias = "Lines | Trace | Map"
+@dataclass(frozen=True)
+class Winners:
+    """A panel of a figure: the best curve at every point of two axes."""
+
+    x: str
+    y: str
+    metric: str
+    is_lowest: bool
+    """Whether the lowest number is the best."""
+    curves: tuple[str, ...]
+    """Which are compared, in the order of the file."""
+    title: str
+    at: Mapping[str, Value]
+
+
+Panel: TypeAlias = "Lines | Trace | Map | Winners"
 
 
 @dataclass(frozen=True)
@@ -247,7 +262,7 @@ class Study:
             cells.setdefault(tuple(place[axis] for axis in opened), []).append(index)
         return cells
 
-    def along(self, panel: Lines | Map) -> list[int]:
+    def along(self, panel: Lines | Map | Winners) -> list[int]:
         """Return which points of the grid a panel shows."""
         names = [axis.name for axis in self.axes]
         places = [dict(zip(names, place, strict=True)) for place in self.grid()]

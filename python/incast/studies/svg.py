@@ -14,9 +14,11 @@ import matplotlib as mpl
 from incast import figures
 from incast.studies import pictures
 from incast.studies.cells import Cells
+from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
     from incast.studies.charts import Chart, Line
+    from incast.studies.pictures import Drawn
 
 # So many pixels to an inch give letters the size of those in the page's notes.
 _PX_PER_IN = 80
@@ -29,7 +31,7 @@ _VARIABLES = {
 _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
-def draw(chart: Chart | Cells, *, width: int, height: int) -> str:
+def draw(chart: Drawn, *, width: int, height: int) -> str:
     """Draw a chart; `width` and `height` are in pixels of the page."""
     file = io.StringIO()
     style = replace(figures.LIGHT, width_in=width / _PX_PER_IN)
@@ -45,6 +47,9 @@ def draw(chart: Chart | Cells, *, width: int, height: int) -> str:
     if isinstance(chart, Cells):
         name = f"{chart.title}: {chart.value_label} over {chart.x_label} and {chart.y_label}"
         _tell_cells(root, chart)
+    elif isinstance(chart, WinnerMap):
+        name = f"{chart.title} over {chart.x_label} and {chart.y_label}"
+        _tell_winners(root, chart)
     else:
         name = f"{chart.title}: {chart.y_label} over {chart.x_label}"
         for index, line in enumerate(() if chart.is_series else chart.lines):
@@ -90,6 +95,15 @@ def _tell_cells(root: ET.Element, chart: Cells) -> None:
         for x_name, value in zip(chart.x_names, values, strict=True):
             said = f"{chart.x_label} {x_name}, {chart.y_label} {y_name}: {quantity(value)}"
             ET.SubElement(next(cells), "title").text = said
+
+
+def _tell_winners(root: ET.Element, chart: WinnerMap) -> None:
+    drawn = iter(root.findall(".//*[@id='cells']/path"))
+    for cell in (cell for row in chart.rows for cell in row):
+        said = f"{chart.x_label} {cell.x_name}, {chart.y_label} {cell.y_name}: "
+        order = sorted((cell.best, cell.second), key=lambda index: index != cell.best)
+        said += ", then ".join(f"{chart.labels[one]} {quantity(cell.means[one])}" for one in order if one is not None)
+        ET.SubElement(next(drawn), "title").text = said if cell.best is not None else f"{said}unknown"
 
 
 def _said(line: Line, number: int) -> str:
