@@ -320,6 +320,8 @@ def test_atoms_are_counted_with_their_claim(study: Path) -> None:
         ("us", 200, (335.55, 254.54, 424.6), "200 us | 335.6 us (255 to 425)"),
         ("", 200, (335.55, 254.54, 424.6), "200 | 335.6 (255 to 425)"),
         ("%", "smallest", (0.1, 0.1, 0.1), "smallest | 10 %"),
+        ("Mbit/s", 1250, (95.264, 95.255, 95.271), "1,250 Mbit/s | 95.26 Mbit/s"),
+        ("", 1e-7, (27600.4, 27493, 27691), "1e-07 | 27,600 (27,500 to 27,700)"),
     ],
 )
 def test_numbers_of_a_claim_are_shown_in_its_unit(

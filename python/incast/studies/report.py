@@ -94,7 +94,8 @@ def measured(one: Judged) -> str:
     if one.low is None or one.high is None or one.low == one.high:
         return _with_unit(one.claim, one.measured)
     low, high = (_number(one.claim, value, digits=3) for value in (one.low, one.high))
-    return f"{_with_unit(one.claim, one.measured)} ({low} to {high})"
+    # An interval smaller than what is shown of it says nothing.
+    return _with_unit(one.claim, one.measured) + (f" ({low} to {high})" if low != high else "")
 
 
 def undecided(one: Judged) -> str:
@@ -111,7 +112,7 @@ def _with_unit(claim: Claim, value: float) -> str:
 def _number(claim: Claim, value: float, *, digits: int = 4) -> str:
     """Format a number in the unit of a claim, without the unit: percentages with one decimal place."""
     if claim.unit != "%":
-        return f"{value:.{digits}g}"
+        return f"{float(f'{value:.{digits}g}'):,.12g}"
     percent = 100 * value
     return f"{percent:.2g}" if abs(percent) < 1 else f"{round(percent, 1):g}"
 

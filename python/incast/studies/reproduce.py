@@ -111,6 +111,7 @@ def _as_json(one: Judged) -> dict[str, Any]:
         "measured": one.measured,
         "low": one.low,
         "high": one.high,
+        "met": one.met,
         "verdict": one.verdict,
         "unmatched": list(one.unmatched),
         "otherwise": one.otherwise,
