@@ -49,11 +49,14 @@ def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
     """
     measured = known is not None and known.cpu_minutes is not None
     points = [] if trusting and measured else plan.check(study)
-    runs = len(study.points()) * study.seeds if study.scenario else 0
+    # Curves that an axis does not change have the same runs at all its values.
+    same = [repr((point.curve.world, sorted(point.changes.items()))) for point in study.points()]
+    distinct = {name: index for index, name in reversed(list(enumerate(same)))}.values()
+    runs = len(distinct) * study.seeds if study.scenario else 0
     if known and known.cpu_minutes is not None:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
-    hops = sum(point["packet_hops"] for point in points) * study.seeds
-    seconds = sum(point["seconds"] for point in points) * study.seeds
+    hops = sum(points[index]["packet_hops"] for index in distinct) * study.seeds
+    seconds = sum(points[index]["seconds"] for index in distinct) * study.seeds
     return Cost(runs, hops, (runs * RUN_S + seconds) / 60, was_measured=False)
 
 
