@@ -135,8 +135,8 @@ def test_maps_of_winners_stand_before_the_claims(incast: Command, study: Path, t
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
     assert study.is_file()
-    assert page.index("What is best where") < page.index("Best drops") < page.index('<h2 id="claims">')
-    assert page.count("<h3>Best drops") == 1
+    assert page.index("What is best where") < page.index("Lowest drops") < page.index('<h2 id="claims">')
+    assert page.count("<h3>Lowest drops") == 1
     assert '<tr><th scope="row">ICTCP &lt; all</th>' in page
     assert (tmp_path / "out" / "paper" / "figure-1.png").is_file()
 

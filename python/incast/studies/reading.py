@@ -392,7 +392,7 @@ def _winners(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...], 
         table.refuse("curves", "a map of winners compares two curves at least")
     about = next(metric.about for metric in metrics if metric.name == name)
     curves = tuple(curve for curve in known if curve in chosen)
-    return Winners(x, y, name, best == "lowest", curves, table.text("title", f"Best {about}"), at)
+    return Winners(x, y, name, best == "lowest", curves, table.text("title", f"{best.capitalize()} {about}"), at)
 
 
 def _trace(table: Table, axes: tuple[Axis, ...], scope: Scope, *, dots: bool) -> Trace:

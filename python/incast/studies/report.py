@@ -319,6 +319,9 @@ def _claim(one: Judged) -> str:
         tolerance.append(f"within {nearness} of the paper's number")
     tolerance += [f"at least {_with_unit(claim, claim.at_least)}"] if claim.at_least is not None else []
     tolerance += [f"at most {_with_unit(claim, claim.at_most)}"] if claim.at_most is not None else []
+    number, bracket, interval = escape(measured(one)).partition(" (")
+    # A line ends before an interval rather than in it.
+    ours = f'{number} <span class="interval">({interval}</span>' if bracket else number
     place = f"Figure {one.study.figure}" if one.study.figure else one.study.title
     judged = f"holds if {' and '.join(tolerance)}"
     if one.parts:
@@ -336,7 +339,7 @@ def _claim(one: Judged) -> str:
         f'<td data-head="claim">{escape(claim.text)} <a href="#{escape(one.study.name)}">{escape(place)}</a>'
         f"{_remarks(one)}<details><summary>how it is judged</summary>{measure}{escape(judged)}"
         f'</details></td><td data-head="paper">{escape(paper_value(claim))}</td>'
-        f'<td data-head="ours">{escape(measured(one))}</td>'
+        f'<td data-head="ours">{ours}</td>'
         f'<td data-head="verdict"><span class="verdict {one.verdict}">{VERDICTS[one.verdict]}</span></td></tr>'
     )
 
