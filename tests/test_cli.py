@@ -245,6 +245,20 @@ def test_pictures_are_drawn_with_the_run_and_after_it(incast: Command, small: Pa
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+def test_no_picture_of_an_earlier_run_stays_beside_new_tables(incast: Command, small: Path, tmp_path: Path) -> None:
+    assert incast("run", small, "--out", "out", "--plots").returncode == 0
+    (tmp_path / "out" / "mine.png").touch()
+    assert incast("run", small, "--out", "out").returncode == 0
+    assert [path.name for path in (tmp_path / "out").glob("*.png")] == ["mine.png"]
+    assert incast("plot", "out").returncode == 0
+    nothing = ("--set", "record.queue_series=[]", "--set", "record.window_series=[]")
+    assert incast("run", small, "--out", "out", "--plots", *nothing).returncode == 0
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.png")) == ["completion-times.png", "mine.png"]
+    assert incast("run", small, "--out", "out", "--plots").returncode == 0
+    package.run(small, seed=2).write(tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").glob("*.png")] == ["mine.png"]
+
+
 def test_a_damaged_table_is_named(incast: Command, tmp_path: Path) -> None:
     (tmp_path / "flows.parquet").write_bytes(b"PAR1 no more")
     done = incast("plot", ".")

@@ -1,10 +1,25 @@
-"""What a picture leaves out of a long series must not change what it says."""
+"""What a picture shows must be true of the numbers behind it, also after thinning, and for every reader."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
 import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
 
 from incast import figures
+from incast.studies import reading
+
+ROOT = Path(__file__).parents[1]
+STUDIES = sorted(
+    path for path in (ROOT / "studies").glob("*/*.toml") if path.name not in {"paper.toml", "scenario.toml"}
+)
+Numbers = NDArray[np.float64]
 
 
 def test_a_thinned_series_keeps_peaks_and_what_holds_through_a_gap() -> None:
@@ -20,6 +35,208 @@ def test_a_thinned_series_keeps_peaks_and_what_holds_through_a_gap() -> None:
     assert (thin_value[gaps] == 0).all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_a_thinned_series_shows_the_same_at_every_gap(seed: int) -> None:
+    # However the bursts and the points that are kept fall together.
+    random = np.random.default_rng(seed)
+    time = np.cumsum(np.where(random.random(20_000) < 0.002, 0.2, 1e-6))
+    value = random.integers(0, 60, len(time)).astype(float)
+    thin_time, thin_value = figures.thinned(time, value)
+    assert len(thin_time) < 5_000
+    (gaps,) = np.nonzero(np.diff(time) > 0.1)
+    assert len(gaps) > 20
+    middles = time[gaps] + 0.1
+    held = thin_value[np.searchsorted(thin_time, middles, side="right") - 1]
+    assert (held == value[gaps]).all()
+
+
 def test_a_short_series_is_drawn_as_it_is() -> None:
     time = np.arange(100.0)
     assert figures.thinned(time, time)[0] is time
+
+
+def _windows(sides: Mapping[bool, float]) -> dict[str, NDArray[np.generic]]:
+    """Return rows that alternate between the sides of connection 3, whose windows stay as they are."""
+    rows = [(side, kib * 1024) for _ in range(10) for side, kib in sides.items()]
+    return {
+        "time_s": np.arange(len(rows), dtype=float), "connection": np.full(len(rows), 3),
+        "from_client": np.array([side for side, _ in rows]), "cwnd_bytes": np.array([window for _, window in rows]),
+    }  # fmt: skip
+
+
+def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    drawn: list[Figure] = []
+    monkeypatch.setattr(figures, "save", lambda figure, _: drawn.append(figure))
+    pq.write_table(pa.table({"class": ["a"], "fct_s": [float("nan")]}), tmp_path / "flows.parquet")
+    pq.write_table(pa.table(_windows({True: 10.0, False: 64.0})), tmp_path / "windows.parquet")
+    figures.from_results(tmp_path)
+    opened, accepted = drawn[-1].axes
+    assert [set(line.get_ydata()) for line in opened.lines] == [{10.0}]  # type: ignore[arg-type]
+    assert [set(line.get_ydata()) for line in accepted.lines] == [{64.0}]  # type: ignore[arg-type]
+    assert "opened" in opened.get_title(loc="left")
+    assert opened.get_xlim() == accepted.get_xlim()
+    # One side alone has one panel.
+    pq.write_table(pa.table(_windows({False: 64.0})), tmp_path / "windows.parquet")
+    figures.from_results(tmp_path)
+    assert len(drawn[-1].axes) == 1
+
+
+def test_a_message_that_is_not_complete_counts_as_one_that_is_not() -> None:
+    times = np.r_[np.linspace(0.001, 0.002, 63), np.full(737, np.nan)]
+    figure = figures.completion_times({"requests": times, "none": np.full(5, np.nan), "all": times[:63]})
+    (axes,) = figure.axes
+    ends = {str(line.get_label()): np.r_[0.0, line.get_ydata()][-1] for line in axes.lines}
+    assert ends == {"requests (63 of 800 complete)": 63 / 800, "none (0 of 5 complete)": 0.0, "all (63)": 1.0}
+
+
+def test_a_picture_of_some_of_the_links_says_so() -> None:
+    table = {
+        "time_s": np.zeros(8), "link": np.arange(8), "waiting_packets": np.ones(8), "waiting_bytes": np.full(8, 2048.0),
+    }  # fmt: skip
+    (axes,) = figures.queue({"": table}).axes
+    assert len(axes.lines) == 6
+    assert axes.get_title(loc="left") == "the first 6 of 8 links"
+    (axes,) = figures.queue({"": {name: row[:2] for name, row in table.items()}}, unit="KiB").axes
+    assert axes.get_title(loc="left") == ""
+    assert axes.get_ylabel() == "KiB waiting"
+    assert list(axes.lines[0].get_ydata()) == [2.0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.41e-3, 1.47e-3), (1e-3, 9e-3), (2e-4, 3e-3), (1e-4, 0.2), (1e-6, 10.0)])
+@pytest.mark.parametrize("style", [figures.LIGHT, figures.LIGHT.narrow()])
+def test_an_axis_of_completion_times_has_numbers(low: float, high: float, style: figures.Style) -> None:
+    figure = figures.completion_times({"requests": np.array([low, high])}, style=style)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    shown = [
+        label for place, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+        if axes.get_xlim()[0] <= place <= axes.get_xlim()[1] and label.get_text()
+    ]  # fmt: skip
+    assert len(shown) >= 2
+    boxes = [label.get_window_extent() for label in shown]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes)), "numbers run into one another"
+
+
+def test_a_pdf_has_fonts_that_publishers_take() -> None:
+    file = figures.pdf(figures.completion_times({"requests": np.array([1.0, 2.0])}))
+    assert b"/Type3" not in file
+    assert b"/TrueType" in file or b"/CIDFontType2" in file
+
+
+# How readers without the cones of one kind see red, green and blue light: Machado, Oliveira and Fernandes (2009).
+SEEN: dict[str, Numbers] = {
+    "all": np.eye(3),
+    "no red": np.array(
+        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    ),
+    "no green": np.array(
+        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    ),
+    "no blue": np.array(
+        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+    ),
+}
+
+
+def _light(colour: str) -> Numbers:
+    part = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def _oklab(light: Numbers) -> Numbers:
+    cones = np.array(
+        [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+         [0.0883024619, 0.2817188376, 0.6299787005]]
+    )  # fmt: skip
+    axes = np.array(
+        [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
+         [0.0259040371, 0.7827717662, -0.8086757660]]
+    )  # fmt: skip
+    return np.asarray(axes @ np.cbrt(cones @ light))
+
+
+def _distance(one: str, other: str, seen: Numbers) -> float:
+    """Return the distance in hundredths; black and white differ by 100."""
+    here, there = (_oklab(np.clip(seen @ _light(colour), 0, 1)) for colour in (one, other))
+    return float(np.linalg.norm(here - there)) * 100
+
+
+def _contrast(one: str, other: str) -> float:
+    dark, bright = sorted(float(np.array([0.2126, 0.7152, 0.0722]) @ _light(colour)) for colour in (one, other))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_the_distance_of_colours_is_that_of_the_literature() -> None:
+    assert _distance("#000000", "#ffffff", SEEN["all"]) == pytest.approx(100, abs=0.01)
+    # Vermilion and dark goldenrod, which are nearly one colour without green cones.
+    assert _distance("#d55e00", "#b8860b", SEEN["all"]) > 10
+    assert _distance("#d55e00", "#b8860b", SEEN["no green"]) < 3
+
+
+@pytest.mark.parametrize("style", [figures.LIGHT, figures.DARK], ids=lambda style: style.name)
+@pytest.mark.parametrize("seen", SEEN)
+def test_colours_differ_for_every_reader(style: figures.Style, seen: str) -> None:
+    for one, other in itertools.combinations(style.cycle, 2):
+        assert _distance(one, other, SEEN[seen]) >= 10, (one, other)
+    for colour in style.cycle:
+        assert _contrast(colour, style.paper) >= 3, colour
+
+
+def test_no_two_protocols_look_alike_and_no_two_curves_of_a_figure() -> None:
+    same = [{"NewReno", "TCP"}, {"D2TCP", "D2TCP-IC"}, {"MRG", "MRG-IC"}]
+    for one, other in itertools.combinations(figures._LOOKS, 2):
+        alike = figures._LOOKS[one] == figures._LOOKS[other]
+        assert alike is ({one, other} in same), (one, other)
+    assert len(STUDIES) > 50
+    for path in STUDIES:
+        labels = [curve.label for curve in reading.read(path).curves]
+        looks = figures.looks(labels)
+        assert len({look.colour for look in looks}) == len(labels), path
+        for label, look in zip(labels, looks, strict=True):
+            assert figures._LOOKS.get(label, look) == look
+
+
+def test_a_known_protocol_keeps_its_look_beside_others() -> None:
+    newreno, other, dctcp = figures.looks(["NewReno", "mine", "DCTCP"])
+    assert (newreno, dctcp) == tuple(figures.looks(["NewReno", "DCTCP"]))
+    assert figures.looks(["DCTCP"]) == [dctcp]
+    assert other.colour not in {newreno.colour, dctcp.colour}
+    assert len(figures.looks(map(str, range(9)))) == 9
+
+
+# The pictures of the pages that are drawn from a table, and the table.
+DRAWN = {
+    "goodput": "docs/images/goodput.csv",
+    "ars-goodput": "studies/ars/figure-6.csv",
+    "risk-windows": "studies/ars/theory-windows.csv",
+    "risk-slow-start": "studies/ars/theory-slow-start.csv",
+    "incast-detector": "studies/pulser/detector.csv",
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_picture_of_the_pages_is_drawn_from_the_table_of_today(name: str) -> None:
+    table = (ROOT / DRAWN[name]).read_text(encoding="utf-8")
+    with Image.open(ROOT / "docs" / "images" / f"{name}.png") as picture:
+        found = picture.info.get("Description")
+    assert found == figures.description(table), f"draw docs/images/{name}.png again: incast demo, or incast reproduce"
+
+
+def test_a_description_is_of_the_numbers_alone() -> None:
+    assert figures.description("# incast 1\na,b\n") == figures.description("# incast 2\na,b\n")
+    assert figures.description("a,b\n") != figures.description("a,c\n")
+    figure = figures.goodput({"NewReno": {1: [1e6, 2e6]}})
+    assert figures.description("a,b\n").encode() in figures.png(figure, table="a,b\n")
+    assert b"Description" not in figures.png(figure)
+
+
+def test_colours_of_pages_are_those_of_pictures() -> None:
+    # A colour that is written down a second time would differ one day.
+    for path in [*(ROOT / "python").rglob("*.html"), *(ROOT / "python").rglob("*.py")]:
+        if path.name != "figures.py":
+            text = path.read_text(encoding="utf-8").lower()
+            for colour in {*figures.LIGHT.cycle, *figures.DARK.cycle} - {figures.LIGHT.ink, figures.DARK.ink}:
+                assert colour not in text, path

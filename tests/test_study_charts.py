@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 
 import pytest
 
-from incast.studies import pictures, svg
+from incast import figures
+from incast.studies import charts, pictures, reading, report, svg, table
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart, Line, Span
+from incast.studies.study import Lines
 
+STUDIES = Path(__file__).parents[1] / "studies"
 NAN = float("nan")
 CHART = Chart(
     title="a < b",
     x_label="senders",
     y_label="KB",
+    unit="KB",
     lines=(
         Line("one", (1, 10, 100), (5, 50, 500), Span((4, 45, 450), (6, 55, 550)), Span((1, 2, 3), (9, 90, 900))),
         Line("two & more", (1, 10, 100), (7, NAN, 0), Span((NAN, NAN, 0), (NAN, NAN, 1))),
@@ -26,10 +32,10 @@ CHART = Chart(
 
 @pytest.mark.parametrize(
     ("value", "written"),
-    [(0, "0"), (0.5, "0.5"), (1234.4, "1234"), (9999.7, "10000"), (12345, "12.35 k"), (8.5e8, "850 M"), (2e-5, "20 µ"),
+    [(0, "0"), (0.5, "0.5"), (1234.4, "1,234"), (9999.7, "10,000"), (12346, "12,350"), (6.969e-8, "6.969e-08"),
      (-0.475, "-0.475"), (float("nan"), "unknown")],
 )  # fmt: skip
-def test_numbers_are_short(value: float, written: str) -> None:
+def test_numbers_are_short_and_have_no_prefix_beside_a_unit(value: float, written: str) -> None:
     assert svg.quantity(value) == written
 
 
@@ -62,8 +68,53 @@ def test_every_chart_is_drawn_for_page_and_paper(chart: Chart) -> None:
 
 def test_a_point_says_its_interval_and_where_whiskers_end() -> None:
     drawn = svg.draw(CHART, width=704, height=330)
-    assert 'data-at="senders: 10" data-said="50 ± 5 [2, 90]"' in drawn
+    assert 'data-at="senders: 10" data-said="50 ± 5 [2, 90] KB"' in drawn
     assert drawn.count("data-said") == 5  # two lines of three points, one of them missing
+
+
+def test_points_of_a_study_have_the_unit_of_its_metric() -> None:
+    study = reading.read(STUDIES / "ars" / "figure-6.toml")
+    numbers = table.read(study)
+    assert numbers
+    goodput, timeouts = (charts.of_lines(study, one, numbers) for one in study.panels if isinstance(one, Lines))
+    assert (goodput.unit, timeouts.unit) == ("Mbit/s", "")
+    said = re.findall('data-said="([^"]*)"', svg.draw(goodput, width=704, height=330))
+    assert len(said) == 4 * len(study.axis("workers").shown)
+    assert all(one.endswith(" Mbit/s") for one in said)
+
+
+def test_a_curve_has_one_look_on_the_page_and_in_its_legend() -> None:
+    names = ("NewReno", "mine", "DCTCP")
+    chart = replace(CHART, lines=tuple(Line(name, (1, 2), (n, n)) for n, name in enumerate(names)))
+    legend = ET.fromstring(re.findall('<div class="legend">.*?</div>', report._panel(chart))[0])  # noqa: S314 - our own
+    drawn = ET.fromstring(svg.draw(chart, width=704, height=330))  # noqa: S314 - our own
+    for index, (button, look) in enumerate(zip(legend, figures.looks(names), strict=True)):
+        assert button.get("class") == f"c{look.colour}"
+        # A picture, not a background: browsers do not print backgrounds.
+        pattern = button.find("svg/path").get("stroke-dasharray")  # type: ignore[union-attr]
+        (curve,) = drawn.findall(f".//g[@data-curve='{index}']/path")
+        assert f"var(--c{look.colour})" in curve.get("style", "") or look.colour == 4
+        assert ("stroke-dasharray" in curve.get("style", "")) is (pattern != "none")
+    page = resources.files("incast.studies").joinpath("report.html").read_text(encoding="utf-8")
+    assert not re.search(r"background[^;]*--own", page)
+    assert "@media screen and (prefers-color-scheme: dark)" in page
+
+
+def test_an_axis_starts_at_zero_though_a_band_reaches_below() -> None:
+    band = Span((-4, 4), (6, 8))
+    (axes,) = pictures.draw([replace(CHART, lines=(Line("one", (1, 2), (1, 6), band),))]).axes
+    assert axes.get_ylim()[0] == 0
+    (axes,) = pictures.draw([replace(CHART, lines=(Line("one", (1, 2), (-1, 6), band),))]).axes
+    assert axes.get_ylim()[0] < -1
+
+
+@pytest.mark.parametrize("limits", [(2.0, 3.0), (2.0, 70.0), (2e-5, 0.9)])
+def test_a_logarithmic_axis_has_numbers(limits: tuple[float, float]) -> None:
+    lines = (Line("one", limits, limits),)
+    (axes,) = pictures.draw([replace(CHART, lines=lines, log_x=True, log_y=True, is_series=True)]).axes
+    for axis, (low, high) in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+        ticks = zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)
+        assert sum(low <= place <= high and bool(label.get_text()) for place, label in ticks) >= 2
 
 
 def test_cells_are_framed_where_they_are_small_enough_and_say_their_values() -> None:
@@ -71,6 +122,8 @@ def test_cells_are_framed_where_they_are_small_enough_and_say_their_values() -> 
         "off", "x < 1", "y", "difference", ("1", "2", "3"), ("a", "b"), ((0.0, 0.5, 2.0), (NAN, 0.1, 0.2)), 0.1, ""
     )
     assert chart.greatest == 2.0
+    assert chart.heading == "off (difference)"
+    assert pictures.draw([chart]).axes[0].get_title(loc="left") == chart.heading
     drawn = svg.draw(chart, width=358, height=104)
     root = ET.fromstring(drawn)  # noqa: S314 - our own
     assert len(root.findall(".//*[@id='cells']/path")) == 6

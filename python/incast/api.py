@@ -117,10 +117,15 @@ class Result:
         return frame
 
     def write(self, directory: str | Path) -> list[Path]:
-        """Write all tables as Parquet files and the summary as JSON; return the files."""
+        """Write all tables as Parquet files and the summary as JSON; return the files.
+
+        Figures that `incast run --plots` drew there from other tables are removed.
+        """
         from incast import output
 
-        return [Path(file) for file in self._native.write(output.prepare(directory))]
+        prepared = output.prepare(directory)
+        output.remove_pictures(prepared)
+        return [Path(file) for file in self._native.write(prepared)]
 
     def _known(self, name: str) -> str:
         known = self._native.tables()

@@ -61,6 +61,7 @@ def run(
         handle.cancel()
         raise
     result = handle.result()
+    output.remove_pictures(directory)
     files = [Path(file) for file in result.write(directory)]
     summary = json.loads(result.summary_json())
     for warning in summary.get("warnings", []):

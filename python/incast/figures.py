@@ -6,26 +6,30 @@ same numbers give the same PNG bytes.
 
 from __future__ import annotations
 
+import hashlib
 import io
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from incast import output
 from incast.estimates import Estimate, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     import pyarrow as pa
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from numpy.typing import NDArray
 
     Columns: TypeAlias = Mapping[str, NDArray[np.generic]]
@@ -35,11 +39,16 @@ DPI = 200
 # More points than this are indistinguishable in a figure of this width.
 _MOST_POINTS = 4000
 _MOST_LINES = 6
+_SIDES = {"senders that opened the connection": True, "senders that accepted it": False}
 
 
 @dataclass(frozen=True)
 class Style:
-    """Colours and width of a figure. The colours are those of Okabe and Ito, safe for colour-blind readers."""
+    """Colours and width of a figure.
+
+    Any two colours of the cycle differ by at least 10 hundredths in OKLab, also to readers without red, green or blue
+    cones, and each has a contrast of at least 3 to the paper. A just noticeable difference is about 2 hundredths.
+    """
 
     name: str
     paper: str
@@ -61,12 +70,50 @@ class Style:
 
 LIGHT = Style(
     "light", "#ffffff", "#1a1c1e", "#6a7075", "#e3e6e8",
-    ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9"),
+    ("#c84c00", "#0b5aa5", "#10a572", "#c060d0", "#1a1c1e", "#8f3a3a"),
 )  # fmt: skip
 DARK = Style(
     "dark", "#16181a", "#e6e8ea", "#9aa1a7", "#2d3134",
-    ("#f28e3b", "#56b4e9", "#2fc49a", "#e09ac1", "#f0e442", "#8fb8ff"),
+    ("#f58231", "#6eaffe", "#3fe89a", "#b566a8", "#e6e8ea", "#6b7aed"),
 )  # fmt: skip
+
+
+class Look(NamedTuple):
+    """How a curve is drawn: its place in the cycle of colours, and in the list of dashes."""
+
+    colour: int
+    dash: int
+
+    def on_off(self) -> tuple[float, ...]:
+        """Return the lengths of dashes and gaps, in widths of the line; none if it is solid."""
+        return _DASHES[self.dash]
+
+    def line(self, style: Style) -> dict[str, Any]:
+        """Return what matplotlib draws a line with. Curves with larger gaps lie above those that they would hide."""
+        pattern = self.on_off()
+        dashes = (0, pattern) if pattern else "-"
+        return {"color": style.cycle[self.colour], "linestyle": dashes, "zorder": 2 + self.dash / 10}
+
+
+_DASHES = ((), (5.0, 1.5), (5.0, 1.5, 1.2, 1.5), (1.5, 1.3), (3.0, 1.3, 1.2, 1.3, 1.2, 1.3), (2.5, 2.0))
+# One look per protocol, the same in every figure. Those in one line are never drawn together.
+_LOOKS = {
+    "NewReno": Look(0, 0), "TCP": Look(0, 0),
+    "DCTCP": Look(1, 1),
+    "ICTCP": Look(2, 2), "ARS, NewReno": Look(2, 3), "DCMRG": Look(2, 0), "Swift": Look(2, 5),
+    "RDTCP": Look(3, 3), "ARS, DCTCP": Look(3, 2), "D2TCP": Look(3, 4), "D2TCP-IC": Look(3, 4), "HPCC": Look(3, 0),
+    "Ideal": Look(4, 3), "MRG": Look(4, 2), "MRG-IC": Look(4, 2),
+    "Pulser": Look(5, 4),
+}  # fmt: skip
+
+
+def looks(names: Iterable[str]) -> list[Look]:
+    """Return the looks of the curves of one figure: those of the protocols, and others for what has no look."""
+    known = [_LOOKS.get(name) for name in names]
+    taken = {look.colour for look in known if look}
+    every = [Look(place, place) for place in range(len(_DASHES))]
+    free = cycle([look for look in every if look.colour not in taken] or every)
+    return [look or next(free) for look in known]
 
 
 def goodput(
@@ -85,12 +132,12 @@ def goodput(
     """
     with rc(style):
         figure, (axes,) = stacked(1, 3.7, style)
-        for (label, points), colour in zip(curves.items(), _colours(style, len(curves)), strict=True):
+        for (label, points), look in zip(curves.items(), looks(curves), strict=True):
             senders = np.array(sorted(points), dtype=np.float64)
             estimates = [estimate(points[int(n)]) for n in senders]
-            _band(axes, senders, estimates, colour, 1e-6)
+            _band(axes, senders, estimates, style.cycle[look.colour], 1e-6)
             mean = np.array([e.mean for e in estimates]) * 1e-6
-            axes.plot(senders, mean, color=colour, linewidth=1.8, label=label)
+            axes.plot(senders, mean, linewidth=1.8, label=label, **look.line(style))
         last, top = max(1.0, axes.dataLim.xmax), max(1.0, axes.dataLim.ymax)
         if line_rate_bps:
             top = line_rate_bps * 1e-6
@@ -101,24 +148,30 @@ def goodput(
 
 
 def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style = LIGHT) -> Figure:
-    """Cumulative distribution of completion times, in seconds, one curve per label."""
+    """Cumulative distribution of completion times, in seconds, one curve per label.
+
+    A message that is not complete has no time, but it counts: its curve ends below 1.
+    """
     with rc(style):
         figure, (axes,) = stacked(1, 3.7, style)
         axes.set_xscale("log")
-        for (label, values), colour in zip(samples.items(), _colours(style, len(samples)), strict=True):
+        for (label, values), look in zip(samples.items(), looks(samples), strict=True):
             times = np.sort(_numbers(values))
-            times = times[np.isfinite(times) & (times > 0)]
+            times = times[np.isfinite(times)]
+            share = np.arange(1, len(times) + 1) / len(values)
+            part = f"{len(times):,} of " if len(times) < len(values) else ""
+            name = f"{label} ({part}{len(values):,}{' complete' if part else ''})"
             if not len(times):
+                axes.plot([], [], linewidth=1.8, label=name, **look.line(style))
                 continue
-            share = np.arange(1, len(times) + 1) / len(times)
             if len(times) > _MOST_POINTS:  # keep the ends exactly: the tail is what is looked at
                 keep = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
                 times, share = times[keep], share[keep]
-            steps, name = (np.r_[times[0], times], np.r_[0, share]), f"{label} ({len(values):,})"
-            axes.step(*steps, where="post", color=colour, linewidth=1.8, label=name)
+            axes.step(
+                np.r_[times[0], times], np.r_[0, share], where="post", linewidth=1.8, label=name, **look.line(style)
+            )
         axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
-        axes.xaxis.set_major_formatter(EngFormatter(unit="s", sep=" "))
-        axes.xaxis.set_minor_formatter(FuncFormatter(lambda *_: ""))
+        number_decades(axes.xaxis, style.letters // 8, "s")
         legend_above(axes, style)
         return figure
 
@@ -126,36 +179,40 @@ def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style
 def queue(
     panels: Mapping[str, Columns],
     *,
+    unit: Literal["packets", "KiB"] = "packets",
     levels: Mapping[str, float] | None = None,
     limits_s: Mapping[str, tuple[float, float]] | None = None,
     style: Style = LIGHT,
 ) -> Figure:
-    """Packets waiting at ports over time, one panel per label, one colour per link.
+    """Packets or bytes that wait at ports over time, one panel per label, one colour per link.
 
     Args:
         panels: title -> columns of the table `queues`.
-        levels: labelled horizontal lines: label -> packets.
+        unit: of what waits.
+        levels: labelled horizontal lines: label -> height, in the same unit.
         limits_s: title -> part of the time axis to show.
         style: colours and width.
 
     """
     with rc(style):
         figure, all_axes = stacked(len(panels), 2.45, style)
+        column, size = ("waiting_bytes", 1024.0) if unit == "KiB" else ("waiting_packets", 1.0)
         for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
             links = np.unique(table["link"])
-            for link, colour in zip(links[:_MOST_LINES], _colours(style, len(links)), strict=False):
+            for place, link in enumerate(links[:_MOST_LINES]):
                 rows = table["link"] == link
-                time, packets = thinned(_numbers(table["time_s"][rows]), _numbers(table["waiting_packets"][rows]))
-                colour = style.cycle[1] if len(links) == 1 else colour
-                axes.step(time, packets, where="post", color=colour, linewidth=1.1, label=f"link {link}")
-            if len(links) > 1:
-                axes.legend(loc="upper right", labelcolor="linecolor", handlelength=1.0)
+                time, waiting = thinned(_numbers(table["time_s"][rows]), _numbers(table[column][rows]) / size)
+                colour = style.cycle[1 if len(links) == 1 else place]
+                label = f"link {link}" if len(links) > 1 else None
+                axes.step(time, waiting, where="post", color=colour, linewidth=1.1, label=label)
             for what, level in (levels or {}).items():
                 _level(axes, level, what, style)
-            axes.set(ylabel="packets waiting")
+            axes.set(ylabel=f"{unit} waiting")
             axes.set_ylim(0, 1.18 * max([1.0, axes.dataLim.ymax, *(levels or {}).values()]))
             axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-            _time_axis(axes, title, (limits_s or {}).get(title), last=axes is all_axes[-1])
+            part = f"the first {_MOST_LINES} of {len(links)} links" if len(links) > _MOST_LINES else ""
+            _time_axis(axes, (limits_s or {}).get(title))
+            legend_above(axes, style, ": ".join(filter(None, (title, part))))
         return figure
 
 
@@ -170,7 +227,7 @@ def windows(
     """Congestion windows over time, one panel per label, one line per connection.
 
     Args:
-        panels: title -> columns of the table `windows`.
+        panels: title -> columns of the table `windows`, of one side of the connections: see `of_side`.
         named: title -> connection -> its label; the others stay in the background.
         limits_s: title -> part of the time axis to show.
         mss_bytes: shows segments in place of KiB.
@@ -193,39 +250,55 @@ def windows(
                     axes.step(time, window, where="post", color=colour, linewidth=1.7, label=labels[connection])
                 else:
                     axes.step(time, window, where="post", color=style.muted, linewidth=0.5, alpha=0.35)
-            if labels:
-                axes.legend(loc="upper right", labelcolor="linecolor", handlelength=1.0)
             axes.set(ylabel=f"window ({word})")
-            axes.set_ylim(0, (1.55 if labels else 1.1) * max(1.0, axes.dataLim.ymax))
+            axes.set_ylim(0, 1.1 * max(1.0, axes.dataLim.ymax))
             axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-            _time_axis(axes, title, (limits_s or {}).get(title), last=axes is all_axes[-1])
+            _time_axis(axes, (limits_s or {}).get(title))
+            legend_above(axes, style, title)
         return figure
 
 
-def png(figure: Figure) -> bytes:
-    """Return a figure as PNG, without timestamps or versions."""
+def of_side(windows: Columns, *, clients: bool) -> dict[str, NDArray[np.generic]]:
+    """Return the windows of the senders that opened their connections, or of those on the other side."""
+    return {name: values[windows["from_client"] == clients] for name, values in windows.items()}
+
+
+def png(figure: Figure, *, table: str = "") -> bytes:
+    """Return a figure as PNG, without timestamps or versions.
+
+    With the text of the table that it shows, a reader of the file can tell whether that is still the table of today.
+    """
     FigureCanvasAgg(figure)
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None})
+    of = {"Description": description(table)} if table else {}
+    figure.savefig(file, format="png", dpi=DPI, metadata={"Software": None, **of})
     return file.getvalue()
+
+
+def description(table: str) -> str:
+    """Return what is written into the picture of a table, apart from the table's comments."""
+    rows = "".join(line for line in table.splitlines(keepends=True) if not line.startswith("#"))
+    return f"drawn from a table with SHA-256 {hashlib.sha256(rows.encode()).hexdigest()}"
 
 
 def pdf(figure: Figure) -> bytes:
     """Return a figure as PDF, without timestamps or versions."""
     FigureCanvasAgg(figure)
     file = io.BytesIO()
-    figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    # Publishers refuse the fonts of type 3 that are matplotlib's default.
+    with mpl.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(file, format="pdf", metadata={"CreationDate": None, "Producer": None, "Creator": None})
     return file.getvalue()
 
 
-def save(figure: Figure, path: Path) -> Path:
+def save(figure: Figure, path: Path, *, table: str = "") -> Path:
     """Write a figure as a PNG file."""
-    path.write_bytes(png(figure))
+    path.write_bytes(png(figure, table=table))
     return path
 
 
 def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
-    """Draw figures from the tables in `directory`, into the same directory.
+    """Draw figures from the tables in `directory`, into the same directory, and remove those of an earlier run.
 
     Raises:
         FileNotFoundError: there are no tables.
@@ -252,9 +325,14 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
     queues = read("queues", ("time_s", "link", "waiting_packets"))
     if queues and len(queues["time_s"]):
         pictures.append(("queues", lambda: queue({"": queues}, style=style)))
-    traces = read("windows", ("time_s", "connection", "cwnd_bytes"))
+    traces = read("windows", ("time_s", "connection", "from_client", "cwnd_bytes"))
     if traces and len(traces["time_s"]):
-        pictures.append(("windows", lambda: windows({"": traces}, style=style)))
+        sides = {name: of_side(traces, clients=clients) for name, clients in _SIDES.items()}
+        sides = {name: side for name, side in sides.items() if len(side["time_s"])}
+        times = _numbers(traces["time_s"])
+        limits = dict.fromkeys(sides, (min(0.0, float(times.min())), 1.03 * float(times.max())))
+        pictures.append(("windows", lambda: windows(sides, limits_s=limits, style=style)))
+    output.remove_pictures(directory)
     return [save(draw(), directory / f"{name}.png") for name, draw in pictures]
 
 
@@ -309,18 +387,26 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
 def legend_above(axes: Axes, style: Style, title: str = "") -> None:
     """Name the curves above the panel, where nothing is drawn, below its title."""
     labels = axes.get_legend_handles_labels()[1]
-    # The line before a name takes the room of four letters.
-    columns = max(1, min(len(labels), style.letters // (max(map(len, labels), default=0) + 4)))
+    # The line before a name takes the room of five letters.
+    columns = max(1, min(len(labels), style.letters // (max(map(len, labels), default=0) + 5)))
     axes.set_title(title, loc="left", pad=8 + 17 * -(-len(labels) // columns))
     if labels:
         axes.legend(
             loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=columns,
-            labelcolor="linecolor", handlelength=1.2, columnspacing=1.2,
+            labelcolor="linecolor", handlelength=2.2, columnspacing=1.2,
         )  # fmt: skip
 
 
-def _colours(style: Style, count: int) -> list[str]:
-    return [style.cycle[i % len(style.cycle)] for i in range(count)]
+def number_decades(axis: Axis, most: int, unit: str = "") -> None:
+    """Write numbers at an axis with a logarithmic scale: within a decade too, if there is room for so many in all."""
+    low, high = axis.get_view_interval()
+    decades = np.log10(high / low)
+    within = next((steps for steps in ((1, 2, 5), (1, 3)) if decades * len(steps) <= most), (1,))
+    # Of 1, 2, 5, 10 and so on, a range of less than a factor of five may have fewer than two.
+    axis.set_major_locator(MaxNLocator(max(2, most // 2)) if decades < np.log10(5) else LogLocator(subs=within))
+    prefixes = unit or low >= 1
+    axis.set_major_formatter(EngFormatter(unit, sep=" ") if prefixes else FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _band(axes: Axes, x: Numbers, estimates: Sequence[Estimate], colour: str, scale: float) -> None:
@@ -337,7 +423,7 @@ def _level(axes: Axes, y: float, what: str, style: Style) -> None:
     )  # fmt: skip
 
 
-def _time_axis(axes: Axes, title: str, limits_s: tuple[float, float] | None, *, last: bool) -> None:
+def _time_axis(axes: Axes, limits_s: tuple[float, float] | None) -> None:
     if limits_s:
         axes.set_xlim(*limits_s)
     else:
@@ -345,23 +431,23 @@ def _time_axis(axes: Axes, title: str, limits_s: tuple[float, float] | None, *, 
     span = axes.get_xlim()[1]
     factor, unit = (1.0, "s") if span >= 2 else (1e3, "ms") if span >= 2e-4 else (1e6, "us")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value * factor:g}"))
-    axes.set_xlabel(f"time ({unit})" if last or limits_s else "")
-    if title:
-        axes.set_title(title, loc="left", pad=8)
+    axes.set_xlabel(f"time ({unit})")
 
 
 def thinned(time: Numbers, value: Numbers, most: int = _MOST_POINTS) -> tuple[Numbers, Numbers]:
-    """Keep the smallest, the largest and the last value of every group of samples.
+    """Keep the first, the smallest, the largest and the last value of every short span of time.
 
-    The extremes preserve peaks; the last value holds until the next group starts, however long that takes.
+    The extremes preserve peaks; the last value holds until the next span in which something happens.
     """
     if len(time) <= most:
         return time, value
-    edges = np.linspace(0, len(time), most // 3 + 1).astype(int)[:-1]
-    ends = np.r_[edges[1:], len(time)]
-    low = np.array([a + int(np.argmin(value[a:b])) for a, b in zip(edges, ends, strict=True)])
-    high = np.array([a + int(np.argmax(value[a:b])) for a, b in zip(edges, ends, strict=True)])
-    keep = np.unique(np.r_[0, low, high, ends - 1])
+    spans = most // 4
+    span = np.floor((time - time[0]) / max(time[-1] - time[0], np.finfo(float).tiny) * spans)
+    starts = np.flatnonzero(np.r_[True, np.diff(span) > 0])
+    ends = np.r_[starts[1:], len(time)]
+    low = np.array([a + int(np.argmin(value[a:b])) for a, b in zip(starts, ends, strict=True)])
+    high = np.array([a + int(np.argmax(value[a:b])) for a, b in zip(starts, ends, strict=True)])
+    keep = np.unique(np.r_[starts, low, high, ends - 1])
     return time[keep], value[keep]
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from incast._native import ScenarioError
 
+# The figures of a run. Their names are here because the code that draws them takes long to load.
+PICTURES = ("completion-times.png", "queues.png", "windows.png")
+
 
 def prepare(directory: str | Path) -> Path:
     """Create `directory` and check that it is writable, before a long run needs it.
@@ -36,3 +39,9 @@ def existing(directory: Path) -> Path:
     if not directory.is_dir():
         raise ScenarioError(f"{directory}: no such directory")
     return prepare(directory)
+
+
+def remove_pictures(directory: Path) -> None:
+    """Remove the figures of an earlier run: they do not belong to the tables that replace its own."""
+    for name in PICTURES:
+        (directory / name).unlink(missing_ok=True)

@@ -41,6 +41,11 @@ class Cells:
     caption: str
 
     @property
+    def heading(self) -> str:
+        """The title, and what the numbers in the cells are."""
+        return f"{self.title} ({self.value_label})" if self.value_label else self.title
+
+    @property
     def greatest(self) -> float:
         """The value of the darkest colour."""
         return max([1.0, *(value for row in self.values for value in row if math.isfinite(value))])

@@ -61,6 +61,8 @@ class Chart:
     """Whether values are separate dots instead."""
     limits: tuple[float, float] | None = None
     caption: str = ""
+    unit: str = ""
+    """Of the values, if the y axis shows a quantity with a unit."""
 
 
 def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
@@ -90,6 +92,7 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
         panel.title, axis.label, panel.y_label, tuple(lines),
         ticks=() if axis.is_numeric() else tuple(map(str, places)),
         log_x="x" in panel.log, log_y="y" in panel.log, caption=", ".join(about) + ".",
+        unit=study.metric(panel.y).unit,
     )  # fmt: skip
 
 

@@ -25,6 +25,8 @@ Drawn: TypeAlias = "Chart | Cells | WinnerMap"
 # What part of the space between two points the whiskers of all curves take up.
 _SPREAD = 0.35
 _MOST_IN_A_COLUMN = 4
+# So many numbers have room above one another.
+_MOST_NUMBERS = 10
 
 
 def draw(charts: Sequence[Drawn], style: figures.Style = figures.LIGHT) -> Figure:
@@ -34,11 +36,16 @@ def draw(charts: Sequence[Drawn], style: figures.Style = figures.LIGHT) -> Figur
         figure, all_axes = figures.stacked(len(charts), 3.2, style, columns=columns)
         for axes, chart in zip(all_axes, charts, strict=True):
             panel(axes, chart, style)
-            figures.legend_above(axes, style, chart.title)
+            figures.legend_above(axes, style, heading(chart))
         figure.draw_without_rendering()
         # Once is enough: every file that is written would be laid out anew.
         figure.set_layout_engine("none")
         return figure
+
+
+def heading(chart: Drawn) -> str:
+    """Return the title of a panel."""
+    return chart.heading if isinstance(chart, Cells) else chart.title
 
 
 def panel(axes: Axes, chart: Drawn, style: figures.Style) -> None:
@@ -56,9 +63,10 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         axes.set_xscale("log")
     if chart.log_y:
         axes.set_yscale("log")
-    for index, line in enumerate(chart.lines):
+    looks = figures.looks(line.label for line in chart.lines)
+    for index, (line, own) in enumerate(zip(chart.lines, looks, strict=True)):
         # By the name, the page finds the curve again.
-        look: dict[str, Any] = {"color": style.cycle[index % len(style.cycle)], "gid": f"curve-{index}"}
+        look: dict[str, Any] = {"color": style.cycle[own.colour], "gid": f"curve-{index}"}
         label = line.label if len(chart.lines) > 1 else None
         if chart.dots:
             axes.plot(line.x, line.y, ".", markersize=2.5, label=label, **look)
@@ -68,9 +76,9 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
             continue
         if line.band:
             axes.fill_between(line.x, line.band.low, line.band.high, alpha=0.2, linewidth=0, **look)
-        points = look | {"gid": f"points-{index}"}
+        points = own.line(style) | {"gid": f"points-{index}"}
         # A line at zero is seen in full.
-        axes.plot(line.x, line.y, "o-", linewidth=1.6, markersize=3.5, label=label, clip_on=chart.log_y, **points)
+        axes.plot(line.x, line.y, marker="o", linewidth=1.6, markersize=3.5, label=label, clip_on=chart.log_y, **points)
         if line.whiskers:
             _whiskers(axes, chart, line, index, look)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
@@ -81,12 +89,18 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         lower = "\n" if (max(map(len, chart.ticks)) + 2) * len(chart.ticks) > style.letters else ""
         names = [f"{lower if index % 2 else ''}{name}" for index, name in enumerate(chart.ticks)]
         axes.set_xticks(range(len(chart.ticks)), names)
+    elif chart.is_series and chart.log_x:
+        figures.number_decades(axes.xaxis, style.letters // 7)
     elif chart.is_series:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     else:
         _name_points(axes, chart, style)
-    if not chart.log_y:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if axes.dataLim.ymin < 0 else 0)
+    if chart.log_y:
+        figures.number_decades(axes.yaxis, _MOST_NUMBERS)
+    else:
+        # Bands of few seeds reach below zero even where nothing can be negative: they are cut there.
+        below = min((y for line in chart.lines for y in line.y if y < 0), default=0.0)
+        axes.set_ylim(bottom=axes.get_ylim()[0] if below else 0)
     if not chart.log_y and axes.dataLim.ymax >= 1e5:
         axes.yaxis.set_major_formatter(EngFormatter(sep=" "))
 
@@ -101,7 +115,7 @@ def _name_points(axes: Axes, chart: Chart, style: figures.Style) -> None:
         axes.set_xticks(points, names)
         axes.set_xticks([], minor=True)
     elif chart.log_x:
-        axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
+        figures.number_decades(axes.xaxis, style.letters // 7)
 
 
 def _whiskers(axes: Axes, chart: Chart, line: Line, index: int, look: dict[str, Any]) -> None:

@@ -74,6 +74,8 @@ def write(
         figures="\n".join(sections),
         source=_source(paper, is_sample=is_sample),
         version=escape(version()),
+        light=_colours(figures.LIGHT),
+        dark=_colours(figures.DARK),
     )
     path = out / "report.html"
     table.write(path, page)
@@ -137,7 +139,7 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Drawn], judged: lis
         picture = pictures.draw(drawn)
         document = figures.pdf(picture)
         (out / f"{study.name}.pdf").write_bytes(document)
-        figures.save(picture, out / f"{study.name}.png")
+        figures.save(picture, out / f"{study.name}.png", table=numbers.text() if numbers else "")
         links.append(_download(f"{study.name}.pdf", "application/pdf", document, "figure (PDF)"))
     if numbers:
         links.insert(0, _download(f"{study.name}.csv", "text/csv", numbers.text().encode(), "data (CSV)"))
@@ -173,14 +175,15 @@ def _series(drawn: Sequence[Chart]) -> str:
 
 
 def _panel(chart: Chart | Cells) -> str:
-    lines = () if isinstance(chart, Cells) else chart.lines
+    labels = [] if isinstance(chart, Cells) else [line.label for line in chart.lines]
+    solid = isinstance(chart, Chart) and chart.is_series
     buttons = "".join(
-        f'<button type="button" class="c{index % 6}" data-curve="{index}" aria-pressed="true">'
-        f"{escape(line.label)}</button>"
-        for index, line in enumerate(lines)
+        f'<button type="button" class="c{look.colour}" data-curve="{index}" aria-pressed="true">'
+        f"{_key(() if solid else look.on_off())}{escape(label)}</button>"
+        for index, (label, look) in enumerate(zip(labels, figures.looks(labels), strict=True))
     )
     return (
-        f'<figure class="panel"><h3>{escape(chart.title)}</h3><div class="legend">{buttons}</div>'
+        f'<figure class="panel"><h3>{escape(pictures.heading(chart))}</h3><div class="legend">{buttons}</div>'
         f"{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>"
     )
 
@@ -212,6 +215,16 @@ def _winners(study: Study, chart: WinnerMap) -> str:
         f'<div class="legend">{names}</div>{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption>'
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )
+
+
+def _key(dashes: tuple[float, ...]) -> str:
+    """Draw the line of a curve beside its name, as a picture: browsers do not print backgrounds."""
+    pattern = " ".join(f"{2 * length:g}" for length in dashes)
+    return f'<svg class="key" viewBox="0 0 28 4"><path d="M0 2H28" stroke-dasharray="{pattern or "none"}"/></svg>'
+
+
+def _colours(style: figures.Style) -> str:
+    return " ".join(f"--c{index}: {colour};" for index, colour in enumerate(style.cycle))
 
 
 def _settings(study: Study, numbers: Table | None) -> str:

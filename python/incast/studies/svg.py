@@ -25,10 +25,9 @@ _PX_PER_IN = 80
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 # The colours of a picture, and the variables of the page that take their place.
 _VARIABLES = {
-    figures.LIGHT.paper: "paper", figures.LIGHT.ink: "ink", figures.LIGHT.muted: "muted", figures.LIGHT.grid: "rule",
     **{colour: f"c{index}" for index, colour in enumerate(figures.LIGHT.cycle)},
+    figures.LIGHT.paper: "paper", figures.LIGHT.ink: "ink", figures.LIGHT.muted: "muted", figures.LIGHT.grid: "rule",
 }  # fmt: skip
-_PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 
 
 def draw(chart: Drawn, *, width: int, height: int) -> str:
@@ -45,7 +44,7 @@ def draw(chart: Drawn, *, width: int, height: int) -> str:
     for node in root.iter():
         _adapt(node)
     if isinstance(chart, Cells):
-        name = f"{chart.title}: {chart.value_label} over {chart.x_label} and {chart.y_label}"
+        name = f"{chart.heading} over {chart.x_label} and {chart.y_label}"
         _tell_cells(root, chart)
     elif isinstance(chart, WinnerMap):
         name = f"{chart.title} over {chart.x_label} and {chart.y_label}"
@@ -86,7 +85,7 @@ def _tell_points(points: list[ET.Element], chart: Chart, line: Line) -> None:
     drawn = [number for number, y in enumerate(line.y) if math.isfinite(y) and (y > 0 or not chart.log_y)]
     for point, number in zip(points, drawn, strict=True):
         at = chart.ticks[number] if chart.ticks else quantity(line.x[number])
-        point.attrib |= {"data-at": f"{chart.x_label}: {at}", "data-said": _said(line, number)}
+        point.attrib |= {"data-at": f"{chart.x_label}: {at}", "data-said": _said(line, number, chart.unit)}
 
 
 def _tell_cells(root: ET.Element, chart: Cells) -> None:
@@ -106,22 +105,19 @@ def _tell_winners(root: ET.Element, chart: WinnerMap) -> None:
         ET.SubElement(next(drawn), "title").text = said if cell.best is not None else f"{said}unknown"
 
 
-def _said(line: Line, number: int) -> str:
+def _said(line: Line, number: int, unit: str) -> str:
     """Format a point for the page: mean, interval, and in brackets the ends of whiskers."""
     said = quantity(line.y[number])
     if line.band and line.band.high[number] > line.band.low[number]:
         said += f" ± {quantity((line.band.high[number] - line.band.low[number]) / 2, digits=2)}"
     if line.whiskers:
         said += f" [{quantity(line.whiskers.low[number], digits=3)}, {quantity(line.whiskers.high[number], digits=3)}]"
-    return said
+    return f"{said} {unit}".rstrip()
 
 
 def quantity(value: float, *, digits: int = 4) -> str:
-    """Format a number with the given digits; large and small ones get a prefix."""
+    """Format a number with the given digits. It has no prefix: a unit with one may follow."""
     if not math.isfinite(value):
         return "unknown"
-    factor, prefix = 1.0, ""
-    if value and not 1e-3 <= abs(value) < 1e4:
-        factor, prefix = next((known for known in _PREFIXES if abs(value) >= known[0]), _PREFIXES[-1])
-    rounded = float(f"{value / factor:.{digits}g}")
-    return f"{rounded:g}{prefix and ' ' + prefix}"
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.12g}"

@@ -108,10 +108,11 @@ def of_panel(study: Study, panel: Winners, numbers: Table) -> WinnerMap:
         f"hatched where it is less than {100 * _NEAR:.0f} % ahead of the second{chance}",
         *fixed,
     ]
-    chosen = [(place, curve) for place, curve in enumerate(study.curves) if curve.name in panel.curves]
+    looks = figures.looks(curve.label for curve in study.curves)
+    chosen = [(look, curve) for look, curve in zip(looks, study.curves, strict=True) if curve.name in panel.curves]
     return WinnerMap(
         panel.title, x.label, y.label, tuple(map(str, x.shown)), tuple(map(str, y.shown)),
-        tuple(curve.label for _, curve in chosen), tuple(place % len(figures.LIGHT.cycle) for place, _ in chosen),
+        tuple(curve.label for _, curve in chosen), tuple(look.colour for look, _ in chosen),
         tuple(tuple(cell(x_value, y_value) for x_value in x.shown) for y_value in y.shown),
         panel.is_lowest, "; ".join(about) + ".",
     )  # fmt: skip
