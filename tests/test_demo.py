@@ -1,11 +1,20 @@
-"""The demo page."""
+"""The demo page, and the pages that show its figure: what they say is what was simulated."""
 
 from __future__ import annotations
 
+import csv
+import html
 import re
+import shlex
+import tomllib
 from pathlib import Path
 
+import pytest
+
 from conftest import Command
+from incast import _native, demo, demo_page
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_a_small_demo_makes_a_page_that_needs_nothing_else(incast: Command, tmp_path: Path) -> None:
@@ -23,6 +32,8 @@ def test_a_small_demo_makes_a_page_that_needs_nothing_else(incast: Command, tmp_
         assert str(picture.relative_to(tmp_path)) in done.stdout
     rows = (tmp_path / "demo" / "goodput.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + 2 * 12 * 2
+    (command,) = re.findall("<pre>(incast run .*)</pre>", page)
+    assert incast(*shlex.split(html.unescape(command))[1:], "--out", "again").returncode == 0
 
 
 def test_the_same_demo_gives_the_same_bytes(incast: Command, tmp_path: Path) -> None:
@@ -32,3 +43,87 @@ def test_the_same_demo_gives_the_same_bytes(incast: Command, tmp_path: Path) -> 
     assert len(files) == 5
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    page = (tmp_path / "one" / "index.html").read_text(encoding="utf-8")
+    assert "With 2, no packet is dropped, and there are no timeouts" in page
+
+
+@pytest.mark.parametrize(
+    ("goodput", "said"),
+    [
+        ({1: 5, 2: 7, 3: 1, 4: 1}, "From 3 senders on, <strong>x</strong> delivers less than half"),
+        ({1: 5, 2: 7, 3: 1, 4: 6, 8: 1, 9: 3}, "at 3 senders, and stays below it from 8 on: 2 Mbit/s on average."),
+        ({1: 5, 2: 7, 3: 1, 4: 6}, "falls below half of its best goodput at some points, first at 3 senders."),
+        ({1: 5, 60: 7, 61: 6}, "keeps at least half of its best goodput up to 61 senders."),
+    ],
+)  # fmt: skip
+def test_the_page_says_where_goodput_falls_by_numbers_that_were_simulated(goodput: dict[int, int], said: str) -> None:
+    assert said in demo_page._finding("x", {n: mbps * 1e6 for n, mbps in goodput.items()})
+
+
+def test_a_round_is_told_as_it_was() -> None:
+    before, after = demo.timeline("NewReno", 2), demo.timeline("NewReno", 40)
+    assert (demo_page._drops(before), demo_page._timeouts(before)) == ("no packet is dropped", "there are no timeouts")
+    dropped, timeouts = after.drops, after.timeouts
+    assert dropped > 1
+    assert timeouts > 1
+    assert demo_page._drops(after) == f"{dropped} packets are dropped"
+    assert demo_page._timeouts(after) == f"there are {timeouts} timeouts"
+    # The windows are those of the senders of responses, not of the requests on the same connections.
+    assert not before.windows["from_client"].any()
+    assert after.queues["waiting_bytes"].max() <= demo.BUFFER_KIB * 1024
+
+
+def test_the_page_describes_the_scenario_that_it_runs() -> None:
+    scenario = tomllib.loads(_native.example(demo.SCENARIO))
+    link, buffer, tcp = scenario["topology"]["link"], scenario["switch"]["buffer"], scenario["tcp"]
+    traffic, noise = scenario["traffic"]["requests"], scenario["hosts"]["noise"]
+    said = {
+        "Network": link["rate"], "Hosts": noise["mean"], "Buffer per switch port": buffer["limit"],
+        "Response of each sender": traffic["response"], "Initial window": f"{tcp['initial_window']}segment",
+        "Jitter": traffic["jitter"], "Minimum retransmission timeout": tcp["rto_min"],
+    }  # fmt: skip
+    for head, value in said.items():
+        assert re.sub(r"(\d)(?=[A-Za-z])", r"\1 ", value.replace("bps", "bit/s")) in dict(demo.DESCRIPTION)[head]
+    assert link["delay"] == "25us"
+    assert dict(demo.DESCRIPTION)["Round-trip time, idle"] == f"{4 * 25} us"
+    assert scenario["switch"]["marker"]["threshold"] == "20packets"
+    assert buffer == {"name": "static", "limit": f"{demo.BUFFER_KIB}KiB", "count_in_service": True}
+    assert (tcp["mss"], tcp["header"], traffic["window"]) == (f"{demo.MSS_BYTES}B", "40B", "fresh")
+    assert (demo.LINE_RATE_BPS, demo.RESPONSE_BYTES) == (1e9, 64 * 1024)
+
+
+def _shown() -> dict[tuple[str, int, int], tuple[float, float]]:
+    with (ROOT / "docs/images/goodput.csv").open(encoding="utf-8", newline="") as file:
+        return {
+            (row["protocol"], int(row["senders"]), int(row["seed"])): (
+                float(row["goodput_bps"]),
+                float(row["timeouts"]),
+            )
+            for row in csv.DictReader(file)
+        }
+
+
+def test_the_figure_on_the_front_page_is_of_today() -> None:
+    shown = _shown()
+    counts = [3, 59, 60]
+    for label, row in demo.sweep(counts, 5).items():
+        for n in counts:
+            runs = zip(row[n].goodput_bps, row[n].timeouts, strict=True)
+            for seed, (bps, timeouts) in enumerate(runs, start=1):
+                assert shown[label, n, seed] == (float(f"{bps:.0f}"), timeouts), "draw it again: make demo"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_front_pages_say_what_the_figure_shows(page: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    (newreno,) = re.findall(r"From (\d+) senders on, NewReno collapses to a few percent of the link", text)
+    (dctcp,) = re.findall(r"DCTCP has no timeouts up to (\d+) senders", text)
+    (room,) = re.findall(r"fill the buffer, which holds (\d+)\.", text)
+    shown = _shown()
+    for (label, n, _), (bps, timeouts) in shown.items():
+        if label == "NewReno":
+            assert (bps < 0.07 * demo.LINE_RATE_BPS) is (n >= int(newreno)), n
+        elif n <= int(dctcp):
+            assert timeouts == 0, n
+    assert any(shown["DCTCP", int(dctcp) + 1, seed][1] for seed in range(1, 6))
+    assert int(room) == demo.BUFFER_KIB * 1024 // (demo.MSS_BYTES + 40)

@@ -23,17 +23,19 @@ SCENARIO = "incast"
 LINE_RATE_BPS = 1e9
 RESPONSE_BYTES = 64 * 1024
 MSS_BYTES = 1024
-# 64 KiB at the port hold 61 packets of 1064 bytes, including the one in transmission.
-BUFFER_PACKETS = 60
+BUFFER_KIB = 64
 ROUNDS = 20
 # A number of senders at which NewReno has collapsed and DCTCP has not.
 COLLAPSED = 40
+# Records the windows of all senders.
+EVERYONE = {"record.window_series": ["requests"]}
 PROTOCOLS = {"NewReno": "newreno", "DCTCP": "dctcp"}
 # The scenario, for readers of the page.
 DESCRIPTION = (
     ("Network", "one switch; every link 1 Gbit/s"),
     ("Round-trip time, idle", "100 us"),
-    ("Buffer per switch port", "64 KiB, drop-tail; ECN marks from 20 packets on, which only DCTCP obeys"),
+    ("Hosts", "each takes 1 us on average for a packet that it sends, and as long for one that it receives"),
+    ("Buffer per switch port", f"{BUFFER_KIB} KiB, drop-tail; ECN marks from 20 packets on, which only DCTCP obeys"),
     ("Response of each sender", "64 KiB, in packets of 1 KiB"),
     ("Initial window", "1 segment, fresh for every response"),
     ("Rounds", f"{ROUNDS}; the next one starts when the slowest response is complete"),
@@ -59,7 +61,10 @@ class Timeline:
     title: str
     queues: Mapping[str, NDArray[np.generic]]
     windows: Mapping[str, NDArray[np.generic]]
+    """Of the senders of the responses."""
     end_s: float
+    drops: int
+    timeouts: int
     named: Mapping[int, str]
 
 
@@ -78,12 +83,13 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
     ]
     simulated = time.monotonic() - started
 
-    pictures = pictures_of(points, timelines)
+    numbers = _csv(points)
+    pictures = pictures_of(points, timelines, numbers)
     files = []
     for name, variants in pictures.items():
         files.append(directory / f"{name}.png")
         files[-1].write_bytes(variants["light"])
-    (directory / "goodput.csv").write_text(_csv(points), encoding="utf-8")
+    (directory / "goodput.csv").write_text(numbers, encoding="utf-8")
     page = directory / "index.html"
     page.write_text(demo_page.build(points, timelines, pictures, before, after, seeds), encoding="utf-8")
 
@@ -110,7 +116,8 @@ def sweep(counts: list[int], seeds: int) -> Sweep:
 
 def sampled(most: int) -> list[int]:
     """Choose numbers of senders: densely where goodput changes quickly, sparsely after that."""
-    return [n for n in range(1, most + 1) if n <= 20 or (n <= 40 and n % 2 == 0) or n % 4 == 0 or n == most]
+    dense = {*range(1, 21), *range(20, 41, 2), *range(57, 65), *range(40, most, 4), most}
+    return sorted(n for n in dense if n <= most)
 
 
 def changes(label: str, senders: int, rounds: int) -> dict[str, object]:
@@ -135,14 +142,16 @@ def sides(points: Mapping[int, Point]) -> tuple[int, int]:
 
 def timeline(label: str, senders: int) -> Timeline:
     """Run one round and record its queue and windows."""
-    everyone = {"record.window_series": ["requests"]}
-    result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **everyone}, seed=1)
+    result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **EVERYONE}, seed=1)
+    found = result.summary_dict
     flows = figures.columns(result.to_arrow("flows"))
     return Timeline(
         title=f"{label}, {senders} sender{'s' if senders > 1 else ''}",
         queues=figures.columns(result.to_arrow("queues")),
-        windows=figures.columns(result.to_arrow("windows")),
+        windows=figures.of_side(figures.columns(result.to_arrow("windows")), clients=False),
         end_s=float(np.nanmax(flows["end_s"].astype(float))),
+        drops=int(found["drops"]),
+        timeouts=int(found["timeouts"]),
         named=_stories(flows),
     )
 
@@ -159,8 +168,8 @@ def _stories(flows: Mapping[str, NDArray[np.generic]]) -> dict[int, str]:
     return named
 
 
-def pictures_of(points: Sweep, timelines: list[Timeline]) -> dict[str, dict[str, bytes]]:
-    """Draw every picture as PNG: light and dark, for wide and for narrow screens."""
+def pictures_of(points: Sweep, timelines: list[Timeline], numbers: str) -> dict[str, dict[str, bytes]]:
+    """Draw every picture as PNG: light and dark, for wide and for narrow screens, and note the table of all runs."""
     styles = {"light": figures.LIGHT, "dark": figures.DARK}
     styles |= {f"{name}-narrow": style.narrow() for name, style in styles.items()}
     curves = {label: {n: point.goodput_bps for n, point in row.items()} for label, row in points.items()}
@@ -168,15 +177,18 @@ def pictures_of(points: Sweep, timelines: list[Timeline]) -> dict[str, dict[str,
     queues = {line.title: line.queues for line in timelines}
     windows = {line.title: line.windows for line in timelines}
     named = {line.title: line.named for line in timelines}
-    full = {"buffer full": BUFFER_PACKETS}
+    full = {"limit of the buffer": float(BUFFER_KIB)}
     draw: dict[str, Callable[[figures.Style], Figure]] = {
         "goodput": lambda style: figures.goodput(curves, line_rate_bps=LINE_RATE_BPS, style=style),
-        "queues": lambda style: figures.queue(queues, levels=full, limits_s=limits, style=style),
+        "queues": lambda style: figures.queue(queues, unit="KiB", levels=full, limits_s=limits, style=style),
         "windows": lambda style: figures.windows(
             windows, named=named, limits_s=limits, mss_bytes=MSS_BYTES, style=style
         ),
     }
-    return {name: {key: figures.png(picture(style)) for key, style in styles.items()} for name, picture in draw.items()}
+    return {
+        name: {key: figures.png(picture(style), table=numbers) for key, style in styles.items()}
+        for name, picture in draw.items()
+    }
 
 
 def shown(counts: list[int]) -> list[int]:

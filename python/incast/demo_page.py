@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import html
+import shlex
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
-from incast import demo
+from incast import demo, scenarios
 from incast._native import version
 
 if TYPE_CHECKING:
@@ -33,12 +34,17 @@ def build(
         seeds=seeds,
         findings=_findings(points),
         before=before,
+        before_drops=_drops(timelines[0]),
         after=after,
+        after_drops=_drops(timelines[1]),
+        after_timeouts=_timeouts(timelines[1]),
         after_ms=f"{timelines[1].end_s * 1e3:.0f}",
         needed_ms=f"{after * demo.RESPONSE_BYTES * 8 / demo.LINE_RATE_BPS * 1e3:.0f}",
         dctcp_ms=f"{timelines[2].end_s * 1e3:.0f}",
+        dctcp_drops=_drops(timelines[2]),
+        dctcp_timeouts=_timeouts(timelines[2]),
         goodput=_picture(pictures, "goodput", f"Goodput against the number of senders, 1 to {counts[-1]}"),
-        queues=_picture(pictures, "queues", "Packets waiting at the last switch port over time, three runs"),
+        queues=_picture(pictures, "queues", "Bytes waiting at the last switch port over time, three runs"),
         windows=_picture(pictures, "windows", "Congestion windows over time, the same three runs"),
         settings=_rows((html.escape(a), html.escape(b)) for a, b in demo.DESCRIPTION),
         head="".join(f'<th scope="col">{label}</th><th scope="col">timeouts</th>' for label in labels),
@@ -49,10 +55,20 @@ def build(
 
 
 def _command(label: str, senders: int) -> str:
-    changes = demo.changes(label, senders, rounds=1)
-    return " ".join(
-        (f"incast run {demo.SCENARIO}", *(f"--set {key}={value}" for key, value in changes.items()), "--plots")
-    )
+    changes = scenarios.overrides({**demo.changes(label, senders, rounds=1), **demo.EVERYONE})
+    return " ".join((f"incast run {demo.SCENARIO}", *(f"--set {shlex.quote(change)}" for change in changes), "--plots"))
+
+
+def _drops(line: demo.Timeline) -> str:
+    if line.drops < 2:
+        return f"{'a' if line.drops else 'no'} packet is dropped"
+    return f"{line.drops:,} packets are dropped"
+
+
+def _timeouts(line: demo.Timeline) -> str:
+    if line.timeouts < 2:
+        return "there is a timeout" if line.timeouts else "there are no timeouts"
+    return f"there are {line.timeouts:,} timeouts"
 
 
 def _findings(points: demo.Sweep) -> str:
@@ -63,28 +79,31 @@ def _findings(points: demo.Sweep) -> str:
 
 
 def _finding(label: str, mean: Mapping[int, float]) -> str:
+    """Speak only of numbers of senders that were simulated."""
     half = max(mean.values()) / 2
-    first = min((n for n in mean if mean[n] < half), default=None)
-    last = max(n for n in mean if mean[n] >= half)
+    below = [n for n in mean if mean[n] < half]
     name, half_of_best = f"<strong>{label}</strong>", "half of its best goodput"
-    if first is None:
-        return f"{name} keeps at least {half_of_best} up to {last} senders."
-    beyond = [mean[n] for n in mean if n > last]
-    if not beyond:
-        return f"{name} falls below {half_of_best} at some points, first at {first} senders."
-    average = f"{sum(beyond) / len(beyond) / 1e6:.0f} Mbit/s on average"
-    if first > last:
-        return f"Beyond {last} senders, {name} delivers less than {half_of_best}: {average}."
-    return f"{name} first falls below {half_of_best} at {first} senders, and stays below it beyond {last}: {average}."
+    if not below:
+        return f"{name} keeps at least {half_of_best} up to {max(mean)} senders."
+    for_good = [n for n in below if n > max((k for k in mean if mean[k] >= half), default=0)]
+    if not for_good:
+        return f"{name} falls below {half_of_best} at some points, first at {below[0]} senders."
+    average = f"{sum(mean[n] for n in for_good) / len(for_good) / 1e6:.0f} Mbit/s on average"
+    if below == for_good:
+        return f"From {below[0]} senders on, {name} delivers less than {half_of_best}: {average}."
+    return (
+        f"{name} first falls below {half_of_best} at {below[0]} senders, "
+        f"and stays below it from {for_good[0]} on: {average}."
+    )
 
 
 def _picture(pictures: Mapping[str, Mapping[str, bytes]], name: str, alternative: str) -> str:
     variants = {
         key: "data:image/png;base64," + base64.b64encode(png).decode("ascii") for key, png in pictures[name].items()
     }
-    narrow, dark = "(max-width: 32rem)", "(prefers-color-scheme: dark)"
+    narrow, dark = "(max-width: 32rem)", "screen and (prefers-color-scheme: dark)"
     return (
-        f'<picture><source media="{narrow} and {dark}" srcset="{variants["dark-narrow"]}">'
+        f'<picture><source media="{dark} and {narrow}" srcset="{variants["dark-narrow"]}">'
         f'<source media="{narrow}" srcset="{variants["light-narrow"]}">'
         f'<source media="{dark}" srcset="{variants["dark"]}">'
         f'<img src="{variants["light"]}" alt="{html.escape(alternative)}"></picture>'
