@@ -142,9 +142,15 @@ def test_the_page_says_it_below_the_claim(incast: Command, tmp_path: Path) -> No
     page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
     assert 'Holds in 3 of 6 combinations of <a href="#open">settings that the paper leaves open</a>.' in page
     assert (
-        "With that of the other studies (buffer = 10, batch = none) it does not hold; it does if buffer = 20 or" in page
+        "With that of the other studies (buffer = 10, batch = none) it does not hold; it does if buffer = 20, or batch = ack."
+        in page
     )
     assert "it does not hold, and no single change decides it." in page
+    study = tmp_path / "studies" / "paper" / "open.toml"
+    study.write_text(OPEN.replace("buffer = 10", "buffer = 20"), encoding="utf-8")
+    assert incast("reproduce", "paper", "--update").returncode == 0
+    page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
+    assert "it holds; it does not if buffer = 10 or 30, or batch = ack." in page
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,8 @@ def _remarks(one: Judged) -> str:
 def _share(share: Share) -> str:
     """Say in which part of the grid of open settings a claim holds, and which single setting decides that."""
     frozen = ", ".join(f"{name} = {value}" for name, value in share.study.frozen.items())
-    flips = " or ".join(f"{flip.axis} = {flip.value}" for flip in share.flips)
+    axes = groupby(share.flips, lambda flip: flip.axis)
+    flips = ", or ".join(f"{axis} = {' or '.join(str(flip.value) for flip in some)}" for axis, some in axes)
     now, then = ("holds", "does not") if share.holds_frozen else ("does not hold", "does")
     said = f"it {now}{'; it ' + then + ' if ' + flips if flips else ', and no single change decides it'}."
     return (
