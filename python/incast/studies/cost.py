@@ -50,9 +50,10 @@ def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
     measured = known is not None and known.cpu_minutes is not None
     points = [] if trusting and measured else plan.check(study)
     # Curves that an axis does not change have the same runs at all its values.
-    same = [repr((point.curve.world, sorted(point.changes.items()))) for point in study.points()]
+    computed = study.points() if study.scenario else []
+    same = [repr((point.curve.world, sorted(point.changes.items()))) for point in computed]
     distinct = {name: index for index, name in reversed(list(enumerate(same)))}.values()
-    runs = len(distinct) * study.seeds if study.scenario else 0
+    runs = len(distinct) * study.seeds
     if known and known.cpu_minutes is not None:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
     hops = sum(points[index]["packet_hops"] for index in distinct) * study.seeds
