@@ -141,10 +141,8 @@ def test_the_page_says_it_below_the_claim(incast: Command, tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
     assert 'Holds in 3 of 6 combinations of <a href="#open">settings that the paper leaves open</a>.' in page
-    assert (
-        "With that of the other studies (buffer = 10, batch = none) it does not hold; it does if buffer = 20, or batch = ack."
-        in page
-    )
+    assert "With that of the other studies (buffer = 10, batch = none) it does not hold" in page
+    assert "it does not hold; it does if buffer = 20, or batch = ack." in page
     assert "it does not hold, and no single change decides it." in page
     study = tmp_path / "studies" / "paper" / "open.toml"
     study.write_text(OPEN.replace("buffer = 10", "buffer = 20"), encoding="utf-8")
