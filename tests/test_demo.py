@@ -32,8 +32,9 @@ def test_a_small_demo_makes_a_page_that_needs_nothing_else(incast: Command, tmp_
         assert str(picture.relative_to(tmp_path)) in done.stdout
     rows = (tmp_path / "demo" / "goodput.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + 2 * 12 * 2
-    (command,) = re.findall("<pre>(incast run .*)</pre>", page)
-    assert incast(*shlex.split(html.unescape(command))[1:], "--out", "again").returncode == 0
+    again, run = (shlex.split(html.unescape(command)) for command in re.findall("<pre>(incast .*)</pre>", page))
+    assert again == ["incast", "demo", "--senders", "12", "--seeds", "2"]
+    assert incast(*run[1:], "--out", "again").returncode == 0
 
 
 def test_the_same_demo_gives_the_same_bytes(incast: Command, tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -214,6 +218,7 @@ DRAWN = {
     "risk-windows": "studies/ars/theory-windows.csv",
     "risk-slow-start": "studies/ars/theory-slow-start.csv",
     "incast-detector": "studies/pulser/detector.csv",
+    "incast-tolerance": "studies/shared-buffer/tolerance.csv",
 }
 
 
@@ -222,7 +227,50 @@ def test_a_picture_of_the_pages_is_drawn_from_the_table_of_today(name: str) -> N
     table = (ROOT / DRAWN[name]).read_text(encoding="utf-8")
     with Image.open(ROOT / "docs" / "images" / f"{name}.png") as picture:
         found = picture.info.get("Description")
-    assert found == figures.description(table), f"draw docs/images/{name}.png again: incast demo, or incast reproduce"
+    assert found == figures.description(table), f"draw docs/images/{name}.png again"
+
+
+def _tolerance() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tolerance", ROOT / "studies/shared-buffer/tolerance.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_table_of_shared_buffers_is_of_today(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _tolerance().check() == 0, capsys.readouterr().err
+
+
+def test_the_page_on_shared_buffers_quotes_its_table() -> None:
+    page = " ".join((ROOT / "docs/explanation/shared-buffers.md").read_text(encoding="utf-8").split())
+    study = _tolerance()
+    found = study.read()
+
+    def at(background: str, congested: int, alpha: float) -> str:
+        return str(found[study.Point(background, congested, alpha)])
+
+    newreno = {congested: [found[study.Point("newreno", congested, alpha)] for alpha in study.ALPHAS]
+               for congested in study.CONGESTED}  # fmt: skip
+    quoted = {
+        r"tolerates (\d+) senders with alpha 1, and (\d+) with alpha 8": (at("newreno", 0, 1.0), at("newreno", 0, 8.0)),
+        r"with four such ports, from (\d+) senders to (\d+)": (str(max(newreno[4])), at("newreno", 4, 8.0)),
+        r"with one such port to (\d+) with alpha 4, and grows to (\d+) with alpha 8": (
+            at("newreno", 1, 4.0), at("newreno", 1, 8.0),
+        ),
+        r"four congested ports the switch tolerates (\d+) senders, and only (\d+) next to NewReno": (
+            at("dctcp", 4, 8.0), at("newreno", 4, 8.0),
+        ),
+    }  # fmt: skip
+    for pattern, numbers in quoted.items():
+        assert re.findall(pattern, page) == [numbers], pattern
+    assert "stops growing at alpha 1/2 to 1 and falls beyond" in page
+    for congested in (1, 4, 8):
+        best = study.ALPHAS[int(np.argmax(newreno[congested][:-1]))]
+        assert 0.5 <= best <= 1
+        assert newreno[congested][study.ALPHAS.index(4.0)] < max(newreno[congested][:-1])
 
 
 def test_a_description_is_of_the_numbers_alone() -> None:

@@ -252,8 +252,8 @@ def plan(
 ) -> None:
     """Compute how many workers to ask at a time, and the risk of asking more.
 
-    Uses the equations of the ARS paper. Prints the batch size, and the probability of a timeout for 1 to WORKERS
-    workers, asked all at once or in batches.
+    Uses the equations of the ARS paper. Prints the batch size, and by their model the risk of a lost window
+    for 1 to WORKERS workers, asked all at once or in batches.
     """
     from incast import planning
 

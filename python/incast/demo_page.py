@@ -50,6 +50,7 @@ def build(
         head="".join(f'<th scope="col">{label}</th><th scope="col">timeouts</th>' for label in labels),
         short=_data(points, demo.shown(counts)),
         full=_data(points, counts),
+        again=f"incast demo --senders {counts[-1]} --seeds {seeds}",
         command=html.escape(_command("NewReno", after)),
     )
 

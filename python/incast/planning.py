@@ -197,12 +197,10 @@ def draw(planned: Plan, style: figures.Style = figures.LIGHT) -> Figure:
     """Draw the risk of a round against the number of workers."""
     with figures.rc(style):
         figure, (axes,) = figures.stacked(1, 3.2, style)
-        once, batched = style.cycle[0], style.cycle[1]
-        axes.plot(planned.workers, planned.at_once, color=once, linewidth=1.8, label="all at once")
-        axes.plot(
-            planned.workers, planned.in_batches, color=batched, linewidth=1.8, label=f"batches of {planned.n_star:,}"
-        )
-        axes.set(xlabel="workers", ylabel="probability of a timeout", ylim=(-0.02, 1.02))
+        curves = {"all at once": planned.at_once, f"batches of {planned.n_star:,}": planned.in_batches}
+        for (label, risk), look in zip(curves.items(), figures.looks(curves), strict=True):
+            axes.plot(planned.workers, risk, linewidth=1.8, label=label, **look.line(style))
+        axes.set(xlabel="workers", ylabel="risk of a lost window", ylim=(-0.02, 1.02))
         axes.set_xlim(0, max(2, int(planned.workers[-1])))
         network = planned.network
         title = (

@@ -17,7 +17,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 import incast
-from incast.figures import LIGHT
+from incast.figures import LIGHT, description
 
 HERE = Path(__file__).parent
 TABLE = HERE / "tolerance.csv"
@@ -143,7 +143,8 @@ def draw(found: dict[Point, int]) -> None:
     axes[0].set_ylabel("senders whose burst is taken whole")
     axes[0].legend(title="dashed: textbook share", frameon=False, loc="upper left")
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(PICTURE, dpi=160)
+    about = description(TABLE.read_text(encoding="utf-8"))
+    figure.savefig(PICTURE, dpi=160, metadata={"Software": None, "Description": about})
 
 
 def check() -> int:

@@ -75,7 +75,8 @@ def _compare(study: str) -> None:
         charts.of_lines(found.study, panel, found.table) for panel in found.study.panels if isinstance(panel, Lines)
     ]
     if drawn:
-        figures.save(pictures.draw(drawn), IMAGES / f"linux-{study}.png")
+        points = (RESULTS / f"{study}.csv").read_text(encoding="utf-8")
+        figures.save(pictures.draw(drawn), IMAGES / f"linux-{study}.png", table=points)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,8 @@ def _tell_winners(root: ET.Element, chart: WinnerMap) -> None:
 def _said(line: Line, number: int, unit: str) -> str:
     """Format a point for the page: mean, interval, and in brackets the ends of whiskers."""
     said = quantity(line.y[number])
-    if line.band and line.band.high[number] > line.band.low[number]:
+    # A formula gives every seed the same number but for the last digit.
+    if line.band and not math.isclose(line.band.low[number], line.band.high[number], rel_tol=1e-9):
         said += f" ± {quantity((line.band.high[number] - line.band.low[number]) / 2, digits=2)}"
     if line.whiskers:
         said += f" [{quantity(line.whiskers.low[number], digits=3)}, {quantity(line.whiskers.high[number], digits=3)}]"
