@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -98,6 +99,24 @@ def test_a_curve_has_one_look_on_the_page_and_in_its_legend() -> None:
     page = resources.files("incast.studies").joinpath("report.html").read_text(encoding="utf-8")
     assert not re.search(r"background: var\(--own\);(?! print-color-adjust: exact)", page)
     assert "@media screen and (prefers-color-scheme: dark)" in page
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("no clamp", "8 segments", "4 segments", "2 segments", "1 segment"),
+        ("20 % load", "40 % load", "60 % load", "80 % load"), ("TCP", "DCTCP"), ("i" * 24, "m" * 24), ("W" * 30, "a"),
+    ],
+)  # fmt: skip
+def test_the_names_of_curves_fit_beside_one_another(names: Sequence[str]) -> None:
+    lines = tuple(Line(name, (1, 2), (1, 2)) for name in names)
+    figure = pictures.draw([replace(CHART, lines=lines), CHART])
+    legend = figure.axes[0].get_legend()
+    assert legend
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+    # A legend that is too wide would take the room of the panel.
+    widths = [axes.get_position().width for axes in figure.axes]
+    assert min(widths) > 0.8
 
 
 def test_an_axis_starts_at_zero_though_a_band_reaches_below() -> None:

@@ -39,6 +39,8 @@ DPI = 200
 # More points than this are indistinguishable in a figure of this width.
 _MOST_POINTS = 4000
 _MOST_LINES = 6
+# The room for the numbers and the label at the left of a panel.
+_LEFT_IN = 0.7
 _SIDES = {"senders that opened the connection": True, "senders that accepted it": False}
 
 
@@ -61,7 +63,7 @@ class Style:
     @property
     def letters(self) -> int:
         """How many letters there is room for beside the axis of a panel."""
-        return round(12 * (self.width_in - 0.7))
+        return round(12 * (self.width_in - _LEFT_IN))
 
     def narrow(self) -> Style:
         """Return the same style for the screen of a phone, with the same font size."""
@@ -387,14 +389,16 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
 def legend_above(axes: Axes, style: Style, title: str = "") -> None:
     """Name the curves above the panel, where nothing is drawn, below its title."""
     labels = axes.get_legend_handles_labels()[1]
-    # The line before a name takes the room of five letters.
-    columns = max(1, min(len(labels), style.letters // (max(map(len, labels), default=0) + 5)))
-    axes.set_title(title, loc="left", pad=8 + 17 * -(-len(labels) // columns))
-    if labels:
-        axes.legend(
+    rows = 0
+    for columns in range(len(labels), 0, -1):
+        legend = axes.legend(
             loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=columns,
             labelcolor="linecolor", handlelength=2.2, columnspacing=1.2,
         )  # fmt: skip
+        rows = -(-len(labels) // columns)
+        if legend.get_window_extent().width <= (style.width_in - _LEFT_IN) * axes.figure.dpi:
+            break
+    axes.set_title(title, loc="left", pad=8 + 17 * rows)
 
 
 def number_decades(axis: Axis, most: int, unit: str = "") -> None:
@@ -404,8 +408,9 @@ def number_decades(axis: Axis, most: int, unit: str = "") -> None:
     within = next((steps for steps in ((1, 2, 5), (1, 3)) if decades * len(steps) <= most), (1,))
     # Of 1, 2, 5, 10 and so on, a range of less than a factor of five may have fewer than two.
     axis.set_major_locator(MaxNLocator(max(2, most // 2)) if decades < np.log10(5) else LogLocator(subs=within))
-    prefixes = unit or low >= 1
-    axis.set_major_formatter(EngFormatter(unit, sep=" ") if prefixes else FuncFormatter(lambda value, _: f"{value:g}"))
+    # Beside a unit in the label, which may have a prefix, a number has none.
+    plain = FuncFormatter(lambda value, _: f"{value:,.9g}")
+    axis.set_major_formatter(EngFormatter(unit, sep=" ") if unit else plain)
     axis.set_minor_formatter(NullFormatter())
 
 

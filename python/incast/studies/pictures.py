@@ -90,7 +90,7 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         names = [f"{lower if index % 2 else ''}{name}" for index, name in enumerate(chart.ticks)]
         axes.set_xticks(range(len(chart.ticks)), names)
     elif chart.is_series and chart.log_x:
-        figures.number_decades(axes.xaxis, style.letters // 7)
+        figures.number_decades(axes.xaxis, style.letters // 9)
     elif chart.is_series:
         axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     else:
@@ -115,7 +115,7 @@ def _name_points(axes: Axes, chart: Chart, style: figures.Style) -> None:
         axes.set_xticks(points, names)
         axes.set_xticks([], minor=True)
     elif chart.log_x:
-        figures.number_decades(axes.xaxis, style.letters // 7)
+        figures.number_decades(axes.xaxis, style.letters // 9)
 
 
 def _whiskers(axes: Axes, chart: Chart, line: Line, index: int, look: dict[str, Any]) -> None:
