@@ -53,8 +53,8 @@ pub enum Capability {
     IncastEcho,
     /// [Telemetry](crate::switch::telemetry) put into packets by the switches.
     Telemetry,
-    /// The windows of this very receiver: the sender obeys nothing else.
-    WindowsOf(&'static str),
+    /// Windows that a receiver sets: a sender may have no other.
+    ReceiverWindows,
     /// A sender that obeys this very receiver.
     ObedienceTo(&'static str),
     /// Windows meant for a round trip of [`REFERENCE_RTT`](crate::receiver::REFERENCE_RTT).

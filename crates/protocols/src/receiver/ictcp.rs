@@ -18,7 +18,7 @@ use self::flow::Flow;
 use self::slot::Slots;
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, SentAck};
 use crate::message::Message;
-use crate::registry::{Conflict, Part};
+use crate::registry::{Capability, Conflict, Part};
 use crate::units::{Bytes, Duration, Time};
 
 /// ICTCP's parameters, by the names of the paper where it has names.
@@ -207,6 +207,7 @@ impl Part for Ictcp {
     const SUMMARY: &'static str = "windows sized so that what comes in stays below the line rate";
     const SOURCE: &'static str =
         "Wu et al., CoNEXT 2010, and IEEE/ACM Transactions on Networking 21(2), 2013; constants as in published code";
+    const PROVIDES: &'static [Capability] = &[Capability::ReceiverWindows];
     const DEVIATIONS: &'static [&'static str] = &[
         "The round trip is the time from an ACK that moves the announced right edge to the first byte beyond the edge \
          before it, smoothed as in RFC 6298: the simulator's timestamps carry no values, and a controller sees data and \

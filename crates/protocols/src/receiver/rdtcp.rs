@@ -506,7 +506,7 @@ impl Part for Rdtcp {
         because: "a sender with a window of its own leaves grants unused, which starves other flows: use the sender \
                   \"rdtcp\"",
     }];
-    const PROVIDES: &'static [Capability] = &[Capability::WindowsOf("rdtcp")];
+    const PROVIDES: &'static [Capability] = &[Capability::ReceiverWindows];
     const DEVIATIONS: &'static [&'static str] = &[
         "A flow's priority is the inverse of its size: the text says \"flow size\", but its example of 30 MB and 2 KB \
          has 1 and 39 windows.",

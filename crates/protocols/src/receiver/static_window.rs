@@ -6,7 +6,7 @@
 
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, SentAck};
 use crate::message::Message;
-use crate::registry::Part;
+use crate::registry::{Capability, Part};
 use crate::units::{Bytes, Time};
 
 /// Parameters of the clamp.
@@ -64,6 +64,7 @@ impl Part for StaticWindow {
     type Config = Config;
     const SUMMARY: &'static str = "announces the same window to every flow";
     const SOURCE: &'static str = "Linux: tcp_rmem, SO_RCVBUF, TCP_WINDOW_CLAMP (tcp(7)); RFC 9293 section 3.8.6";
+    const PROVIDES: &'static [Capability] = &[Capability::ReceiverWindows];
     const DEVIATIONS: &'static [&'static str] = &[
         "Linux clamps what its buffer holds, bookkeeping included, so that the window is a share of SO_RCVBUF; here the window \
          itself is given.",

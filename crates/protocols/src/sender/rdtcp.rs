@@ -89,8 +89,9 @@ impl Part for Rdtcp {
         "Xu et al., \"Enhancing TCP Incast Congestion Control Over Large-scale Datacenter Networks\" (RDTCP), IV.A";
     const REQUIRES: &'static [Requirement] = &[Requirement {
         place: Place::Receiver,
-        capability: Capability::WindowsOf("rdtcp"),
-        because: "this sender has no congestion control of its own: use the receiver \"rdtcp\"",
+        capability: Capability::ReceiverWindows,
+        because: "this sender has no congestion control of its own: use a receiver that sets windows, such as \"rdtcp\" or \
+                  \"ictcp\"",
     }];
     const PROVIDES: &'static [Capability] = &[Capability::ObedienceTo("rdtcp")];
 }
