@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from conftest import Command
-from incast.studies import paper
+from incast.studies import claims, paper, replication, table
 from incast.studies.claims import RECORD, whole
 
 STUDIES = Path(__file__).parents[1] / "studies"
@@ -40,11 +40,11 @@ def load(path: Path) -> ModuleType:
 
 def test_a_burst_at_shared_memory_is_taken_as_the_table_says() -> None:
     study = load(STUDIES / "shared-buffer" / "tolerance.py")
-    table = study.read()
-    assert len(table) == len(study.points())
+    tolerances = study.read()
+    assert len(tolerances) == len(study.points())
     for point in (study.Point("newreno", 0, 0.5), study.Point("dctcp", 1, 0.25)):
-        assert point.is_taken(table[point])
-        assert not point.is_taken(table[point] + 1)
+        assert point.is_taken(tolerances[point])
+        assert not point.is_taken(tolerances[point] + 1)
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -56,6 +56,14 @@ def test_every_claim_of_a_paper_has_one_row_or_one_for_each_atom(name: str) -> N
     for claim in CLAIMS[name]:
         atoms = [id_ for id_ in ids if whole(id_) == claim]
         assert atoms in ([claim], [f"{claim}{letter}" for letter in ascii_lowercase[: len(atoms)]])
+
+
+@pytest.mark.parametrize("name", [name for name in REPRODUCED if CLAIMS.get(name)])
+def test_the_record_of_a_replication_is_that_of_its_tables(name: str) -> None:
+    about = paper.read(name, STUDIES)
+    judged = claims.of_paper(about.studies, {study.name: table.read(study) for study in about.studies})
+    assert (about.directory / replication.RECORD).read_text(encoding="utf-8") == replication.record(about, judged)
+    assert about.questions
 
 
 @pytest.mark.timeout(600)

@@ -26,6 +26,8 @@ class Paper:
     title: str
     cite: str
     note: str
+    questions: tuple[str, ...]
+    """What one would ask the authors."""
     directory: Path
     studies: tuple[Study, ...]
 
@@ -53,8 +55,9 @@ def read(name: str, directory: Path | None) -> Paper:
     folder = _folder(name, directory)
     about = document.read(folder / ABOUT)
     title, cite, note = about.text("title"), about.text("cite"), about.text("note", "")
+    questions = tuple(about.texts("questions")) if "questions" in about else ()
     about.finish()
-    return Paper(name, title, cite, note, folder, tuple(reading.folder(folder, leaving_out=ABOUT)))
+    return Paper(name, title, cite, note, questions, folder, tuple(reading.folder(folder, leaving_out=ABOUT)))
 
 
 def _folder(name: str, directory: Path | None) -> Path:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from incast import output, text
 from incast._native import RunError, ScenarioError
-from incast.studies import claims, cost, execution, paper, plan, report, sample, sweep, table
+from incast.studies import claims, cost, execution, paper, plan, replication, report, sample, sweep, table
 from incast.studies.store import Store
 from incast.studies.study import Trace
 
@@ -230,6 +230,9 @@ def _write(about: Paper, studies: list[Study], state: _State, judged: list[Judge
             print(study.table)
     table.write(about.directory / claims.RECORD, claims.record(judged))
     print(about.directory / claims.RECORD)
+    if judged:
+        table.write(about.directory / replication.RECORD, replication.record(about, judged))
+        print(about.directory / replication.RECORD)
 
 
 def _verdicts(judged: list[Judged]) -> str:
