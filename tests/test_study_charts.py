@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from incast import figures
@@ -117,6 +118,29 @@ def test_the_names_of_curves_fit_beside_one_another(names: Sequence[str]) -> Non
     # A legend that is too wide would take the room of the panel.
     widths = [axes.get_position().width for axes in figure.axes]
     assert min(widths) > 0.8
+
+
+def test_no_line_leads_from_one_kind_to_another() -> None:
+    band = Span((0, 1, 2), (2, 3, 4))
+    lines = (Line("one", (0, 1, 2), (1, 2, 3), band), Line("two", (0, 1, 2), (3, 2, 1), band))
+    kinds = replace(CHART, lines=lines, ticks=("as set", "10 ms", "none"))
+    (axes,) = pictures.draw([kinds]).axes
+    assert [line.get_linestyle() for line in axes.lines] == ["None", "None"]
+    first, second = (np.asarray(line.get_xdata()) for line in axes.lines)
+    assert (first < second).all()
+    said = re.findall('data-at="([^"]*)"', svg.draw(kinds, width=704, height=330))
+    assert said == 2 * ["senders: as set", "senders: 10 ms", "senders: none"]
+    (axes,) = pictures.draw([replace(kinds, ticks=("1KB", "2KB", "4KB"))]).axes
+    assert [line.get_linestyle() for line in axes.lines] != ["None", "None"]
+
+
+def test_captions_name_what_is_drawn() -> None:
+    for path, said in ((STUDIES / "ars/choices.toml", "Dots are means"), (STUDIES / "ars/figure-6.toml", "Lines are")):
+        study = reading.read(path)
+        numbers = table.read(study)
+        assert numbers
+        shown = [charts.of_lines(study, one, numbers) for one in study.panels if isinstance(one, Lines)]
+        assert all(chart.caption.startswith(said) for chart in shown)
 
 
 def test_an_axis_starts_at_zero_though_a_band_reaches_below() -> None:

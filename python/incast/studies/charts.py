@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,6 +64,11 @@ class Chart:
     unit: str = ""
     """Of the values, if the y axis shows a quantity with a unit."""
 
+    @property
+    def is_of_kinds(self) -> bool:
+        """Whether the points along the x axis have no order, so that no line may lead from one to the next."""
+        return not all(tick[:1].isdigit() for tick in self.ticks)
+
 
 def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     """Return a metric over an axis: means over seeds, their intervals, and whiskers between two other metrics."""
@@ -81,19 +86,20 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
             whiskers = Span(low, high)
         band = Span(tuple(mean.low for mean in means), tuple(mean.high for mean in means)) if study.seeds > 1 else None
         lines.append(Line(curve.label, x, tuple(mean.mean for mean in means), band, whiskers))
-    about = [f"Lines are means over {study.seeds} seeds"] if study.seeds > 1 else ["One run per point"]
+    chart = Chart(
+        panel.title, axis.label, panel.y_label, tuple(lines),
+        ticks=() if axis.is_numeric() else tuple(map(str, places)),
+        log_x="x" in panel.log, log_y="y" in panel.log, unit=study.metric(panel.y).unit,
+    )  # fmt: skip
+    points, intervals = ("Dots", "bars") if chart.is_of_kinds else ("Lines", "bands")
+    about = [f"{points} are means over {study.seeds} seeds"] if study.seeds > 1 else ["One run per point"]
     if study.seeds > 1:
-        about.append("bands are their 95 % confidence intervals (Student's t)")
+        about.append(f"{intervals} are their 95 % confidence intervals (Student's t)")
     if panel.whiskers:
         low_name, high_name = (study.metric(name).about for name in panel.whiskers)
         about.append(f"whiskers extend from the {low_name} to the {high_name}")
     about += [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
-    return Chart(
-        panel.title, axis.label, panel.y_label, tuple(lines),
-        ticks=() if axis.is_numeric() else tuple(map(str, places)),
-        log_x="x" in panel.log, log_y="y" in panel.log, caption=", ".join(about) + ".",
-        unit=study.metric(panel.y).unit,
-    )  # fmt: skip
+    return replace(chart, caption=", ".join(about) + ".")
 
 
 def of_trace(study: Study, panel: Trace, store: Store) -> Chart:

@@ -74,11 +74,16 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         if chart.is_series:
             axes.step(line.x, line.y, where="post", linewidth=0.9, label=label, **look)
             continue
-        if line.band:
-            axes.fill_between(line.x, line.band.low, line.band.high, alpha=0.2, linewidth=0, **look)
         points = own.line(style) | {"gid": f"points-{index}"}
+        x = np.asarray(line.x)
+        if chart.is_of_kinds:
+            x, points["linestyle"] = x + _aside(chart, index), "none"
+            if line.band:
+                axes.vlines(x, line.band.low, line.band.high, linewidth=1.6, alpha=0.6, **look)
+        elif line.band:
+            axes.fill_between(x, line.band.low, line.band.high, alpha=0.2, linewidth=0, **look)
         # A line at zero is seen in full.
-        axes.plot(line.x, line.y, marker="o", linewidth=1.6, markersize=3.5, label=label, clip_on=chart.log_y, **points)
+        axes.plot(x, line.y, marker="o", linewidth=1.6, markersize=3.5, label=label, clip_on=chart.log_y, **points)
         if line.whiskers:
             _whiskers(axes, chart, line, index, look)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
@@ -118,12 +123,17 @@ def _name_points(axes: Axes, chart: Chart, style: figures.Style) -> None:
         figures.number_decades(axes.xaxis, style.letters // 9)
 
 
+def _aside(chart: Chart, index: int) -> float:
+    """How far beside a point a curve stands, so that those of all curves are seen; points are 1 apart."""
+    return (index - (len(chart.lines) - 1) / 2) / max(1, len(chart.lines)) * _SPREAD
+
+
 def _whiskers(axes: Axes, chart: Chart, line: Line, index: int, look: dict[str, Any]) -> None:
     """Draw the whiskers of a line, next to those of the other lines."""
     if not line.whiskers:
         return
     x = np.asarray(line.x)
-    aside = (index - (len(chart.lines) - 1) / 2) / max(1, len(chart.lines)) * _SPREAD
+    aside = _aside(chart, index)
     moved = x * (1 + aside * 0.1) if chart.log_x else x + aside * (np.min(np.diff(x)) if len(x) > 1 else 1.0)
     axes.vlines(moved, line.whiskers.low, line.whiskers.high, linewidth=1.0, alpha=0.75, **look)
     for ends in (line.whiskers.low, line.whiskers.high):

@@ -176,7 +176,7 @@ def _series(drawn: Sequence[Chart]) -> str:
 
 def _panel(chart: Chart | Cells) -> str:
     labels = [] if isinstance(chart, Cells) else [line.label for line in chart.lines]
-    solid = isinstance(chart, Chart) and chart.is_series
+    solid = isinstance(chart, Chart) and (chart.is_series or chart.is_of_kinds)
     buttons = "".join(
         f'<button type="button" class="c{look.colour}" data-curve="{index}" aria-pressed="true">'
         f"{_key(() if solid else look.on_off())}{escape(label)}</button>"
