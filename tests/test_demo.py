@@ -128,3 +128,13 @@ def test_the_front_pages_say_what_the_figure_shows(page: str) -> None:
             assert timeouts == 0, n
     assert any(shown["DCTCP", int(dctcp) + 1, seed][1] for seed in range(1, 6))
     assert int(room) == demo.BUFFER_KIB * 1024 // (demo.MSS_BYTES + 40)
+
+
+def test_the_tutorial_explains_the_knee_of_dctcp_by_its_own_settings() -> None:
+    text = " ".join((ROOT / "docs/tutorial/collapse.md").read_text(encoding="utf-8").split())
+    (segments,) = re.findall(r"initial_window = (\d+)", text)
+    assert (segments, "Every response starts with a window of one segment" in text) == ("1", True)
+    (room, senders) = re.findall(r"room for (\d+) packets, so the first packets of (\d+) senders", text)[0]
+    assert int(room) == demo.BUFFER_KIB * 1024 // (demo.MSS_BYTES + 40) < int(senders)
+    assert 'limit = "64KiB", count_in_service = true' in text
+    assert 'mss = "1024B"' in text
