@@ -219,6 +219,8 @@ DRAWN = {
     "risk-slow-start": "studies/ars/theory-slow-start.csv",
     "incast-detector": "studies/pulser/detector.csv",
     "incast-tolerance": "studies/shared-buffer/tolerance.csv",
+    "ns3-grid-work": "validation/ns3/results/grid-work-agreement.csv",
+    "ns3-grid-held-out": "validation/ns3/results/grid-held-out-agreement.csv",
     "linux-grid": "validation/linux/results/grid.csv",
     "linux-mechanisms": "validation/linux/results/mechanisms.csv",
 }

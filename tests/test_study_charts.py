@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
@@ -132,6 +133,13 @@ def test_no_line_leads_from_one_kind_to_another() -> None:
     assert said == 2 * ["senders: as set", "senders: 10 ms", "senders: none"]
     (axes,) = pictures.draw([replace(kinds, ticks=("1KB", "2KB", "4KB"))]).axes
     assert [line.get_linestyle() for line in axes.lines] != ["None", "None"]
+
+
+def test_names_of_rows_do_not_run_into_one_another() -> None:
+    chart = Cells("a", "x", "y", "", ("1",), tuple(f"row {row}" for row in range(20)), ((0.5,),) * 20, None, "")
+    figure = pictures.draw([chart])
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    assert all(lower.y1 <= upper.y0 for lower, upper in itertools.pairwise(boxes))
 
 
 def test_captions_name_what_is_drawn() -> None:

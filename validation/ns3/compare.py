@@ -61,8 +61,8 @@ def grid(*, half: Literal["work", "held-out"], again: bool = False) -> None:
         blocks += [tables.agreement(rules, outcomes), tables.worst(outcomes), *tables.failures(outcomes)]
         tables.write_points(RESULTS / f"grid-{half}-{name}.csv", outcomes)
     _report(blocks, written)
-    tables.write_agreement(RESULTS / f"grid-{half}-agreement.csv", rules, by_set)
-    figures.save(pictures.grid(rules, by_set), IMAGES / f"ns3-grid-{half}.png")
+    shares = tables.write_agreement(RESULTS / f"grid-{half}-agreement.csv", rules, by_set).read_text(encoding="utf-8")
+    figures.save(pictures.grid(shares), IMAGES / f"ns3-grid-{half}.png", table=shares)
 
 
 @app.command

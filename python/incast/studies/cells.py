@@ -91,7 +91,8 @@ def draw(axes: Axes, chart: Cells, style: figures.Style) -> None:
             frame = Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, fill=False, edgecolor=style.ink, linewidth=0.9)
             axes.add_patch(frame)
         if np.isfinite(value) and size >= _SMALLEST_PT:
-            colour = style.paper if value > 0.55 * chart.greatest else style.ink
+            # Here both have a contrast of 3 or more to the cell, in light and in dark colours.
+            colour = style.paper if value > 0.75 * chart.greatest else style.ink
             axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=size, color=colour)
     name_axes(axes, chart, style)
 

@@ -10,6 +10,7 @@ from matplotlib.ticker import EngFormatter
 from incast import figures
 from incast.studies import cells, winners
 from incast.studies.cells import Cells
+from incast.studies.charts import Chart
 from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from incast.studies.charts import Chart, Line
+    from incast.studies.charts import Line
 
 Drawn: TypeAlias = "Chart | Cells | WinnerMap"
 
 # What part of the space between two points the whiskers of all curves take up.
 _SPREAD = 0.35
 _MOST_IN_A_COLUMN = 4
+# A row of cells, so that the names of rows do not run into one another.
+_ROW_IN = 0.22
 # So many numbers have room above one another.
 _MOST_NUMBERS = 10
 
@@ -33,7 +36,8 @@ def draw(charts: Sequence[Drawn], style: figures.Style = figures.LIGHT) -> Figur
     """Draw the panels of a figure."""
     columns = 2 if len(charts) > _MOST_IN_A_COLUMN else 1
     with figures.rc(style):
-        figure, all_axes = figures.stacked(len(charts), 3.2, style, columns=columns)
+        rows = max((len(chart.y_names) for chart in charts if not isinstance(chart, Chart)), default=0)
+        figure, all_axes = figures.stacked(len(charts), max(3.2, 1.2 + _ROW_IN * rows), style, columns=columns)
         for axes, chart in zip(all_axes, charts, strict=True):
             panel(axes, chart, style)
             figures.legend_above(axes, style, heading(chart))

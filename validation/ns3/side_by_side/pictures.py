@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,15 +11,13 @@ from incast.studies import charts, pictures
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart, Line
 from incast.studies.study import Lines
-from side_by_side import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
-    from side_by_side.agreement import Rules
-    from side_by_side.campaign import Campaign, Outcome
+    from side_by_side.campaign import Campaign
     from side_by_side.dctcp_loss import Columns
 
 LONG_BYTES = 32768
@@ -31,21 +30,19 @@ def sweep(campaign: Campaign) -> Figure:
     return pictures.draw([charts.of_lines(study, p, campaign.table) for p in study.panels if isinstance(p, Lines)])
 
 
-def grid(rules: Rules, by_set: Mapping[str, Sequence[Outcome]]) -> Figure:
-    """Share of cells that agree, metric by metric, for every set, variant and sender."""
+def grid(agreement: str) -> Figure:
+    """Share of cells that agree, metric by metric, for every set, variant and sender, from the text of that table."""
+    share: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    for row in csv.DictReader(agreement.splitlines()):
+        points = int(row["points"])
+        of_group = share.setdefault(row["set"], {}).setdefault((row["variant"], row["sender"]), {})
+        of_group[row["metric"]] = int(row["agree"]) / points if points else np.nan
     drawn = []
-    for name, outcomes in by_set.items():
-        of = tables.groups(outcomes)
-        agree = [
-            [[c.agrees for c in tables.of_group(outcomes, group, metric)] for group in of] for metric in rules.metrics
-        ]
-        values = tuple(tuple(float(np.mean(cell)) if cell else np.nan for cell in row) for row in reversed(agree))
-        names = tuple(f"{sender}\n{variant}".replace("-", "-\n") for variant, sender in of)
-        drawn.append(
-            Cells(
-                name, "sender", "", "share of cells that agree", names, tuple(reversed(rules.metrics)), values, None, ""
-            )
-        )
+    for name, groups in share.items():
+        metrics = list(next(iter(groups.values())))[::-1]
+        values = tuple(tuple(group[metric] for group in groups.values()) for metric in metrics)
+        names = tuple(f"{sender}\n{variant}".replace("-", "-\n") for variant, sender in groups)
+        drawn.append(Cells(name, "sender", "", "share of cells that agree", names, tuple(metrics), values, None, ""))
     return pictures.draw(drawn)
 
 
