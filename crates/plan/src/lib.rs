@@ -238,7 +238,7 @@ pub struct Send {
 }
 
 /// A program that asks its workers for one response each, round by round: the next round starts when
-/// the last response of the round before is complete. It is the client of all its connections. A job that forks and
+/// the last response of the round before is complete. It is the client of all its connections but those that workers open. A job that forks and
 /// joins is one of a single round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregator {
@@ -246,8 +246,12 @@ pub struct Aggregator {
     pub host: u32,
     /// Index into [`Plan::classes`].
     pub class: u32,
-    /// One connection per worker, indices into [`Plan::connections`].
+    /// One connection per worker, indices into [`Plan::connections`]: for requests, and for responses unless these have their
+    /// own.
     pub workers: Vec<u32>,
+    /// One more connection per worker, which the worker opens for its responses; or none.
+    #[serde(default)]
+    pub opened_by_workers: Vec<u32>,
     /// Start of the first round.
     pub start: Time,
     /// Payload of a request.
@@ -256,6 +260,17 @@ pub struct Aggregator {
     pub rounds: Vec<Round>,
     /// What its scheduler is told of the buffer of its last switch port.
     pub last_port_buffer: Bytes,
+}
+
+impl Aggregator {
+    /// On which connection a worker responds, and which end of it the worker is.
+    #[must_use]
+    pub fn responds_on(&self, worker: usize) -> (u32, End) {
+        match self.opened_by_workers.get(worker) {
+            Some(&own) => (own, End::Client),
+            None => (self.workers[worker], End::Server),
+        }
+    }
 }
 
 /// One round of an aggregator.

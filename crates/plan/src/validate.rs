@@ -48,6 +48,14 @@ impl Plan {
                 let client = self.connections.get(worker as usize).map(|connection| connection.client);
                 ensure(client == Some(one.host), &|| format!("aggregator {index} is not the client of {worker}"))?;
             }
+            let own = &one.opened_by_workers;
+            let matching = own.is_empty() || own.len() == one.workers.len();
+            ensure(matching, &|| format!("aggregator {index} has {} connections of workers", own.len()))?;
+            for (&worker, &own) in one.workers.iter().zip(own) {
+                let (asked, own) = (&self.connections[worker as usize], self.connections.get(own as usize));
+                let back = own.is_some_and(|own| (own.client, own.server) == (asked.server, asked.client));
+                ensure(back, &|| format!("aggregator {index} has a connection of a worker that does not lead back"))?;
+            }
             let whole = one.rounds.iter().all(|round| round.responses.len() == one.workers.len());
             ensure(whole, &|| format!("aggregator {index} has a round without a response of each worker"))?;
             let sized = |response: &Response| response.message.size.is_some_and(|size| size.0 > 0);

@@ -14,11 +14,12 @@ use crate::random::{Purpose, stream};
 pub fn all(plan: &Plan, routes: &Routes) -> Vec<Flow> {
     let planned = plan.sends.iter().map(|send| (send.connection, send.from, send.round, send.start, send.message));
     let asked = plan.aggregators.iter().flat_map(|aggregator| {
-        aggregator.rounds.iter().enumerate().flat_map(|(round, work)| {
-            work.responses.iter().zip(&aggregator.workers).map(move |(response, &connection)| {
+        aggregator.rounds.iter().enumerate().flat_map(move |(round, work)| {
+            work.responses.iter().enumerate().map(move |(worker, response)| {
+                let (connection, from) = aggregator.responds_on(worker);
                 // Its deadline is known when its round begins.
                 let message = Message { deadline: None, ..response.message };
-                (connection, End::Server, round as u32, Time::NEVER, message)
+                (connection, from, round as u32, Time::NEVER, message)
             })
         })
     });

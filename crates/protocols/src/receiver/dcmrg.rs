@@ -109,15 +109,16 @@ impl Dcmrg {
         flow.current.map(|_| flow.reserved.map_or(self.level, |rate| rate.max(self.level)))
     }
 
-    /// `W_rcv0`: what the allocation lets through in the reference round trip, in whole sixteenths of a segment, and a
-    /// segment at least.
+    /// `W_rcv0`: what the allocation lets through in the reference round trip, in whole sixteenths of a segment, and one of
+    /// them at least. The sender makes a segment of what is less than one in its own round trip.
     fn window_of(&self, flow: FlowIndex) -> Bytes {
-        let Some(rate) = self.allocation(flow) else { return self.mss };
         let mss = u128::from(self.mss.0);
+        let least = Bytes(self.mss.0.div_ceil(PARTS_OF_SEGMENT as u64));
+        let Some(rate) = self.allocation(flow) else { return least };
         // At most 2^64 times 2^27, so nothing is lost.
         let bits = u128::from(rate.0) * u128::from(REFERENCE_RTT.0) / 1_000_000_000_000;
         let parts = bits * PARTS_OF_SEGMENT / (8 * mss);
-        Bytes((parts * mss / PARTS_OF_SEGMENT) as u64).max(self.mss)
+        Bytes((parts * mss / PARTS_OF_SEGMENT) as u64).max(least)
     }
 
     fn flow(&mut self, flow: FlowIndex) -> &mut Flow {
@@ -293,8 +294,8 @@ impl Part for Dcmrg {
          of a segment, rounded down.",
         "The bandwidth C is the payload that the line can carry, since minimum rates are payload; headroom_factor makes it \
          less.",
-        "No window is less than a segment, or nothing would ever move; with many flows, or with all of the port reserved, \
-         that is more than the allocation.",
+        "No scaled window is less than a segment, or nothing would ever move; with many flows, or with all of the port \
+         reserved, that is more than the allocation. No announced window is less than a sixteenth of a segment.",
         "Without elastic flows R_el / N_el is undefined; here all of the port is handed out then too.",
         "A flow of a coflow that has failed before it came is elastic, and a flow that became elastic stays so when bandwidth \
          becomes available: the paper is silent.",

@@ -59,11 +59,11 @@ pub enum DeadlinePassed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScaledWindow {
-    /// As it is: of 1.9 segments one is sent.
+    /// Rounded up to whole segments, so that a flow gets at least the rate that it reserved: of 1.9 segments two are sent.
     #[default]
-    Exact,
-    /// Up to whole segments: two are sent, and the port is given away up to a segment per flow too often.
     WholeSegments,
+    /// As printed in the paper: of 1.9 segments one is sent, half of what was reserved.
+    Exact,
 }
 
 impl Law {
@@ -155,13 +155,12 @@ impl<C: Variant> Variant for MinimumRate<C> {
         window.grow(acked, if below { self.law.below() } else { Pace::RENO });
     }
 
-    /// `W_rcv = W_rcv0 RTT / RTT0` (section II.D), a segment at least.
+    /// `W_rcv = W_rcv0 RTT / RTT0` (section II.D), a segment at least: only here is it known how much a segment is of what
+    /// the flow may have. DCMRG's receiver closes no window; one that is less than the header can say is a segment too.
     #[inline]
     fn receive_window(&self, view: &SenderView) -> Bytes {
-        let (Some(reference), Some(srtt)) = (self.reference_rtt, view.srtt) else { return view.advertised };
-        if view.advertised == Bytes::ZERO {
-            return Bytes::ZERO;
-        }
+        let Some(reference) = self.reference_rtt else { return view.advertised };
+        let srtt = view.srtt.unwrap_or(reference);
         let scaled = u128::from(view.advertised.0) * u128::from(srtt.0) / u128::from(reference.0.max(1));
         let window = Bytes(u64::try_from(scaled).unwrap_or(u64::MAX)).max(self.mss);
         match self.law.scaled_window {
@@ -391,17 +390,18 @@ mod tests {
         assert_eq!(window(31_250, 150), 46_875);
         assert!((46_875.0_f64 / 1460.0 - 32.11).abs() < 0.005);
         assert_eq!(window(31_250, 1), 1460, "a segment at least");
-        assert_eq!(window(0, 150), 0, "a closed window is closed");
+        assert_eq!(window(1_000, 150), 1_500, "the floor comes after the scale");
+        assert_eq!((window(91, 150), window(0, 150)), (1460, 1460), "none is closed");
         assert_eq!(window(u64::MAX, 1_000_000), u64::MAX, "no window wraps");
         let unknown = SenderView { advertised: Bytes(31_250), srtt: None, ..view() };
         assert_eq!(variant.receive_window(&unknown), Bytes(31_250));
+        assert_eq!(variant.receive_window(&SenderView { advertised: Bytes(91), ..unknown }), Bytes(1460));
     }
 
     #[test]
-    fn a_scaled_window_may_be_rounded_up_to_whole_segments() {
+    fn a_scaled_window_is_rounded_up_to_whole_segments() {
         let context = SenderContext { mss: Bytes(1460), ..context(Some(Duration::from_us(100))) };
-        let law = Law { scaled_window: ScaledWindow::WholeSegments, ..LAW };
-        let variant = MinimumRate::new(Halving, law, &context);
+        let variant = MinimumRate::new(Halving, Law::default(), &context);
         for (advertised, window) in [(1, 1460), (1460, 1460), (1461, 2920), (2774, 2920)] {
             let view = SenderView { advertised: Bytes(advertised), srtt: Some(Duration::from_us(100)), ..view() };
             assert_eq!(variant.receive_window(&view), Bytes(window));

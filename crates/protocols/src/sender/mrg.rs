@@ -27,8 +27,9 @@ pub(super) const CA_LAW: &str = "In congestion avoidance below the minimum, a wi
                                  (the key ca_law).";
 pub(super) const RATE: &str = "The minimum rate is fixed when the message is handed over, and gone when the deadline is; \
                                the paper says neither (the keys theta and deadline_passed).";
-pub(super) const RTT: &str = "RTT is the smoothed round-trip time: queues make the minimum window larger, and also the receiver's, of which only whole \
-     segments are sent (the key scaled_window).";
+pub(super) const RTT: &str = "RTT is the smoothed round-trip time: queues make the minimum window larger, and also the receiver's. That is rounded up to \
+     whole segments, since a sender sends no others, and what a flow has reserved would not be reached; the paper says \
+     nothing of it (the key scaled_window).";
 
 impl Part for Mrg {
     type Config = Config;

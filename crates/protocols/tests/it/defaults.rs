@@ -139,7 +139,7 @@ fn a_part_that_is_only_named_is_the_papers() {
         ca_law: CaLaw::Printed14,
         theta: Theta::Fixed,
         deadline_passed: DeadlinePassed::Reset,
-        scaled_window: ScaledWindow::Exact,
+        scaled_window: ScaledWindow::WholeSegments,
     };
     assert_eq!(mrg::Config::default(), law);
     // g = 1/16 and an alpha of one at first, as in DCTCP.

@@ -133,7 +133,7 @@ fn rdtcp_with_what_seldom_happens() {
     insta::assert_snapshot!(replay("rdtcp", EVENTS));
 }
 
-/// Elastic flows share the line; one segment between messages.
+/// Elastic flows share the line; between messages the least window there is.
 #[test]
 fn dcmrg_with_three_senders() {
     insta::assert_snapshot!(replay("dcmrg", THREE_SENDERS));

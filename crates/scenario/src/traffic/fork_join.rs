@@ -21,8 +21,8 @@ use incast_plan::{Aggregator, Node, Response, Round, WindowPerMessage};
 /// Jobs at random times: a scheduler sends requests to some workers, and the last response completes the job.
 ///
 /// Jobs arrive as a Poisson process. Each one's scheduler is drawn uniformly, as are its workers, all different. It sends all
-/// requests at once, unless the application of the stack holds some back. Each response has a connection of its own, opened
-/// by the scheduler for the request. The responses of a job are a coflow.
+/// requests at once, unless the application of the stack holds some back. Each response has a connection of its own. The
+/// responses of a job are a coflow.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkJoinSpec {
@@ -37,6 +37,9 @@ pub(crate) struct ForkJoinSpec {
     request: Option<Bytes>,
     /// Sizes of the responses.
     sizes: SizesSpec,
+    /// Who opens the connection of a response. Default: "scheduler".
+    #[schemars(extend("default" = "scheduler"))]
+    opened_by: Option<OpenedBy>,
     /// Payload of all responses as a share of the rates of the links to the schedulers, e.g. 0.6: mean `fan_in` times the mean
     /// of `sizes` times jobs per second.
     #[schemars(range(min = 0.0, max = 100.0))]
@@ -63,6 +66,18 @@ pub(crate) struct ForkJoinSpec {
     pub(super) stack: Option<StackSpec>,
     /// TCP of this class; overrides `[tcp]` key by key.
     pub(super) tcp: Option<TcpTable>,
+}
+
+/// Who opens the connection of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OpenedBy {
+    /// The scheduler, for its request: the response comes on the same connection.
+    #[default]
+    Scheduler,
+    /// The worker, once the response is ready: SYN and SYN-ACK are part of its completion time, and the SYN tells the receiver
+    /// of its deadline and coflow.
+    Worker,
 }
 
 /// A number, or a range to draw from uniformly.
@@ -106,6 +121,7 @@ pub(super) struct ForkJoin {
     /// Smallest and largest.
     fan_in: (u32, u32),
     request: Bytes,
+    opened_by: OpenedBy,
     sizes: Sizes,
     /// At all schedulers together.
     jobs_per_second: f64,
@@ -138,6 +154,7 @@ impl ForkJoinSpec {
             workers,
             fan_in,
             request,
+            opened_by: self.opened_by.unwrap_or_default(),
             sizes,
             jobs_per_second: 0.0,
             start,
@@ -334,11 +351,14 @@ impl Workload for ForkJoin {
             let host = self.schedulers[scheduler];
             let coflow = Some(CoflowId(expansion.coflow()));
             let reuse = Reuse { persistent: false, window: WindowPerMessage::Fresh };
-            let workers = draws
-                .different_workers(fan_in as usize)
-                .iter()
-                .map(|&worker| expansion.add_connection(host, worker, reuse))
-                .collect();
+            let chosen = draws.different_workers(fan_in as usize);
+            let workers = chosen.iter().map(|&worker| expansion.add_connection(host, worker, reuse)).collect();
+            let opened_by_workers = match self.opened_by {
+                OpenedBy::Scheduler => Vec::new(),
+                OpenedBy::Worker => {
+                    chosen.iter().map(|&worker| expansion.add_connection(worker, host, reuse)).collect()
+                }
+            };
             let mut answer = || Response {
                 message: Message {
                     size: Some(self.sizes.draw(&mut draws.sizes)),
@@ -354,6 +374,7 @@ impl Workload for ForkJoin {
                 host,
                 class: expansion.class,
                 workers,
+                opened_by_workers,
                 start: Time(now),
                 request: self.request,
                 rounds: vec![Round { responses: (0..fan_in).map(|_| answer()).collect() }],

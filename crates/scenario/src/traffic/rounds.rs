@@ -147,6 +147,7 @@ impl Workload for Rounds {
             host: self.aggregator,
             class: expansion.class,
             workers,
+            opened_by_workers: Vec::new(),
             start: Time(self.start.0),
             request: self.request,
             rounds,

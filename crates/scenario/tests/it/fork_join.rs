@@ -64,6 +64,31 @@ proptest! {
     }
 }
 
+/// The same jobs with answers on connections that the workers open.
+#[test]
+fn workers_may_open_the_connections_of_their_answers() {
+    let text = |opened_by: &str| {
+        format!(
+            "[topology]\nkind = \"star\"\nhosts = 7\nlink = {{ rate = \"1Gbps\", delay = \"5us\" }}\n\
+             [switch]\nbuffer = {{ name = \"static\", limit = \"64KiB\", count_in_service = true }}\n\
+             [traffic.j]\nkind = \"fork-join\"\nschedulers = 1\nfan_in = 2\njobs_per_s = 10\njobs = 5\n\
+             sizes = {{ kind = \"constant\", size = \"1KB\" }}\nopened_by = \"{opened_by}\"\n"
+        )
+    };
+    let plan = |opened_by| Scenario::parse(&text(opened_by), "j.toml", &[]).unwrap().plan(None).unwrap();
+    let (theirs, ours) = (plan("worker"), plan("scheduler"));
+    assert_eq!((ours.connections.len(), theirs.connections.len()), (10, 20));
+    assert_eq!(theirs.validate(), Ok(()));
+    for (one, other) in theirs.aggregators.iter().zip(&ours.aggregators) {
+        assert_eq!((one.start, one.opened_by_workers.len(), other.opened_by_workers.len()), (other.start, 2, 0));
+        for (worker, &own) in one.opened_by_workers.iter().enumerate() {
+            let (asked, own) = (&theirs.connections[one.workers[worker] as usize], &theirs.connections[own as usize]);
+            assert_eq!((own.client, own.server), (asked.server, asked.client));
+            assert_eq!(asked.server, ours.connections[other.workers[worker] as usize].server);
+        }
+    }
+}
+
 /// Every worker and every scheduler is as likely as the others, and so is every set of workers.
 #[test]
 fn nobody_is_preferred() {

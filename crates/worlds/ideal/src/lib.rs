@@ -298,10 +298,13 @@ impl<'p> Computation<'p> {
     fn facts_of(&self, id: MessageId) -> (u32, End, Option<Bytes>) {
         match id {
             MessageId::Request(response) => self.request(response),
-            MessageId::Flow(number) => match self.plan.sends.get(number as usize) {
-                Some(send) => (send.connection, send.from, send.message.size),
-                None => (self.flows[number as usize].connection, End::Server, self.flows[number as usize].size),
-            },
+            MessageId::Flow(number) => {
+                if let Some(send) = self.plan.sends.get(number as usize) {
+                    return (send.connection, send.from, send.message.size);
+                }
+                let (connection, from) = self.response(number - self.plan.sends.len() as u32);
+                (connection, from, self.flows[number as usize].size)
+            }
         }
     }
 

@@ -69,18 +69,25 @@ impl Computation<'_> {
     }
 
     pub(super) fn request_arrives(&mut self, now: u64, response: u32) {
-        let service = self.locate(response).1.service_time;
+        let service = self.locate(response).2.service_time;
         self.due.push(Reverse((now.saturating_add(service.0), Due::Respond(response))));
     }
 
     /// Connection, sending end and size of the request for a response.
     pub(super) fn request(&self, response: u32) -> (u32, End, Option<Bytes>) {
-        (self.flows[self.flow_of(response)].connection, End::Client, Some(self.locate(response).0.request))
+        let (aggregator, worker, _) = self.locate(response);
+        (aggregator.workers[worker], End::Client, Some(aggregator.request))
+    }
+
+    /// The connection of a response, and who sends it.
+    pub(super) fn response(&self, response: u32) -> (u32, End) {
+        let (aggregator, worker, _) = self.locate(response);
+        aggregator.responds_on(worker)
     }
 
     /// From the issue of a request to the moment at which the response is ready, if nothing ever waits.
     pub(super) fn unloaded_until_response(&self, response: u32) -> Duration {
-        let (aggregator, work) = self.locate(response);
+        let (aggregator, _, work) = self.locate(response);
         let (connection, from, _) = self.request(response);
         let path = rows::path(self.plan, &self.routes, connection, from);
         rows::unloaded(self.plan, connection, &path, aggregator.request) + work.service_time
@@ -95,12 +102,12 @@ impl Computation<'_> {
         self.programs.partition_point(|program| program.first <= response) - 1
     }
 
-    /// The aggregator of a response, and what is wanted of its worker.
-    fn locate(&self, response: u32) -> (&Aggregator, &Response) {
+    /// The aggregator of a response, its worker there, and what is wanted of that.
+    fn locate(&self, response: u32) -> (&Aggregator, usize, &Response) {
         let program = self.program_of(response);
         let aggregator = &self.plan.aggregators[program];
         let local = (response - self.programs[program].first) as usize;
         let (round, worker) = (local / aggregator.workers.len(), local % aggregator.workers.len());
-        (aggregator, &aggregator.rounds[round].responses[worker])
+        (aggregator, worker, &aggregator.rounds[round].responses[worker])
     }
 }

@@ -105,8 +105,9 @@ fn service(plan: &Plan) -> Vec<u8> {
     }
     for aggregator in &plan.aggregators {
         for round in &aggregator.rounds {
-            for (response, &worker) in round.responses.iter().zip(&aggregator.workers) {
-                raise(worker, response.message.priority);
+            for (worker, response) in round.responses.iter().enumerate() {
+                raise(aggregator.workers[worker], response.message.priority);
+                raise(aggregator.responds_on(worker).0, response.message.priority);
             }
         }
     }
@@ -126,9 +127,10 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
         count[send.connection as usize][usize::from(send.from == End::Server)] += 1;
     }
     for aggregator in &plan.aggregators {
-        for &connection in &aggregator.workers {
-            for messages in &mut count[connection as usize] {
-                *messages += aggregator.rounds.len() as u32;
+        for (worker, &connection) in aggregator.workers.iter().enumerate() {
+            let (own, from) = aggregator.responds_on(worker);
+            for (connection, from) in [(connection, End::Client), (own, from)] {
+                count[connection as usize][usize::from(from == End::Server)] += aggregator.rounds.len() as u32;
             }
         }
     }
@@ -144,7 +146,7 @@ impl<'p, O: Observer> World<'p, O> {
         let to_write = messages_per_end(plan);
         let mut program_of = vec![NONE; if plan.aggregators.is_empty() { 0 } else { plan.connections.len() }];
         for (number, aggregator) in plan.aggregators.iter().enumerate() {
-            for &connection in &aggregator.workers {
+            for &connection in aggregator.workers.iter().chain(&aggregator.opened_by_workers) {
                 program_of[connection as usize] = number as u32;
             }
         }

@@ -60,7 +60,13 @@ impl<O: Observer> World<'_, O> {
     #[cold]
     pub(super) fn count_out_of_order(&mut self, packet: &Packet) {
         let program = self.program_of.get(packet.connection as usize).copied().unwrap_or(NONE);
-        if program != NONE && !packet.flags.has(Flags::FROM_CLIENT) {
+        if program == NONE {
+            return;
+        }
+        let host = self.plan.aggregators[program as usize].host;
+        let connection = &self.plan.connections[packet.connection as usize];
+        let receiver = if packet.flags.has(Flags::FROM_CLIENT) { connection.server } else { connection.client };
+        if receiver == host {
             self.programs[program as usize].out_of_order += 1;
         }
     }
@@ -142,8 +148,8 @@ impl<O: Observer> World<'_, O> {
         let mut message = self.plan.aggregators[program as usize].rounds[round].responses[worker].message;
         let flow = self.flow_of(response);
         message.deadline = self.flows[flow as usize].deadline;
-        let connection = self.connection_of(response);
-        self.hand_over(now, connection, End::Server, MessageId::Flow(flow), message.size, message, schedule);
+        let (connection, from) = self.plan.aggregators[program as usize].responds_on(worker);
+        self.hand_over(now, connection, from, MessageId::Flow(flow), message.size, message, schedule);
     }
 
     /// The last byte of a message has arrived.

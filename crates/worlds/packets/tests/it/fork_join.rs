@@ -2,6 +2,9 @@
 
 use crate::support::{add_job, add_rounds, cable, new_reno, no_marks, packets, plan, run_both, star, tcp};
 use incast_plan::Plan;
+use incast_protocols::receiver::{ReceiverChoice, dcmrg};
+use incast_protocols::sender::SenderChoice;
+use incast_protocols::stack::EndStack;
 use incast_protocols::{Duration, Time};
 use incast_record::{Outcome, Run};
 use incast_scenario::{Override, Scenario, example};
@@ -41,6 +44,54 @@ fn an_answer_on_an_idle_network_takes_what_its_parts_take() {
         Some(Duration::from_ns(101_280 + 320 + 16_640 + 50_000 + 1_000_000 + 24_000 + 50_000))
     );
     assert_eq!((run.totals.sent, run.totals.in_network), (7, 0));
+}
+
+/// As above, but the worker opens a connection of its own: the task is over 50 us and 16.64 us after the scheduler has opened
+/// its connection and asked, and a handshake later the answer leaves behind an ACK of 0.32 us. Three packets more each for the
+/// second handshake and the end of the first connection, of which one is saved: the answer's ACK acknowledges no request.
+#[test]
+fn an_answer_may_have_a_handshake_of_its_own() {
+    let network = star(3, cable(1_000_000_000, Duration::from_us(25)), &packets(100), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    add_job(&mut plan, 0, Time::from_us(700), &[(2, 1460, Duration::from_us(1000))]);
+    plan.aggregators[0].request = incast_protocols::Bytes(1000);
+    let asked = plan.connections[0].clone();
+    plan.connections.push(incast_plan::Connection { client: asked.server, server: asked.client, ..asked });
+    plan.aggregators[0].opened_by_workers = vec![1];
+    plan.validate().unwrap();
+    let run = run_both(&plan);
+    let flow = &run.flows[0];
+    assert_eq!((flow.source, flow.destination, flow.connection), (2, 0, 1));
+    assert_eq!(flow.deadline, Some(Time::from_us(2700)));
+    assert_eq!(
+        flow.completion_time(),
+        Some(Duration::from_ns(101_280 + 320 + 16_640 + 50_000 + 1_000_000 + 101_280 + 320 + 24_000 + 50_000))
+    );
+    assert_eq!(run.totals.in_network, 0);
+}
+
+/// DCMRG's receiver learns of a flow by its SYN, so that its first flight is held to what the SYN-ACK announces. The n-th of 40
+/// answers of ten segments may have 1/n of 83 segments then: 213 packets together, at a port that holds 100, instead of 400.
+#[test]
+fn no_answer_begins_beyond_its_allocation() {
+    let first_flight = |receiver: ReceiverChoice| {
+        let network = star(41, cable(10_000_000_000, Duration::from_us(25)), &packets(100), &no_marks());
+        let stack = EndStack { sender: SenderChoice::Mrg(Default::default()), receiver, ..new_reno() };
+        let mut plan = plan(network, stack, tcp());
+        plan.classes[0].tcp.initial_window_segments = 10;
+        let workers: Vec<_> = (1..41).map(|worker| (worker, 14_600, Duration::from_us(100))).collect();
+        add_job(&mut plan, 0, Time::from_us(1), &workers);
+        let own: Vec<_> = plan.connections.iter().map(|asked| (asked.server, asked.client)).collect();
+        plan.aggregators[0].opened_by_workers = (40..80).collect();
+        for (client, server) in own {
+            let like = plan.connections[0].clone();
+            plan.connections.push(incast_plan::Connection { client, server, ..like });
+        }
+        run_both(&plan).totals.dropped
+    };
+    let held = first_flight(ReceiverChoice::Dcmrg(dcmrg::Config::default()));
+    let free = first_flight(ReceiverChoice::None(Default::default()));
+    assert!(held < 150 && free > 250, "{held} {free}");
 }
 
 /// Requests that leave late are late within their round.
