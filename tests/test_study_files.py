@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import cells, charts, claims, expressions, reading, report, reproduce, table
+from incast.studies import cells, charts, claims, expressions, plan, reading, report, reproduce, table
 from incast.studies.claims import Judged
 from incast.studies.expressions import ExpressionError, Scope
 from incast.studies.study import Claim, Direction, Lines, Map, Names, Study
@@ -38,8 +38,11 @@ def test_a_study_says_its_runs_in_the_order_of_the_file(study: Path) -> None:
 def test_an_axis_may_change_some_curves_only(study: Path) -> None:
     text = study.read_text(encoding="utf-8")
     study.write_text(text.replace("[axes.workers]", '[axes.workers]\ncurves = ["dctcp"]', 1), encoding="utf-8")
-    points = reading.read(study).points()
-    assert [point.changes.get("traffic.burst.workers") for point in points] == [None, None, None, 2, 5, 8]
+    read = reading.read(study)
+    assert [point.changes.get("traffic.burst.workers") for point in read.points()] == [None, None, None, 2, 5, 8]
+    once = [("tcp", 2), ("dctcp", 2), ("dctcp", 5), ("dctcp", 8)]
+    assert [(point.curve.name, *point.at) for point in plan.distinct(read)] == once
+    assert len(plan.check(read)) == len(once)
 
 
 @pytest.mark.parametrize(

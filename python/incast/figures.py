@@ -402,7 +402,7 @@ def legend_above(axes: Axes, style: Style, title: str = "") -> None:
 
 
 def number_decades(axis: Axis, most: int, unit: str = "") -> None:
-    """Write numbers at an axis with a logarithmic scale: within a decade too, if there is room for so many in all."""
+    """Label an axis with a logarithmic scale, between powers of ten too if no more than `most` labels result."""
     low, high = axis.get_view_interval()
     decades = np.log10(high / low)
     within = next((steps for steps in ((1, 2, 5), (1, 3)) if decades * len(steps) <= most), (1,))

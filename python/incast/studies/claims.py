@@ -131,6 +131,14 @@ def _calibrated(one: Judged, held: set[str]) -> Judged:
     return replace(one, verdict="baseline", unmatched=unmatched, otherwise=one.verdict)
 
 
+def split(judged: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
+    """Return the baselines, and the claims."""
+    of: tuple[list[Judged], list[Judged]] = ([], [])
+    for one in judged:
+        of[not one.claim.is_baseline].append(one)
+    return of
+
+
 def whole(id_: str) -> str:
     """Return the id of the claim of which this is an atom: `A12` for `A12a`; of a claim without atoms its own."""
     atom = re.fullmatch(r"(.*\d)[a-z]", id_)
@@ -139,7 +147,7 @@ def whole(id_: str) -> str:
 
 def count(judged: Iterable[Judged]) -> str:
     """Say how many claims there are, and of how many atoms."""
-    ids = [one.claim.id for one in judged if not one.claim.is_baseline]
+    ids = [one.claim.id for one in split(judged)[1]]
     claims = len({whole(one) for one in ids})
     atoms = f", {len(ids)} atoms" if len(ids) != claims else ""
     return f"{claims} claim{'s' if claims != 1 else ''}{atoms}"

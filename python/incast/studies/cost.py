@@ -49,15 +49,11 @@ def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
     """
     measured = known is not None and known.cpu_minutes is not None
     points = [] if trusting and measured else plan.check(study)
-    # Curves that an axis does not change have the same runs at all its values.
-    computed = study.points() if study.scenario else []
-    same = [repr((point.curve.world, sorted(point.changes.items()))) for point in computed]
-    distinct = {name: index for index, name in reversed(list(enumerate(same)))}.values()
-    runs = len(distinct) * study.seeds
+    runs = len(plan.distinct(study)) * study.seeds if study.scenario else 0
     if known and known.cpu_minutes is not None:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
-    hops = sum(points[index]["packet_hops"] for index in distinct) * study.seeds
-    seconds = sum(points[index]["seconds"] for index in distinct) * study.seeds
+    hops = sum(point["packet_hops"] for point in points) * study.seeds
+    seconds = sum(point["seconds"] for point in points) * study.seeds
     return Cost(runs, hops, (runs * RUN_S + seconds) / 60, was_measured=False)
 
 

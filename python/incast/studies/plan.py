@@ -114,8 +114,16 @@ def own_changes(study: Study, point: Point) -> dict[str, object]:
     return {key: value for key, value in point.changes.items() if _steps(key)[0] not in study.worlds}
 
 
+def distinct(study: Study) -> list[Point]:
+    """Return the points of a study that differ in their runs: an axis need not change every curve."""
+    found: dict[str, Point] = {}
+    for point in study.points():
+        found.setdefault(repr((point.curve.world, sorted(point.changes.items()))), point)
+    return list(found.values())
+
+
 def check(study: Study) -> list[Checked]:
-    """Check that every point of a study can be run; return what is known of its first run.
+    """Check that every distinct point of a study can be run; return what is known of its first run.
 
     Raises:
         ScenarioError: a point cannot be run.
@@ -124,7 +132,7 @@ def check(study: Study) -> list[Checked]:
     if study.scenario is None:
         return []
     source, found = scenarios.read(study.scenario), []
-    for point in study.points():
+    for point in distinct(study):
         try:
             changes = scenarios.overrides(own_changes(study, point))
             found.append(scenarios.check(source, changes, 1))

@@ -18,8 +18,7 @@ RECORD = "replication.md"
 
 def record(paper: Paper, judged: Sequence[Judged]) -> str:
     """Return the record; it follows from the studies and their tables."""
-    baselines = [one for one in judged if one.claim.is_baseline]
-    counted = [one for one in judged if not one.claim.is_baseline]
+    baselines, counted = claims.split(judged)
     parts = [
         f"# Replication: {paper.title}",
         paper.cite,

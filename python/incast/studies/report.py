@@ -62,15 +62,16 @@ def write(
         drawn = _charts(study, tables[study.name], store)
         best += [_winners(study, chart) for chart in drawn if isinstance(chart, WinnerMap)]
         sections.append(_figure(study, tables[study.name], drawn, [one for one in judged if one.study is study], out))
+    baselines, counted = claims.split(judged)
     template = Template(resources.files("incast.studies").joinpath("report.html").read_text(encoding="utf-8"))
     page = template.substitute(
         title=escape(paper.title),
         cite=escape(paper.cite),
         note=_paragraphs(paper.note),
-        counts=_counts([one for one in judged if not one.claim.is_baseline]),
+        counts=_counts(counted),
         winners="\n".join(['<h2 id="winners">What is best where</h2>', *best] if best else []),
-        baselines=_baselines([one for one in judged if one.claim.is_baseline]),
-        claims=_judged([one for one in judged if not one.claim.is_baseline]),
+        baselines=_baselines(baselines),
+        claims=_judged(counted),
         figures="\n".join(sections),
         source=_source(paper, is_sample=is_sample),
         version=escape(version()),

@@ -95,10 +95,11 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
 
 def as_json(name: str, judged: list[Judged]) -> dict[str, Any]:
     """Return the claims and verdicts for other programs."""
+    baselines, counted = claims.split(judged)
     return {
         "paper": name,
-        "claims": [_as_json(one) for one in judged if not one.claim.is_baseline],
-        "baselines": [_as_json(one) for one in judged if one.claim.is_baseline],
+        "claims": [_as_json(one) for one in counted],
+        "baselines": [_as_json(one) for one in baselines],
     }
 
 
@@ -236,8 +237,7 @@ def _write(about: Paper, studies: list[Study], state: _State, judged: list[Judge
 
 
 def _verdicts(judged: list[Judged]) -> str:
-    baselines = [one for one in judged if one.claim.is_baseline]
-    counted = [one for one in judged if not one.claim.is_baseline]
+    baselines, counted = claims.split(judged)
     if not judged:
         return "no claims"
     counts = Counter(one.verdict for one in counted)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.colors import ListedColormap
 from matplotlib.patches import Rectangle
-from numpy.typing import NDArray
 
 from incast import figures
 from incast.studies import cells, claims
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
+    from incast.studies.expressions import Numbers
     from incast.studies.study import Study, Winners
     from incast.studies.table import Table
-
-Numbers: TypeAlias = NDArray[np.float64]
 
 # Whoever is ahead by less than this part is not ahead.
 _NEAR = 0.02
