@@ -143,7 +143,10 @@ def test_names_of_rows_do_not_run_into_one_another() -> None:
 
 
 def test_captions_name_what_is_drawn() -> None:
-    for path, said in ((STUDIES / "ars/choices.toml", "Dots are means"), (STUDIES / "ars/figure-6.toml", "Lines are")):
+    for path, said in (
+        (STUDIES / "pulser/table-1.toml", "Dots are means"),
+        (STUDIES / "ars/figure-6.toml", "Lines are"),
+    ):
         study = reading.read(path)
         numbers = table.read(study)
         assert numbers
