@@ -369,7 +369,7 @@ def test_a_panel_of_several_axes_says_where_the_others_stand(study: Path) -> Non
     )
     chart = charts.of_lines(read, panel, numbers)
     assert [line.y for line in chart.lines] == [(102.0, 105.0, 108.0)] * len(read.curves)
-    assert "size: 2KiB" in chart.caption
+    assert "size: 2 KiB" in chart.caption
 
 
 def test_of_several_demands_each_is_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from conftest import Command, small_paper
 from incast import ScenarioError
 from incast.studies import pictures, reading, svg, winners
-from incast.studies.study import Winners
+from incast.studies.study import Winners, for_readers
 from incast.studies.table import Table
 from incast.studies.winners import WinnerMap
 
@@ -77,6 +77,14 @@ def test_the_best_curve_is_the_one_with_the_lowest_mean_and_not_always_clear(stu
     assert found.rows[1][1].second == dctcp
 
 
+def test_amounts_on_the_axes_are_written_as_people_do(study: Path) -> None:
+    assert drawn(study).y_names == ("1 KiB", "2 KiB")
+    assert drawn(study).x_names == ("2", "5", "8")
+    values = ("400packets", "1.5Gbps", "10us", "64KB", "whole-segments", "1st", "2.5.1", "F10s", 3, 0.5)
+    written = ["400 packets", "1.5 Gbps", "10 us", "64 KB", "whole-segments", "1st", "2.5.1", "F10s", "3", "0.5"]
+    assert [for_readers(value) for value in values] == written
+
+
 def test_with_highest_the_other_end_is_best_and_one_seed_decides_by_its_number(study: Path) -> None:
     text = study.read_text(encoding="utf-8").replace('"lowest"', '"highest"\ncurves = ["ictcp", "tcp"]')
     study.write_text(text, encoding="utf-8")
@@ -125,8 +133,8 @@ def test_a_map_has_a_colour_per_curve_and_hatches_what_is_not_clear(study: Path)
     assert picture.count("fill: url(#") == 3
     assert not re.search("#[0-9a-f]{6}", picture), "a colour that is not one of the page"
     titles = [title.text for title in root.iter("title")]
-    assert titles[0] == "workers 2, size 1KiB: TCP 1, then DCTCP 2"
-    assert titles[5] == "workers 8, size 2KiB: unknown"
+    assert titles[0] == "workers 2, size 1 KiB: TCP 1, then DCTCP 2"
+    assert titles[5] == "workers 8, size 2 KiB: unknown"
     assert len(pictures.draw([found]).axes) == 1
 
 

@@ -65,14 +65,14 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
         cells = values.reshape(shape).T
     else:
         cells = values.reshape(shape[::-1])
-    about = [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
+    about = study.fixed(panel)
     if panel.within is not None:
         about.append(f"framed cells are at most {panel.within:g}")
     caption = ", ".join(about)
     caption = f"{caption[:1].upper()}{caption[1:]}." if caption else ""
     return Cells(
         panel.title, x.label, y.label, panel.value_label,
-        tuple(map(str, x.shown)), tuple(map(str, y.shown)),
+        x.names, y.names,
         tuple(tuple(row) for row in cells.tolist()), panel.within, caption,
     )  # fmt: skip
 

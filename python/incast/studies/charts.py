@@ -88,7 +88,7 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
         lines.append(Line(curve.label, x, tuple(mean.mean for mean in means), band, whiskers))
     chart = Chart(
         panel.title, axis.label, panel.y_label, tuple(lines),
-        ticks=() if axis.is_numeric() else tuple(map(str, places)),
+        ticks=() if axis.is_numeric() else axis.names,
         log_x="x" in panel.log, log_y="y" in panel.log, unit=study.metric(panel.y).unit,
     )  # fmt: skip
     points, intervals = ("Dots", "bars") if chart.is_of_kinds else ("Lines", "bands")
@@ -98,7 +98,7 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     if panel.whiskers:
         low_name, high_name = (study.metric(name).about for name in panel.whiskers)
         about.append(f"whiskers extend from the {low_name} to the {high_name}")
-    about += [f"{study.axis(name).label}: {at}" for name, at in panel.at.items()]
+    about += study.fixed(panel)
     return replace(chart, caption=", ".join(about) + ".")
 
 

@@ -15,7 +15,7 @@ from incast._native import version
 from incast.studies import cells, charts, claims, expressions, pictures, svg, table, winners
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart
-from incast.studies.study import Lines, Map, Trace, Winners
+from incast.studies.study import Lines, Map, Trace, Winners, for_readers
 from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
@@ -234,7 +234,7 @@ def _settings(study: Study, numbers: Table | None) -> str:
     if study.changes:
         rows.append(("all runs", _changes(study.changes)))
     rows += [
-        (": ".join(filter(None, (axis.label, ", ".join(axis.keys)))), escape(", ".join(map(str, axis.shown))))
+        (": ".join(filter(None, (axis.label, ", ".join(axis.keys)))), escape(", ".join(axis.names)))
         for axis in study.axes
     ]
     if study.scenario:
@@ -311,11 +311,17 @@ def _remarks(one: Judged) -> str:
     return "".join(f"<p>{remark}</p>" for remark in said if remark)
 
 
+def _label(share: Share, axis: str) -> str:
+    return share.study.axis(axis).label
+
+
 def _share(share: Share) -> str:
     """Say in which part of the grid of open settings a claim holds, and which single setting decides that."""
-    frozen = ", ".join(f"{name} = {value}" for name, value in share.study.frozen.items())
+    frozen = ", ".join(f"{_label(share, name)} = {for_readers(value)}" for name, value in share.study.frozen.items())
     axes = groupby(share.flips, lambda flip: flip.axis)
-    flips = ", or ".join(f"{axis} = {' or '.join(str(flip.value) for flip in some)}" for axis, some in axes)
+    flips = ", or ".join(
+        f"{_label(share, name)} = {' or '.join(for_readers(flip.value) for flip in some)}" for name, some in axes
+    )
     now, then = ("holds", "does not") if share.holds_frozen else ("does not hold", "does")
     said = f"it {now}{'; it ' + then + ' if ' + flips if flips else ', and no single change decides it'}."
     return (

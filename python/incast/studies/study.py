@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,6 +14,14 @@ if TYPE_CHECKING:
     from incast.studies.expressions import Expression
 
 Value: TypeAlias = "str | int | float | bool"
+
+# Amounts as scenarios write them.
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(packets|[KMG]?i?B|[kMGT]?bps|[pnum]?s)")
+
+
+def for_readers(value: Value) -> str:
+    """Write a value of an axis as people do: `10ms` is 10 ms."""
+    return _AMOUNT.sub(r"\1 \2", value) if isinstance(value, str) and _AMOUNT.fullmatch(value) else str(value)
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,11 @@ class Axis:
     def keys(self) -> tuple[str, ...]:
         """The keys of the scenario that it changes."""
         return tuple(dict.fromkeys(key for changes in self.changes for key in changes))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The label of each point, for readers."""
+        return tuple(map(for_readers, self.shown))
 
     def is_numeric(self) -> bool:
         """Whether the values are numbers on a scale; amounts with units are drawn side by side instead."""
@@ -267,6 +281,10 @@ class Study:
         names = [axis.name for axis in self.axes]
         places = [dict(zip(names, place, strict=True)) for place in self.grid()]
         return [index for index, place in enumerate(places) if all(place[name] == at for name, at in panel.at.items())]
+
+    def fixed(self, panel: Lines | Map | Winners) -> list[str]:
+        """Say for readers at which values a panel fixes the axes over which it is not drawn."""
+        return [f"{self.axis(name).label}: {for_readers(value)}" for name, value in panel.at.items()]
 
     def points(self) -> list[Point]:
         """Return every curve at every point of the grid. A curve overrides the study, an axis overrides the curve."""

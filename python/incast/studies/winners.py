@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 
 from incast import figures
 from incast.studies import cells, claims
+from incast.studies.study import for_readers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from incast.studies.expressions import Numbers
-    from incast.studies.study import Study, Winners
+    from incast.studies.study import Study, Value, Winners
     from incast.studies.table import Table
 
 # Whoever is ahead by less than this part is not ahead.
@@ -95,22 +96,21 @@ def of_panel(study: Study, panel: Winners, numbers: Table) -> WinnerMap:
     seeds = claims.resampled(study.seeds)
     missing = [np.full(study.seeds, np.nan) for _ in panel.curves]
 
-    def cell(x_value: object, y_value: object) -> Cell:
-        index = at.get((x_value, y_value))  # type: ignore[arg-type]
+    def cell(x_value: Value, y_value: Value) -> Cell:
+        index = at.get((x_value, y_value))
         values = missing if index is None else [by_curve[name][:, index] for name in panel.curves]
-        return _cell(str(x_value), str(y_value), values, seeds, is_lowest=panel.is_lowest)
+        return _cell(for_readers(x_value), for_readers(y_value), values, seeds, is_lowest=panel.is_lowest)
 
-    fixed = [f"{study.axis(name).label}: {value}" for name, value in panel.at.items()]
     chance = f" or the 95 % bootstrap interval over {study.seeds} seeds has both orders" if study.seeds > 1 else ""
     about = [
         f"The curve with the {'lowest' if panel.is_lowest else 'highest'} {metric.about}",
         f"hatched where it is less than {100 * _NEAR:.0f} % ahead of the second{chance}",
-        *fixed,
+        *study.fixed(panel),
     ]
     looks = figures.looks(curve.label for curve in study.curves)
     chosen = [(look, curve) for look, curve in zip(looks, study.curves, strict=True) if curve.name in panel.curves]
     return WinnerMap(
-        panel.title, x.label, y.label, tuple(map(str, x.shown)), tuple(map(str, y.shown)),
+        panel.title, x.label, y.label, x.names, y.names,
         tuple(curve.label for _, curve in chosen), tuple(look.colour for look, _ in chosen),
         tuple(tuple(cell(x_value, y_value) for x_value in x.shown) for y_value in y.shown),
         panel.is_lowest, "; ".join(about) + ".",
