@@ -248,6 +248,15 @@ def test_one_seed_decides_by_its_number(study: Path) -> None:
         assert (one.verdict, one.low, one.high) == (verdict, None, None)
 
 
+def test_a_variant_of_a_figure_comes_after_it(study: Path) -> None:
+    lines = study.read_text(encoding="utf-8").splitlines(keepends=True)
+    variant = [line.replace('id = "T', 'id = "V') for line in lines]
+    study.with_name("figure-1-ideal.toml").write_text("".join(variant), encoding="utf-8")
+    study.with_name("figure-1b.toml").write_text("".join(lines).replace('id = "T', 'id = "W'), encoding="utf-8")
+    names = [one.name for one in reading.folder(study.parent, leaving_out="paper.toml")]
+    assert names == ["figure-1", "figure-1-ideal", "figure-1b"]
+
+
 def calibrated(study: Path, drops: float) -> list[Judged]:
     """Judge T02, which needs the baseline T01: that DCTCP's goodput is a tenth above TCP's, which it is not."""
     text = (

@@ -495,7 +495,9 @@ def folder(directory: Path, *, leaving_out: str) -> list[Study]:
         ScenarioError: one is invalid, two claims have the same id, or a claim names what is not there.
 
     """
-    files = {path: document.read(path) for path in sorted(directory.glob("*.toml")) if path.name != leaving_out}
+    # By names without ".toml", so that "figure-6" comes before "figure-6-ideal".
+    paths = sorted(directory.glob("*.toml"), key=lambda path: path.stem)
+    files = {path: document.read(path) for path in paths if path.name != leaving_out}
     scenarios = {path.parent / file.text("scenario") for path, file in files.items() if "scenario" in file}
     studies = [read(path) for path in files if path not in scenarios]
     if not studies:
