@@ -7,12 +7,14 @@ PAPER ?= rdtcp
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The bindings are tested from Python; parts of the schema are behind features.
 CARGO_FLAGS := --workspace --all-features --locked
+# A workspace of its own, since it needs what nothing else does.
+HOST_FLAGS := --manifest-path crates/host/Cargo.toml --locked --target-dir target/host
 # Pages that the program makes are always made anew.
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
-.PHONY: help install quick demo test test-rust test-python docs docs-links docs-output test-own-protocol mutants lint \
-	lint-rust lint-python format reproduce bench validate-ns3 validate-linux schema tables clean prerequisites
+.PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux docs docs-links \
+	docs-output test-own-protocol mutants lint lint-rust lint-python lint-linux format reproduce bench validate-ns3 validate-linux schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +28,10 @@ quick: prerequisites .venv/installed ## after a change in Rust: build fast, run 
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--profile quick" \
 		$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 
+linux: linux-prerequisites .venv/installed ## build .venv/bin/incast-host, the remedies on the kernel (needs clang, libelf)
+	@cargo build --quiet --release $(HOST_FLAGS)
+	@install -m 755 target/host/release/incast-host $(BIN)/incast-host
+
 demo: install ## show TCP incast on one page: out/demo/index.html
 	@$(BIN)/incast demo --out out/demo
 
@@ -36,6 +42,10 @@ test-rust: prerequisites
 
 test-python: install
 	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+test-linux: linux install ## test the remedies on this machine's kernel (needs root)
+	cargo test --release $(HOST_FLAGS)
+	$(BIN)/pytest tests/linux
 
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
@@ -66,8 +76,13 @@ lint-python: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+lint-linux: linux-prerequisites
+	cargo fmt --check --manifest-path crates/host/Cargo.toml
+	cargo clippy $(HOST_FLAGS) --all-targets -- -D warnings
+
 format: .venv/installed ## format Rust and Python
 	cargo fmt --all
+	cargo fmt --manifest-path crates/host/Cargo.toml
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
@@ -102,6 +117,15 @@ prerequisites:
 	(Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "incast needs a linker (cc): install a C compiler \
 	(Debian, Ubuntu: apt-get install gcc libc6-dev)" >&2; exit 1; }
+
+# Headers are looked for as the compiler does, wherever the system has them.
+linux-prerequisites: prerequisites
+	@missing=; \
+	command -v clang >/dev/null || missing="$$missing clang"; \
+	echo '#include <libelf.h>' | cc -fsyntax-only -x c - 2>/dev/null || missing="$$missing libelf-dev"; \
+	echo '#include <zlib.h>' | cc -fsyntax-only -x c - 2>/dev/null || missing="$$missing zlib1g-dev"; \
+	command -v pkg-config >/dev/null || missing="$$missing pkg-config"; \
+	test -z "$$missing" || { echo "incast-host needs$$missing (Debian, Ubuntu: apt-get install$$missing)" >&2; exit 1; }
 
 # What uv.lock pins, hash by hash, is fetched by pip: it knows the machine's own index and certificates.
 .venv/installed: uv.lock pyproject.toml | prerequisites

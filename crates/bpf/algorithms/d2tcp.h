@@ -15,16 +15,6 @@
 /* One, with 32 bits behind the point. */
 #define D2TCP_ONE (1ULL << 32)
 
-/* The upper half of a product of 64 bits each. */
-INCAST_FUNCTION u64 d2tcp_multiply_high(u64 left, u64 right)
-{
-	u64 low = (left & 0xffffffffU) * (right & 0xffffffffU);
-	u64 middle = (left >> 32) * (right & 0xffffffffU) + (low >> 32);
-	u64 other = (left & 0xffffffffU) * (right >> 32) + (middle & 0xffffffffU);
-
-	return (left >> 32) * (right >> 32) + (middle >> 32) + (other >> 32);
-}
-
 /* -log2(alpha / 1024) with 32 bits behind the point, for alpha in 1..1024. */
 INCAST_FUNCTION u64 d2tcp_halvings(u32 alpha)
 {
@@ -37,15 +27,15 @@ INCAST_FUNCTION u64 d2tcp_halvings(u32 alpha)
 		mantissa <<= 1;
 		halvings += D2TCP_ONE;
 	}
+	/* Without branches, of which the verifier would follow 2^32 ways. */
 	for (bit = 1; bit <= 32; bit++) {
+		u64 above;
+
 		/* The square is in 1..4 with 60 bits behind the point. */
-		mantissa = d2tcp_multiply_high(mantissa, mantissa);
-		if (mantissa >= 1ULL << 61) {
-			mantissa <<= 1;
-			halvings -= D2TCP_ONE >> bit;
-		} else {
-			mantissa <<= 2;
-		}
+		mantissa = incast_multiply_high(mantissa, mantissa);
+		above = mantissa >> 61;
+		mantissa <<= 2 - above;
+		halvings -= above << (32 - bit);
 	}
 	return halvings;
 }
@@ -69,11 +59,12 @@ INCAST_FUNCTION u64 d2tcp_half_to_the(u64 halvings)
 	if (whole > 40)
 		return 0;
 	for (bit = 0; bit < 16; bit++) {
-		if (halvings & (1ULL << (31 - bit)))
-			result = d2tcp_multiply_high(result, roots[bit]) << 1;
+		u64 chosen = -(halvings >> (31 - bit) & 1);
+
+		result = incast_multiply_high(result, (roots[bit] & chosen) | (1ULL << 63 & ~chosen)) << 1;
 	}
 	rest -= (rest * rest) >> 33;
-	result -= d2tcp_multiply_high(result, rest << 32);
+	result -= incast_multiply_high(result, rest << 32);
 	result >>= whole;
 	return (result + (1ULL << (62 - D2TCP_PENALTY_BITS))) >> (63 - D2TCP_PENALTY_BITS);
 }
@@ -103,21 +94,22 @@ INCAST_FUNCTION u64 d2tcp_imminence(const struct incast_flow *flow, const struct
 		return 2 * D2TCP_ONE;
 	if (needed <= given >> 1)
 		return D2TCP_ONE / 2;
-	/* A remainder is doubled below. */
-	if (given >> 62) {
-		needed >>= 2;
-		given >>= 2;
-	}
-	quotient = needed / given;
-	needed %= given;
-	for (bit = 0; bit < 32; bit++) {
-		needed <<= 1;
-		quotient <<= 1;
-		if (needed >= given) {
-			needed -= given;
-			quotient |= 1;
+	/* A remainder has to bear another 16 bits; 46 of the sides are left at least. */
+	for (bit = 8; bit; bit >>= 1) {
+		if (given >> (47 + bit)) {
+			needed >>= bit;
+			given >>= bit;
 		}
 	}
+	if (given >> 48) {
+		needed >>= 1;
+		given >>= 1;
+	}
+	quotient = needed / given;
+	needed = needed % given << 16;
+	quotient = quotient << 16 | needed / given;
+	needed = needed % given << 16;
+	quotient = quotient << 16 | needed / given;
 	return quotient;
 }
 
@@ -129,7 +121,7 @@ INCAST_FUNCTION u64 d2tcp_penalty(const struct incast_sender *sender, const stru
 
 	if (!sender->alpha || sender->alpha >= DCTCP_ALPHA_ONE || imminence == D2TCP_ONE)
 		return (u64)sender->alpha << (D2TCP_PENALTY_BITS - DCTCP_ALPHA_BITS);
-	return d2tcp_half_to_the(d2tcp_multiply_high(d2tcp_halvings(sender->alpha) << 28, imminence << 4));
+	return d2tcp_half_to_the(incast_multiply_high(d2tcp_halvings(sender->alpha) << 28, imminence << 4));
 }
 
 /* What a mark leaves of a window, rounded and bounded as in DCTCP. */

@@ -148,6 +148,16 @@ INCAST_FUNCTION u32 incast_max(u32 left, u32 right)
 	return left > right ? left : right;
 }
 
+/* The upper half of a product of 64 bits each. */
+INCAST_FUNCTION u64 incast_multiply_high(u64 left, u64 right)
+{
+	u64 low = (left & 0xffffffffU) * (right & 0xffffffffU);
+	u64 middle = (left >> 32) * (right & 0xffffffffU) + (low >> 32);
+	u64 other = (left & 0xffffffffU) * (right >> 32) + (middle & 0xffffffffU);
+
+	return (left >> 32) * (right >> 32) + (middle >> 32) + (other >> 32);
+}
+
 /* Bytes of the message that are not acknowledged; 0 while its size is unknown. */
 INCAST_FUNCTION u64 incast_remaining(const struct incast_flow *flow, const struct incast_message *message)
 {

@@ -1,8 +1,10 @@
-//! The parameters of the senders in `algorithms/`, C headers that run in the kernel, from those of a scenario.
+//! The parameters of what is in `algorithms/`, C headers that run in the kernel, from those of a scenario.
 
 use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Law, ScaledWindow, Theta};
 use incast_protocols::sender::pulser::{Batch, MarksInSafe, SetSafe, Ssthresh};
 use incast_protocols::sender::{SenderChoice, dcmrg, dctcp, pulser};
+use incast_protocols::switch::marker::ein::{self, Average, Idle, WarmUp};
+use incast_protocols::{Amount, Bytes, Rate};
 
 /// Names of the senders that run in the kernel.
 pub const SENDERS: [&str; 5] = ["dctcp", "d2tcp", "mrg", "dcmrg", "pulser"];
@@ -127,6 +129,85 @@ impl Parameters {
     }
 }
 
+/// The packet whose transmission is the unit of the detector's times.
+const MTU: Bytes = Bytes(1500);
+
+/// `struct ein_parameters` of `algorithms/ein_detector.h`, field by field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[expect(missing_docs, reason = "named as in the header, which says what they are")]
+pub struct EinParameters {
+    pub rate_bps: u64,
+    pub growth_kbps: u64,
+    pub packet_time_ps: u64,
+    pub longest_idle_ps: u64,
+    pub high_water: u64,
+    pub high_water_in_packets: u64,
+    pub samples: u64,
+    pub average: u64,
+    pub warm_up_is_full: u64,
+    pub idle_keeps: u64,
+}
+
+impl EinParameters {
+    /// The parameters of the marker "ein" at a port of `rate`. Its ECN threshold counts only for the high-water mark.
+    ///
+    /// # Errors
+    /// The key that is out of range, what was found and what is allowed.
+    pub fn of(config: &ein::Config, rate: Rate) -> Result<Self, String> {
+        let ein::Config { ref ecn, samples, growth, high_water, warm_up, idle, average } = *config;
+        if !(1..=65_536).contains(&samples) {
+            return Err(format!("samples is {samples}; allowed: 1 to 65536"));
+        }
+        for (key, value) in [("growth", growth), ("high_water", high_water)] {
+            if !(0.0..=1000.0).contains(&value) {
+                return Err(format!("{key} is {value}; allowed: 0 to 1000"));
+            }
+        }
+        if rate.0 == 0 {
+            return Err("the rate of the port is 0; allowed: at least 1 bit/s".into());
+        }
+        let times = |amount: u64| (amount as f64 * high_water) as u64;
+        let (high_water, high_water_in_packets) = match ecn.threshold {
+            Amount::Packets(packets) => (times(u64::from(packets)), 1),
+            Amount::Bytes(Bytes(bytes)) => (times(bytes), 0),
+        };
+        Ok(Self {
+            rate_bps: rate.0,
+            growth_kbps: (rate.0 as f64 / 1000.0 * growth + 0.5) as u64,
+            packet_time_ps: rate.time_for(MTU).0,
+            longest_idle_ps: rate.time_for(MTU.times(u64::from(samples))).0,
+            high_water,
+            high_water_in_packets,
+            samples: u64::from(samples),
+            average: match average {
+                Average::PacketTime => 0,
+                Average::PerSample => 1,
+                Average::Telescoped => 2,
+            },
+            warm_up_is_full: u64::from(warm_up == WarmUp::Full),
+            idle_keeps: u64::from(idle == Idle::Keep),
+        })
+    }
+
+    /// All of them, in the order of the header.
+    #[must_use]
+    pub const fn fields(&self) -> [u64; 10] {
+        [
+            self.rate_bps,
+            self.growth_kbps,
+            self.packet_time_ps,
+            self.longest_idle_ps,
+            self.high_water,
+            self.high_water_in_packets,
+            self.samples,
+            self.average,
+            self.warm_up_is_full,
+            self.idle_keeps,
+        ]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,22 +241,28 @@ mod tests {
         assert!(refused(SenderChoice::Mrg(exact)).starts_with("scaled_window is \"exact\""));
     }
 
+    /// The names of the fields of a struct in a header, and those of one that was printed for debugging.
+    fn names(header: &str, of: &str, ours: &str) -> (Vec<String>, Vec<String>) {
+        let (_, rest) = header.split_once(&format!("struct {of} {{")).unwrap();
+        let theirs = rest[..rest.find("};").unwrap()].lines().filter_map(|line| {
+            let line = line.trim();
+            line.strip_prefix("u32 ").or_else(|| line.strip_prefix("u64 "))?.strip_suffix(';')
+        });
+        let (_, fields) = ours.split_once("{ ").unwrap();
+        let ours = fields.split(", ").map(|field| field.split(':').next().unwrap());
+        (theirs.map(str::to_owned).collect(), ours.map(str::to_owned).collect())
+    }
+
     /// The C side reads them in this order; `fields` and the layout must not drift apart.
     #[test]
-    fn the_fields_are_those_of_the_header_in_its_order() {
-        let header = include_str!("../algorithms/types.h");
-        let (_, rest) = header.split_once("struct incast_parameters {").unwrap();
-        let names: Vec<&str> = rest[..rest.find("};").unwrap()]
-            .lines()
-            .filter_map(|line| line.trim().strip_prefix("u32 ")?.strip_suffix(';'))
-            .collect();
-        let debug = format!("{:?}", Parameters::default());
-        let ours: Vec<&str> = debug
-            .trim_start_matches("Parameters { ")
-            .split(", ")
-            .map(|field| field.split(':').next().unwrap())
-            .collect();
-        assert_eq!(names, ours);
+    fn the_fields_are_those_of_the_headers_in_their_order() {
+        let sender = format!("{:?}", Parameters::default());
+        let (theirs, ours) = names(include_str!("../algorithms/types.h"), "incast_parameters", &sender);
+        assert_eq!(theirs, ours);
         assert_eq!(size_of::<Parameters>(), 4 * Parameters::default().fields().len());
+        let detector = format!("{:?}", EinParameters::default());
+        let (theirs, ours) = names(include_str!("../algorithms/ein_detector.h"), "ein_parameters", &detector);
+        assert_eq!(theirs, ours);
+        assert_eq!(size_of::<EinParameters>(), 8 * EinParameters::default().fields().len());
     }
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/*
+ * Explicit incast notification at the ends of connections: the receiver counts packets with the mark, and says how many in
+ * a TCP option; the sender's end keeps what the option said, for its congestion control.
+ *
+ * The count is cumulative, so an option that finds no room beside SACK blocks, or that is lost, delays what it says and
+ * loses nothing. An end that knows nothing of this ignores bit and option, as any unknown option.
+ */
+#include "sockets.h"
+#include <bpf/bpf_endian.h>
+
+#include "../algorithms/types.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* RFC 6994: an experiment's option, with a magic number of two bytes. */
+#define OPTION_KIND 253
+#define OPTION_MAGIC 0xe1a0
+
+struct incast_option {
+	u8 kind;
+	u8 length;
+	__be16 magic;
+	__be32 marks;
+} __attribute__((packed));
+
+/* The lowest bit of the DSCP: what the switch sets. */
+#define MARK 0x04
+
+INCAST_FUNCTION int is_marked(struct __sk_buff *skb)
+{
+	u8 head[2];
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		if (bpf_skb_load_bytes_relative(skb, 0, head, 2, BPF_HDR_START_NET))
+			return 0;
+		return head[1] & MARK;
+	}
+	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (bpf_skb_load_bytes_relative(skb, 0, head, 2, BPF_HDR_START_NET))
+			return 0;
+		/* The traffic class lies across both bytes. */
+		return (head[1] >> 4) & MARK;
+	}
+	return 0;
+}
+
+SEC("cgroup_skb/ingress")
+int incast_count_marks(struct __sk_buff *skb)
+{
+	struct incast_socket *socket;
+	struct bpf_sock *sk;
+
+	if (!is_marked(skb))
+		return 1;
+	sk = skb->sk;
+	if (!sk)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->state == BPF_TCP_LISTEN)
+		return 1;
+	socket = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (socket) {
+		socket->marks_seen++;
+		count(COUNT_MARKS_SEEN, 1);
+	}
+	return 1;
+}
+
+INCAST_FUNCTION struct incast_socket *socket_of(struct bpf_sock_ops *ops, u32 flags)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	return sk ? bpf_sk_storage_get(&sockets, sk, 0, flags) : 0;
+}
+
+INCAST_FUNCTION void reserve(struct bpf_sock_ops *ops)
+{
+	struct incast_socket *socket = socket_of(ops, 0);
+
+	if (!socket || socket->marks_seen == socket->marks_told)
+		return;
+	if (bpf_reserve_hdr_opt(ops, sizeof(struct incast_option), 0))
+		count(COUNT_OPTIONS_REFUSED, 1);
+}
+
+INCAST_FUNCTION void write(struct bpf_sock_ops *ops)
+{
+	struct incast_option option = {
+		.kind = OPTION_KIND, .length = sizeof(option), .magic = bpf_htons(OPTION_MAGIC)
+	};
+	struct incast_socket *socket = socket_of(ops, 0);
+	u32 marks;
+
+	if (!socket)
+		return;
+	marks = socket->marks_seen;
+	option.marks = bpf_htonl(marks);
+	if (bpf_store_hdr_opt(ops, &option, sizeof(option), 0))
+		return;
+	socket->marks_told = marks;
+	count(COUNT_OPTIONS_WRITTEN, 1);
+}
+
+INCAST_FUNCTION void parse(struct bpf_sock_ops *ops)
+{
+	/* What is looked for: kind and magic. */
+	struct incast_option option = { .kind = OPTION_KIND, .length = 4, .magic = bpf_htons(OPTION_MAGIC) };
+	struct incast_socket *socket;
+	u32 marks;
+
+	if (bpf_load_hdr_opt(ops, &option, sizeof(option), 0) != sizeof(option))
+		return;
+	socket = socket_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!socket)
+		return;
+	marks = bpf_ntohl(option.marks);
+	/* Options overtake each other. */
+	if (incast_before(socket->marks_heard, marks))
+		socket->marks_heard = marks;
+	count(COUNT_OPTIONS_PARSED, 1);
+}
+
+SEC("sockops")
+int incast_options(struct bpf_sock_ops *ops)
+{
+	switch (ops->op) {
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG |
+						       BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		reserve(ops);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		write(ops);
+		break;
+	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
+		parse(ops);
+		break;
+	}
+	return 1;
+}

@@ -1,0 +1,154 @@
+//! `incast-host attach`: everything that one request names, for as long as this process lives.
+
+use std::io::{BufRead, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use libbpf_rs::{Link, MapCore as _, Object};
+use serde_json::{Value, json};
+
+use crate::kernel::{self, Side};
+use crate::request::{Port, Request, Sender};
+
+const SENDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sender.bpf.o"));
+const SOCKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
+const PORT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+
+/// `enum incast_counter` of `kernel/sockets.h`.
+const COUNTERS: [&str; 6] =
+    ["marks_seen", "options_written", "options_refused", "options_parsed", "acks_hurried", "marks_heard"];
+
+/// The name in `sender.bpf.c`, which is replaced.
+const PLACEHOLDER: &[u8; 16] = b"incast_unnamed\0\0";
+const NON_RESTRICTED: u32 = 1;
+const NEEDS_ECN: u32 = 2;
+
+/// What is attached. All of it goes when this does, or the process.
+struct Attached {
+    sockets: Object,
+    /// Names, and what is registered under them.
+    senders: Vec<(String, Object)>,
+    ports: Vec<Object>,
+    links: Vec<Link>,
+    devices: Vec<OwnedFd>,
+    _counting: Option<OwnedFd>,
+}
+
+/// Answers a request on `input` and what follows it, until its end.
+pub(crate) fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), String> {
+    let mut line = String::new();
+    let mut read = |line: &mut String| {
+        line.clear();
+        input.read_line(line).map_err(|error| format!("standard input: {error}"))
+    };
+    if read(&mut line)? == 0 {
+        return Err("standard input has no request; it is one line of JSON".into());
+    }
+    let request = Request::parse(&line)?;
+    let attached = Attached::new(&request)?;
+    let names: Vec<&str> = request.senders.iter().map(|sender| sender.name.as_str()).collect();
+    let mut answer = |answer: &Value| {
+        writeln!(output, "{answer}").and_then(|()| output.flush()).map_err(|error| format!("standard output: {error}"))
+    };
+    answer(&json!({ "ready": { "senders": names } }))?;
+    while read(&mut line)? > 0 {
+        match line.trim() {
+            "\"report\"" => answer(&attached.report()?)?,
+            other => answer(&json!({ "error": format!("{other} is no request; allowed: \"report\"") }))?,
+        }
+    }
+    Ok(())
+}
+
+impl Attached {
+    fn new(request: &Request) -> Result<Self, String> {
+        let counting = kernel::count_runs();
+        let sockets = kernel::load("sockets", kernel::open("sockets", SOCKETS)?, &[])?;
+        let mut attached =
+            Self { sockets, senders: vec![], ports: vec![], links: vec![], devices: vec![], _counting: counting };
+        for sender in &request.senders {
+            attached.register(sender)?;
+        }
+        for (index, port) in request.ports.iter().enumerate() {
+            attached.attach_port(port).map_err(|error| format!("ports[{index}]: {error}"))?;
+        }
+        if let Some(cgroup) = &request.cgroup {
+            for name in ["incast_count_marks", "incast_options"] {
+                let program = kernel::program_to_attach(&attached.sockets, name)?;
+                attached.links.push(kernel::attach_cgroup(&program, cgroup)?);
+            }
+        }
+        Ok(attached)
+    }
+
+    fn register(&mut self, sender: &Sender) -> Result<(), String> {
+        let parameters = sender.parameters()?;
+        let mut open = kernel::open(&sender.name, SENDER)?;
+        let constants: Vec<u8> = parameters.fields().iter().flat_map(|field| field.to_ne_bytes()).collect();
+        kernel::initialise(&mut open, ".rodata.chosen", None, &constants)?;
+        let mut name = [0; 20];
+        name[..sender.name.len()].copy_from_slice(sender.name.as_bytes());
+        let flags = NON_RESTRICTED | if parameters.ecn_capable() { NEEDS_ECN } else { 0 };
+        name[16..].copy_from_slice(&flags.to_ne_bytes());
+        kernel::initialise(&mut open, "incast_sender", Some(PLACEHOLDER), &name)?;
+        let shared: Vec<_> =
+            self.sockets.maps().filter(|map| map.name() == "sockets" || map.name() == "counters").collect();
+        let shared: Vec<_> = shared.iter().map(|map| (map.name().to_str().unwrap_or_default(), map.as_fd())).collect();
+        let mut object = kernel::load(&sender.name, open, &shared)?;
+        self.links.push(kernel::register(&mut object, &sender.name)?);
+        self.senders.push((sender.name.clone(), object));
+        Ok(())
+    }
+
+    fn attach_port(&mut self, port: &Port) -> Result<(), String> {
+        let device = kernel::device(&port.netns, &port.device)?;
+        let peer = kernel::device(&port.peer_netns, &port.peer_device)?;
+        let ein = port.ein()?;
+        let mut open = kernel::open("port", PORT)?;
+        // `port` of `port.bpf.c`.
+        let threshold = port.ce_threshold_bytes.unwrap_or(u64::MAX);
+        let mut constants: Vec<u8> =
+            ein.unwrap_or_default().fields().iter().chain([&threshold]).flat_map(|field| field.to_ne_bytes()).collect();
+        constants.extend([device.index, device.netns].iter().flat_map(|field| field.to_ne_bytes()));
+        kernel::initialise(&mut open, ".rodata.chosen", None, &constants)?;
+        if let Some(ein) = ein {
+            let mut map = open.maps_mut().find(|map| map.name() == "samples").ok_or("there is no map samples")?;
+            map.set_max_entries(ein.samples as u32).map_err(|error| error.to_string())?;
+        }
+        let object = kernel::load("port", open, &[])?;
+        if port.ce_threshold_bytes.is_some() {
+            let program = kernel::program(&object, "incast_mark_ce")?;
+            self.devices.push(kernel::attach_device(&program, &port.netns, device, Side::Egress)?);
+        }
+        if ein.is_some() {
+            let program = kernel::program(&object, "incast_mark_ein")?;
+            self.devices.push(kernel::attach_device(&program, &port.peer_netns, peer, Side::Ingress)?);
+            self.links.push(kernel::attach_trace(&kernel::program_to_attach(&object, "incast_detect")?)?);
+        }
+        self.ports.push(object);
+        Ok(())
+    }
+
+    /// What the programs have counted.
+    fn report(&self) -> Result<Value, String> {
+        let mut ports = vec![];
+        for port in &self.ports {
+            // `counted` of `port.bpf.c`.
+            let counted = kernel::numbers(port, ".counted", 2)?;
+            ports.push(json!({ "ce_marks": counted[0], "ein_marks": counted[1] }));
+        }
+        let counts = kernel::sums(&self.sockets, "counters", COUNTERS.len() as u32)?;
+        let sockets: serde_json::Map<_, _> =
+            COUNTERS.iter().zip(counts).map(|(name, count)| ((*name).to_owned(), count.into())).collect();
+        let mut programs = vec![];
+        let senders = self.senders.iter().map(|(name, object)| (name.clone(), object));
+        let at_ports = self.ports.iter().enumerate().map(|(index, object)| (format!("ports[{index}]"), object));
+        for (of, object) in senders.chain(at_ports).chain([("sockets".to_owned(), &self.sockets)]) {
+            for program in object.progs() {
+                let (runs, ns) = kernel::runs(&program)?;
+                let name = format!("{of}.{}", program.name().to_string_lossy());
+                programs.push(json!({ "name": name, "runs": runs, "ns": ns }));
+            }
+        }
+        Ok(json!({ "ports": ports, "sockets": sockets, "programs": programs }))
+    }
+}

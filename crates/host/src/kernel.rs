@@ -1,0 +1,221 @@
+//! Loading programs into the kernel and attaching them, each by a link that ends with this process, however it ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Mutex;
+
+use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program, ProgramMut};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// What libbpf complained of, for the error that follows.
+static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[expect(clippy::needless_pass_by_value, reason = "libbpf-rs wants this signature")]
+fn keep_complaint(_: PrintLevel, text: String) {
+    if let Ok(mut complaints) = COMPLAINTS.lock() {
+        complaints.push(text.trim_end().to_owned());
+    }
+}
+
+/// From here on libbpf's messages are part of errors, and not on standard error.
+pub(crate) fn keep_complaints() {
+    libbpf_rs::set_print(Some((PrintLevel::Warn, keep_complaint)));
+}
+
+/// An error with all that is known of it, on one line.
+fn with_complaints(what: &str, error: &libbpf_rs::Error) -> String {
+    let complaints = COMPLAINTS.lock().map(|mut kept| std::mem::take(&mut *kept)).unwrap_or_default();
+    let full = std::env::var_os("INCAST_HOST_VERBOSE").is_some();
+    if full {
+        eprintln!("{}", complaints.join("\n"));
+    }
+    // The verifier's log can have thousands of lines, of which the end says what is wrong.
+    let lines: Vec<&str> = complaints.iter().flat_map(|text| text.lines()).collect();
+    let last = lines.iter().rev().take(6).rev().map(|line| line.trim()).collect::<Vec<_>>().join("; ");
+    let rights = if error.kind() == libbpf_rs::ErrorKind::PermissionDenied {
+        " (it needs root, or CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON)"
+    } else {
+        ""
+    };
+    format!("{what}: {error:#}{rights}{}{last}", if last.is_empty() { "" } else { "; libbpf: " })
+}
+
+/// Opens a compiled object.
+pub(crate) fn open(what: &str, object: &[u8]) -> Result<OpenObject, String> {
+    ObjectBuilder::default().open_memory(object).map_err(|error| with_complaints(what, &error))
+}
+
+/// Loads it, with the maps that it shares with others.
+pub(crate) fn load(what: &str, mut open: OpenObject, shared: &[(&str, BorrowedFd)]) -> Result<Object, String> {
+    for (name, fd) in shared {
+        let mut map = open.maps_mut().find(|map| map.name() == *name).ok_or(format!("{what} has no map {name}"))?;
+        map.reuse_fd(*fd).map_err(|error| with_complaints(what, &error))?;
+    }
+    open.load().map_err(|error| with_complaints(what, &error))
+}
+
+/// Overwrites the beginning of a map's initial value: constants, or the text `from` in it, wherever that is.
+pub(crate) fn initialise(open: &mut OpenObject, map: &str, from: Option<&[u8]>, value: &[u8]) -> Result<(), String> {
+    let missing = || format!("the map {map} has no place for {} bytes", value.len());
+    let mut map = open.maps_mut().find(|each| each.name().to_string_lossy().ends_with(map)).ok_or_else(missing)?;
+    let memory = map.initial_value_mut().ok_or_else(missing)?;
+    let start = match from {
+        None => 0,
+        Some(text) => memory.windows(text.len()).position(|window| window == text).ok_or_else(missing)?,
+    };
+    memory.get_mut(start..start + value.len()).ok_or_else(missing)?.copy_from_slice(value);
+    Ok(())
+}
+
+/// A program of a loaded object.
+pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Result<Program<'a>, String> {
+    object.progs().find(|program| program.name() == name).ok_or(format!("there is no program {name}"))
+}
+
+/// The same, to attach it by libbpf.
+pub(crate) fn program_to_attach<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>, String> {
+    object.progs_mut().find(|program| program.name() == name).ok_or(format!("there is no program {name}"))
+}
+
+/// Registers the congestion control in the map `incast_sender`.
+pub(crate) fn register(object: &mut Object, name: &str) -> Result<Link, String> {
+    let mut map = object.maps_mut().find(|map| map.name() == "incast_sender").ok_or("there is no map incast_sender")?;
+    map.attach_struct_ops().map_err(|error| match error.kind() {
+        libbpf_rs::ErrorKind::AlreadyExists => {
+            format!("the kernel has a congestion control \"{name}\" already: end the process that registered it, or choose another name")
+        }
+        _ => with_complaints(&format!("registering \"{name}\""), &error),
+    })
+}
+
+/// Attaches a program to a cgroup.
+pub(crate) fn attach_cgroup(program: &ProgramMut, path: &Path) -> Result<Link, String> {
+    const CGROUP2: u64 = 0x6367_7270;
+    let shown = path.display();
+    let cgroup = File::open(path).map_err(|error| format!("cgroup {shown}: {error}"))?;
+    let kind = rustix::fs::fstatfs(&cgroup).map_err(|error| format!("cgroup {shown}: {error}"))?;
+    if kind.f_type as u64 != CGROUP2 {
+        return Err(format!(
+            "{shown} is no cgroup of version 2; they are below /sys/fs/cgroup or /sys/fs/cgroup/unified"
+        ));
+    }
+    program.attach_cgroup(cgroup.as_raw_fd()).map_err(|error| with_complaints(&format!("cgroup {shown}"), &error))
+}
+
+/// Attaches a program to what happens anywhere in the kernel.
+pub(crate) fn attach_trace(program: &ProgramMut) -> Result<Link, String> {
+    program.attach_trace().map_err(|error| with_complaints("the tracepoint qdisc_dequeue", &error))
+}
+
+/// Which side of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    Ingress,
+    Egress,
+}
+
+/// Where a device is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
+    pub(crate) index: u32,
+    /// The number of its namespace.
+    pub(crate) netns: u32,
+}
+
+/// Does something in a network namespace: in a thread that ends there.
+fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+    let shown = netns.display();
+    let namespace = File::open(netns).map_err(|error| format!("network namespace {shown}: {error}"))?;
+    std::thread::scope(|scope| {
+        let enter = || {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
+                .map_err(|error| format!("network namespace {shown}: {error}"))?;
+            act()
+        };
+        scope.spawn(enter).join().unwrap_or_else(|_| Err(format!("network namespace {shown}: a thread has failed")))
+    })
+}
+
+/// Looks a device up.
+pub(crate) fn device(netns: &Path, name: &str) -> Result<Device, String> {
+    let index = within(netns, || {
+        let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
+            .map_err(|error| format!("device {name}: {error}"))?;
+        rustix::net::netdevice::name_to_index(&socket, name)
+            .map_err(|error| format!("device {name} in {}: {error}", netns.display()))
+    })?;
+    let file = File::open(netns).map_err(|error| format!("network namespace {}: {error}", netns.display()))?;
+    let netns = rustix::fs::fstat(&file).map_err(|error| format!("device {name}: {error}"))?.st_ino as u32;
+    Ok(Device { index, netns })
+}
+
+/// Attaches a program to one side of a device.
+pub(crate) fn attach_device(program: &Program, netns: &Path, device: Device, side: Side) -> Result<OwnedFd, String> {
+    let program = program.as_fd();
+    let attach_type = match side {
+        Side::Ingress => libbpf_sys::BPF_TCX_INGRESS,
+        Side::Egress => libbpf_sys::BPF_TCX_EGRESS,
+    };
+    within(netns, || {
+        #[expect(unsafe_code, reason = "libbpf-rs has no links to devices")]
+        // SAFETY: both numbers are valid, and no options are given; a number that is not negative is a new descriptor.
+        let link = unsafe {
+            let fd =
+                libbpf_sys::bpf_link_create(program.as_raw_fd(), device.index as i32, attach_type, std::ptr::null());
+            if fd < 0 { Err(io::Error::from_raw_os_error(-fd)) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+        };
+        link.map_err(|error| {
+            format!("device number {} ({side:?}): {error} (links to devices need Linux 6.6)", device.index)
+        })
+    })
+}
+
+/// As long as this lives, the kernel counts runs of programs and their time.
+pub(crate) fn count_runs() -> Option<OwnedFd> {
+    #[expect(unsafe_code, reason = "libbpf-rs has no call for it")]
+    // SAFETY: a number that is not negative is a new descriptor.
+    unsafe {
+        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// How often a program ran, and for how many nanoseconds in all.
+pub(crate) fn runs(program: &Program) -> Result<(u64, u64), String> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of_val(&info) as u32;
+    #[expect(unsafe_code, reason = "libbpf-rs finds these only by going through all programs of the machine")]
+    // SAFETY: the kernel writes at most `length` bytes to `info`, and asks for no buffers since all pointers are null.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut length)
+    };
+    if failed != 0 {
+        return Err(format!("counts of {}: {}", program.name().to_string_lossy(), io::Error::last_os_error()));
+    }
+    Ok((info.run_cnt, info.run_time_ns))
+}
+
+/// Numbers of 64 bits at the beginning of a map's only value, such as that of global variables.
+pub(crate) fn numbers(object: &Object, map: &str, count: usize) -> Result<Vec<u64>, String> {
+    let failed = || format!("the map {map} cannot be read");
+    let map = object.maps().find(|each| each.name().to_string_lossy().ends_with(map)).ok_or_else(failed)?;
+    let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().ok_or_else(failed)?;
+    Ok(to_numbers(&value).take(count).collect())
+}
+
+/// The sums over all processors of a map's values, by index.
+pub(crate) fn sums(object: &Object, map: &str, count: u32) -> Result<Vec<u64>, String> {
+    let failed = || format!("the map {map} cannot be read");
+    let map = object.maps().find(|each| each.name() == map).ok_or_else(failed)?;
+    let sum = |index: u32| {
+        let values = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten().ok_or_else(failed)?;
+        Ok(values.iter().flat_map(|value| to_numbers(value)).sum())
+    };
+    (0..count).map(sum).collect()
+}
+
+fn to_numbers(value: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    value.chunks_exact(8).map(|bytes| u64::from_ne_bytes(bytes.try_into().unwrap_or_default()))
+}

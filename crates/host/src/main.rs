@@ -1,0 +1,36 @@
+//! Remedies for TCP incast on the kernel of this machine, by eBPF.
+
+mod attach;
+mod kernel;
+mod request;
+
+use std::io::{stdin, stdout};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: incast-host attach
+  attach   reads a request, one line of JSON, from standard input, attaches what it names, and answers in one line;
+           after that a line \"report\" (with its quotes) is answered by counts; at the end of input everything is detached";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["attach"] => {
+            kernel::keep_complaints();
+            match attach::run(&mut stdin().lock(), &mut stdout().lock()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    println!("{}", serde_json::json!({ "error": error }));
+                    ExitCode::FAILURE
+                }
+            }
+        }
+        ["--help" | "-h" | "help"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What `incast-host attach` is asked for: one line of JSON.
+
+use std::path::PathBuf;
+
+use incast_bpf::{EinParameters, Parameters, SENDERS};
+use incast_protocols::Rate;
+use incast_protocols::sender::SenderChoice;
+use incast_protocols::switch::marker::ein;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The whole request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    /// A cgroup (version 2) whose sockets count and echo incast marks; none if nobody does.
+    pub(crate) cgroup: Option<PathBuf>,
+    pub(crate) senders: Vec<Sender>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) receivers: Vec<Value>,
+}
+
+/// A congestion control to register.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sender {
+    algorithm: String,
+    /// What sockets name it by.
+    pub(crate) name: String,
+    #[serde(default)]
+    parameters: Map<String, Value>,
+}
+
+/// An output port: one end of a veth pair with a queueing discipline, and the other end.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Port {
+    pub(crate) netns: PathBuf,
+    pub(crate) device: String,
+    pub(crate) peer_netns: PathBuf,
+    pub(crate) peer_device: String,
+    rate_bps: u64,
+    /// CE is set on packets that find at least so much.
+    pub(crate) ce_threshold_bytes: Option<u64>,
+    /// Parameters of the marker "ein", for incast marks.
+    ein: Option<Map<String, Value>>,
+}
+
+impl Request {
+    /// Reads a request and checks what can be checked without the kernel.
+    pub(crate) fn parse(line: &str) -> Result<Self, String> {
+        let request: Self = serde_json::from_str(line).map_err(|error| format!("the request: {error}"))?;
+        if !request.receivers.is_empty() {
+            return Err("receivers has entries; allowed: [], since no receiver runs in the kernel yet".into());
+        }
+        for (index, sender) in request.senders.iter().enumerate() {
+            let key = |key: &str| format!("senders[{index}].{key}");
+            let named = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if sender.name.is_empty() || sender.name.len() > 15 || !named(&sender.name) {
+                let (key, found) = (key("name"), &sender.name);
+                return Err(format!("{key} is \"{found}\"; allowed: 1 to 15 letters, digits and underscores"));
+            }
+            if request.senders[..index].iter().any(|other| other.name == sender.name) {
+                let (key, found) = (key("name"), &sender.name);
+                return Err(format!("{key} is \"{found}\", as another's; allowed: a name for each"));
+            }
+            sender.parameters().map_err(|error| key(&error))?;
+        }
+        for (index, port) in request.ports.iter().enumerate() {
+            port.ein().map_err(|error| format!("ports[{index}].{error}"))?;
+        }
+        Ok(request)
+    }
+}
+
+impl Sender {
+    /// The parameters for the kernel.
+    pub(crate) fn parameters(&self) -> Result<Parameters, String> {
+        if !SENDERS.contains(&self.algorithm.as_str()) {
+            return Err(format!("algorithm is \"{}\"; allowed: {}", self.algorithm, SENDERS.join(", ")));
+        }
+        let mut keys = self.parameters.clone();
+        if keys.insert("name".into(), self.algorithm.clone().into()).is_some() {
+            return Err("parameters.name is no parameter".into());
+        }
+        let choice = SenderChoice::deserialize(Value::Object(keys)).map_err(|error| format!("parameters: {error}"))?;
+        Parameters::of(&choice).map_err(|error| format!("parameters.{error}"))
+    }
+}
+
+impl Port {
+    /// The detector's parameters, where the port has one. Without a threshold of its own the high-water mark is a multiple
+    /// of that for CE.
+    pub(crate) fn ein(&self) -> Result<Option<EinParameters>, String> {
+        let Some(keys) = &self.ein else { return Ok(None) };
+        let mut keys = keys.clone();
+        if let Some(bytes) = self.ce_threshold_bytes {
+            keys.entry("ecn").or_insert_with(|| serde_json::json!({ "threshold": format!("{bytes}B") }));
+        }
+        let config = ein::Config::deserialize(Value::Object(keys)).map_err(|error| format!("ein: {error}"))?;
+        EinParameters::of(&config, Rate(self.rate_bps)).map(Some).map_err(|error| format!("ein.{error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(senders: &str, ports: &str) -> Result<Request, String> {
+        let line = format!(r#"{{"cgroup": null, "senders": [{senders}], "ports": [{ports}], "receivers": []}}"#);
+        Request::parse(&line)
+    }
+
+    fn port(keys: &str) -> String {
+        format!(
+            r#"{{"netns": "a", "device": "p0", "peer_netns": "b", "peer_device": "eth0", "rate_bps": 100000000, {keys}}}"#
+        )
+    }
+
+    #[test]
+    fn keys_that_are_left_out_have_the_simulators_defaults() {
+        let asked = request(r#"{"algorithm": "dctcp", "name": "d1", "parameters": {"shift": 5}}"#, "").unwrap();
+        let parameters = asked.senders[0].parameters().unwrap();
+        assert_eq!((parameters.initial_alpha, parameters.shift), (1024, 5));
+        let asked = request("", &port(r#""ce_threshold_bytes": 30000, "ein": {"samples": 20}"#)).unwrap();
+        let ein = asked.ports[0].ein().unwrap().unwrap();
+        assert_eq!((ein.samples, ein.growth_kbps, ein.high_water), (20, 25_000, 30_000));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let sender = |text: &str| request(text, "").unwrap_err();
+        let shift = sender(r#"{"algorithm": "dctcp", "name": "d", "parameters": {"shift": 0}}"#);
+        assert_eq!(shift, "senders[0].parameters.shift is 0; allowed: 1 to 10");
+        let hpcc = sender(r#"{"algorithm": "hpcc", "name": "h"}"#);
+        assert_eq!(hpcc, "senders[0].algorithm is \"hpcc\"; allowed: dctcp, d2tcp, mrg, dcmrg, pulser");
+        let key = sender(r#"{"algorithm": "dctcp", "name": "d", "parameters": {"shif": 4}}"#);
+        assert!(key.starts_with("senders[0].parameters: unknown field `shif`"), "{key}");
+        let long = sender(r#"{"algorithm": "dctcp", "name": "a_name_too_long_"}"#);
+        assert!(long.contains("allowed: 1 to 15"), "{long}");
+        let twice = sender(r#"{"algorithm": "dctcp", "name": "d"}, {"algorithm": "mrg", "name": "d"}"#);
+        assert_eq!(twice, "senders[1].name is \"d\", as another's; allowed: a name for each");
+        let samples = request("", &port(r#""ein": {"samples": 0}"#)).unwrap_err();
+        assert_eq!(samples, "ports[0].ein.samples is 0; allowed: 1 to 65536");
+        let receivers = r#"{"cgroup": null, "senders": [], "ports": [], "receivers": [{"algorithm": "ictcp"}]}"#;
+        assert!(Request::parse(receivers).unwrap_err().starts_with("receivers has entries; allowed: []"));
+    }
+}

@@ -1,0 +1,197 @@
+"""What the kernel tests share: a bottleneck of network namespaces, connections through it, and `incast-host attach`."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HOST = Path(os.environ.get("INCAST_HOST", Path(sys.executable).parent / "incast-host"))
+PEER = Path(__file__).with_name("peer.py")
+RATE_BPS = 50_000_000
+BUFFER_BYTES = 65_536
+_numbers = itertools.count()
+
+
+def cgroup_root() -> Path | None:
+    """Where cgroups of version 2 are mounted."""
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, path, kind, *_ = line.split()
+        if kind == "cgroup2":
+            return Path(path)
+    return None
+
+
+def missing() -> str | None:
+    """Say what these tests need and do not find."""
+    if platform.system() != "Linux":
+        return "this is not Linux"
+    if os.geteuid() != 0:
+        return "they need root"
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        return "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None:
+            return f"there is no {tool} (Debian, Ubuntu: apt-get install iproute2)"
+    if cgroup_root() is None:
+        return "no cgroups of version 2 are mounted"
+    if not HOST.exists():
+        return f"there is no {HOST}: run make linux"
+    return None
+
+
+def run(*command: str) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def close(process: subprocess.Popen[str]) -> None:
+    """End a process, if it has not ended, and what it was connected by."""
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+    process.wait()
+
+
+@dataclass
+class Connection:
+    """One transfer, while it runs."""
+
+    sender: subprocess.Popen[str]
+    connected: bool = False
+
+    def wait_for_handshake(self) -> None:
+        """Wait until both ends have chosen their congestion controls."""
+        assert self.sender.stdout is not None
+        self.connected = self.connected or self.sender.stdout.readline() == "connected\n"
+        assert self.connected
+
+    def result(self) -> dict[str, Any]:
+        """Wait until all bytes were acknowledged, and return what the sender saw."""
+        self.wait_for_handshake()
+        assert self.sender.stdout is not None
+        out = self.sender.stdout.read()
+        assert self.sender.wait() == 0, out
+        result: dict[str, Any] = json.loads(out)
+        return result
+
+
+@dataclass
+class Bottleneck:
+    """A sender's host, a switch and a receiver's host; the port to the receiver has a buffer and a rate."""
+
+    name: str
+    cgroup: Path
+    processes: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def netns(self, host: str) -> str:
+        return f"{self.name}-{host}"
+
+    def start(self) -> None:
+        for host in ("a", "switch", "b"):
+            run("ip", "netns", "add", self.netns(host))
+            run("ip", "-n", self.netns(host), "link", "set", "dev", "lo", "up")
+        run("ip", "netns", "exec", self.netns("switch"), "sysctl", "-qw", "net.ipv4.ip_forward=1")
+        for number, host in enumerate(("a", "b"), 1):
+            here, switch = self.netns(host), self.netns("switch")
+            run("ip", "link", "add", "eth0", "netns", here, "type", "veth", "peer", "name", host, "netns", switch)
+            # Packets as on a wire: segments are not joined.
+            run("ip", "-n", here, "link", "set", "dev", "eth0", "gso_max_segs", "1", "up")
+            run("ip", "-n", switch, "link", "set", "dev", host, "up")
+            run("ip", "-n", here, "addr", "add", f"10.0.{number}.2/24", "dev", "eth0")
+            run("ip", "-n", switch, "addr", "add", f"10.0.{number}.1/24", "dev", host)
+            run("ip", "-n", here, "route", "add", "default", "via", f"10.0.{number}.1")
+        run(*f"tc -n {self.netns('switch')} qdisc add dev b root handle 1: tbf burst 3200".split(),
+            "rate", str(RATE_BPS), "limit", str(BUFFER_BYTES))  # fmt: skip
+        self.cgroup.mkdir()
+
+    def stop(self) -> None:
+        for process in self.processes:
+            close(process)
+        for host in ("a", "switch", "b"):
+            subprocess.run(["ip", "netns", "del", self.netns(host)], check=False, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(FileNotFoundError):
+            self.cgroup.rmdir()
+
+    def port(self, **keys: object) -> dict[str, object]:
+        """Return the port as a request names it."""
+        switch, host = f"/run/netns/{self.netns('switch')}", f"/run/netns/{self.netns('b')}"
+        port = {"netns": switch, "device": "b", "peer_netns": host, "peer_device": "eth0", "rate_bps": RATE_BPS}
+        return {**port, "ce_threshold_bytes": None, "ein": None, **keys}
+
+    def peer(self, host: str, *arguments: str, inside: bool = True) -> subprocess.Popen[str]:
+        """Start one end of connections, in the cgroup or not."""
+        enter = f"echo $$ > {self.cgroup}/cgroup.procs && " if inside else ""
+        command = [f'{enter}exec "$@"', "sh", "ip", "netns", "exec", self.netns(host), sys.executable, str(PEER)]
+        process = subprocess.Popen(["sh", "-c", *command, *arguments], stdout=subprocess.PIPE, text=True)
+        self.processes.append(process)
+        return process
+
+    def receiver(self, algorithm: str, *, inside: bool = True) -> int:
+        """Receive whatever comes; the port number."""
+        process = self.peer("b", "receive", algorithm, inside=inside)
+        assert process.stdout is not None
+        return int(process.stdout.readline())
+
+    def send(self, algorithm: str, port: int, size: int) -> Connection:
+        return Connection(self.peer("a", "send", algorithm, str(port), str(size)))
+
+    def drops(self) -> int:
+        shown = subprocess.check_output(["tc", "-n", self.netns("switch"), "-s", "-j", "qdisc", "show", "dev", "b"])
+        dropped: int = json.loads(shown)[0]["drops"]
+        return dropped
+
+
+@dataclass
+class Attached:
+    """A process of `incast-host attach`, and its answer."""
+
+    process: subprocess.Popen[str]
+    answer: dict[str, Any]
+
+    def report(self) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write('"report"\n')
+        self.process.stdin.flush()
+        report: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return report
+
+    def detach(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(timeout=30)
+
+
+def attach(request: object) -> Attached:
+    process = subprocess.Popen([HOST, "attach"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write((request if isinstance(request, str) else json.dumps(request)) + "\n")
+    process.stdin.flush()
+    return Attached(process, json.loads(process.stdout.readline()))
+
+
+@contextlib.contextmanager
+def built() -> Iterator[Bottleneck]:
+    """Build a bottleneck, and remove it whatever happens."""
+    root = cgroup_root()
+    assert root is not None
+    # Short enough for names of namespaces, and no other run's.
+    name = f"it{os.getpid()}x{next(_numbers)}"
+    bottleneck = Bottleneck(name, root / name)
+    try:
+        bottleneck.start()
+        yield bottleneck
+    finally:
+        bottleneck.stop()

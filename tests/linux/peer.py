@@ -1,0 +1,73 @@
+"""One end of TCP connections, for the tests beside it: `receive ALGORITHM`, or `send ALGORITHM PORT BYTES`."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import sys
+import threading
+
+RECEIVER = "10.0.2.2"
+# Offsets in struct tcp_info.
+OPTIONS, CWND, RETRANSMITTED, DELIVERED_CE = 5, 80, 100, 196
+ECN_NEGOTIATED = 8
+
+
+def new_socket(algorithm: str) -> socket.socket:
+    made = socket.socket()
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
+    return made
+
+
+def take_all(connection: socket.socket) -> None:
+    """Take all bytes, and say how many there were."""
+    total = 0
+    while data := connection.recv(1 << 16):
+        total += len(data)
+    connection.sendall(total.to_bytes(8, "big"))
+    connection.close()
+
+
+def receive(algorithm: str) -> None:
+    listening = new_socket(algorithm)
+    listening.bind(("", 0))
+    listening.listen(128)
+    print(listening.getsockname()[1], flush=True)
+    while True:
+        connection, _ = listening.accept()
+        threading.Thread(target=take_all, args=(connection,), daemon=True).start()
+
+
+def send(algorithm: str, port: int, size: int) -> None:
+    connection = new_socket(algorithm)
+    # Little is buffered here, so that the window is looked at all the time.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+    connection.connect((RECEIVER, port))
+    print("connected", flush=True)
+    windows, left, data = [], size, bytes(1 << 13)
+    while left > 0:
+        left -= connection.send(data[: min(left, len(data))])
+        windows.append(struct.unpack_from("I", info(connection), CWND)[0])
+    connection.shutdown(socket.SHUT_WR)
+    arrived = int.from_bytes(connection.recv(8), "big")
+    last = info(connection)
+    result = {
+        "arrived": arrived,
+        "windows": windows,
+        "ecn": bool(last[OPTIONS] & ECN_NEGOTIATED),
+        "retransmitted": struct.unpack_from("I", last, RETRANSMITTED)[0],
+        "delivered_ce": struct.unpack_from("I", last, DELIVERED_CE)[0],
+    }
+    print(json.dumps(result))
+
+
+def info(connection: socket.socket) -> bytes:
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 280)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "receive":
+        receive(sys.argv[2])
+    else:
+        send(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

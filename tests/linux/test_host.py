@@ -1,0 +1,170 @@
+"""The remedies on the kernel: real connections through a real bottleneck, with what `incast-host attach` attaches.
+
+They need root, a kernel with BTF and `make linux`. Where something is missing they are left out, in one line that says
+what; `INCAST_KERNEL_TESTS=required` makes that a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from bottleneck import Attached, Bottleneck, built, close, missing
+from bottleneck import attach as attach_now
+
+Attach: TypeAlias = Callable[[object], Attached]
+
+ALGORITHMS = ["dctcp", "d2tcp", "mrg", "dcmrg", "pulser"]
+THRESHOLD_BYTES = 20_000
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernel() -> None:
+    why = missing()
+    if why is not None and os.environ.get("INCAST_KERNEL_TESTS") == "required":
+        pytest.fail(f"the kernel tests are required, but {why}", pytrace=False)
+    if why is not None:
+        pytest.skip(f"THE KERNEL TESTS ARE LEFT OUT: {why}")
+
+
+@pytest.fixture
+def bottleneck() -> Iterator[Bottleneck]:
+    with built() as bottleneck:
+        yield bottleneck
+
+
+@pytest.fixture
+def attach() -> Iterator[Attach]:
+    """Return what attaches, until the test ends at the latest."""
+    every: list[Attached] = []
+
+    def attach(request: object) -> Attached:
+        every.append(attach_now(request))
+        return every[-1]
+
+    yield attach
+    for attached in every:
+        close(attached.process)
+
+
+def named(algorithm: str) -> str:
+    """Return a name that no other run registers."""
+    return f"{algorithm[:6]}_{os.getpid()}"
+
+
+def sender(algorithm: str, **parameters: object) -> dict[str, object]:
+    return {"algorithm": algorithm, "name": named(algorithm), "parameters": parameters}
+
+
+def request(bottleneck: Bottleneck, senders: list[dict[str, object]], **port: object) -> dict[str, object]:
+    ports = [bottleneck.port(**port)] if port else []
+    return {"cgroup": str(bottleneck.cgroup), "senders": senders, "ports": ports, "receivers": []}
+
+
+def registered() -> list[str]:
+    return Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+def test_dctcp_cuts_by_the_share_of_marks_and_fills_no_buffer(attach: Attach, bottleneck: Bottleneck) -> None:
+    attached = attach(request(bottleneck, [sender("dctcp")], ce_threshold_bytes=THRESHOLD_BYTES))
+    assert attached.answer == {"ready": {"senders": [named("dctcp")]}}
+    port = bottleneck.receiver(named("dctcp"))
+    result = bottleneck.send(named("dctcp"), port, 6 * MEGABYTE).result()
+    marks = attached.report()["ports"][0]["ce_marks"]
+    assert (result["arrived"], result["ecn"], result["retransmitted"]) == (6 * MEGABYTE, True, 0)
+    assert bottleneck.drops() == 0
+    # Each mark is told of exactly, but for what the last delayed ACK mixes.
+    assert marks > 50
+    assert abs(result["delivered_ce"] - marks) <= 0.05 * marks
+    # Alpha has settled: no cut takes nearly half, and the window is that of the pipe and the threshold.
+    # One window in ten may be anything, for the machine has other work.
+    settled = sorted(result["windows"][len(result["windows"]) // 2 :])
+    low, high = settled[len(settled) // 10], settled[-1 - len(settled) // 10]
+    assert low > 0.6 * high
+    assert 8 <= low <= high <= 30
+    assert attached.detach() == 0
+
+
+def test_reno_on_the_same_port_fills_the_buffer(bottleneck: Bottleneck) -> None:
+    """Without this the test above would show nothing."""
+    port = bottleneck.receiver("reno")
+    result = bottleneck.send("reno", port, 6 * MEGABYTE).result()
+    assert result["arrived"] == 6 * MEGABYTE
+    assert bottleneck.drops() > 0
+    assert max(result["windows"]) > 40
+
+
+@pytest.mark.parametrize("alpha", [0, 1024])
+def test_parameters_reach_the_kernel(attach: Attach, bottleneck: Bottleneck, alpha: int) -> None:
+    """With alpha 1 the first mark halves, with alpha 0 it cuts by little."""
+    attached = attach(request(bottleneck, [sender("dctcp", initial_alpha=alpha)], ce_threshold_bytes=THRESHOLD_BYTES))
+    port = bottleneck.receiver(named("dctcp"))
+    windows = bottleneck.send(named("dctcp"), port, MEGABYTE).result()["windows"]
+    peak = windows.index(max(windows))
+    left = min(windows[peak : peak + 12]) / max(windows)
+    assert left < 0.7 if alpha else left > 0.75
+    attached.detach()
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_sender_delivers_every_byte_while_others_do_too(
+    attach: Attach, bottleneck: Bottleneck, algorithm: str
+) -> None:
+    marking = {"ce_threshold_bytes": THRESHOLD_BYTES, "ein": {}}
+    attached = attach(request(bottleneck, [sender(algorithm)], **marking))
+    ours, others = bottleneck.receiver(named(algorithm)), bottleneck.receiver("cubic")
+    sent = [bottleneck.send(named(algorithm), ours, MEGABYTE) for _ in range(4)]
+    sent.append(bottleneck.send("cubic", others, MEGABYTE))
+    results = [each.result() for each in sent]
+    assert [result["arrived"] for result in results] == 5 * [MEGABYTE]
+    assert [result["ecn"] for result in results] == 4 * [algorithm != "mrg"] + [False]
+    runs = {program["name"]: program["runs"] for program in attached.report()["programs"]}
+    assert runs[f"{named(algorithm)}.incast_cc_cong_avoid"] > 0
+    attached.detach()
+
+
+def test_what_was_attached_goes_with_the_process_in_mid_transfer(attach: Attach, bottleneck: Bottleneck) -> None:
+    wanted = request(bottleneck, [sender("pulser")], ce_threshold_bytes=THRESHOLD_BYTES, ein={})
+    attached = attach(wanted)
+    assert named("pulser") in registered()
+    port = bottleneck.receiver(named("pulser"))
+    transfers = [bottleneck.send(named("pulser"), port, 2 * MEGABYTE) for _ in range(4)]
+    for transfer in transfers:
+        transfer.wait_for_handshake()
+    while attached.report()["ports"][0]["ein_marks"] == 0:
+        time.sleep(0.01)
+    attached.process.send_signal(signal.SIGKILL)
+    attached.process.wait()
+    assert named("pulser") not in registered()
+    # Connections keep what they began with, and end well.
+    assert [transfer.result()["arrived"] for transfer in transfers] == 4 * [2 * MEGABYTE]
+    again = attach(wanted)
+    assert again.answer == {"ready": {"senders": [named("pulser")]}}
+    assert again.report()["ports"] == [{"ce_marks": 0, "ein_marks": 0}]
+    assert again.detach() == 0
+    assert named("pulser") not in registered()
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"cgroup": "/nowhere"}, "cgroup /nowhere: No such file or directory"),
+        ({"cgroup": "/proc"}, "/proc is no cgroup of version 2"),
+        ({"senders": [{"algorithm": "hpcc", "name": "h"}]}, 'senders[0].algorithm is "hpcc"; allowed: dctcp, '),
+        ({"senders": [{"algorithm": "dctcp", "name": "cubic"}]}, 'the kernel has a congestion control "cubic" already'),
+        ({"ports": [{"netns": "/nowhere"}]}, "missing field"),
+    ],
+)
+def test_a_request_that_cannot_be_met_is_answered_by_one_line(
+    attach: Attach, change: dict[str, object], error: str
+) -> None:
+    attached = attach({"cgroup": None, "senders": [], "ports": [], "receivers": [], **change})
+    assert error in attached.answer["error"]
+    assert attached.process.wait() == 1
