@@ -180,7 +180,7 @@ def test_linux_gets_the_same_cell() -> None:
 
 
 def test_own_sysctls_and_limits_are_taken() -> None:
-    asked = scenario(STUDIES["grid"]) | {"linux": {"sysctl": {"tcp_comp_sack_nr": 0}, "limits": {"waiting": 0.5}}}
+    asked = scenario(STUDIES["grid"]) | {"kernel": {"sysctl": {"tcp_comp_sack_nr": 0}, "limits": {"waiting": 0.5}}}
     found = world.settings(asked)
     assert found.sysctls == {"tcp_comp_sack_nr": 0}
     assert (found.limits.waiting, found.limits.rate) == (0.5, world.Limits.rate)
@@ -196,8 +196,8 @@ def test_own_sysctls_and_limits_are_taken() -> None:
         ("switch.buffer.limit", "43packets", "the buffer has to be"),
         ("switch.marker", {"name": "ecn-threshold"}, "tbf does not mark"),
         ("stack.sender", "swift", "linux has no sender 'swift': newreno, cubic are allowed"),
-        ("linux.sysctls", {}, "linux has no key linux.sysctls: sysctl and limits are allowed"),
-        ("linux.limits", {"wait": 1}, "linux has no key linux.limits.wait: waiting, wait_us"),
+        ("kernel.sysctls", {}, "linux has no key kernel.sysctls: sysctl and limits are allowed"),
+        ("kernel.limits", {"wait": 1}, "linux has no key kernel.limits.wait: waiting, wait_us"),
     ],
 )
 def test_what_linux_cannot_do_is_refused(path: str, value: object, message: str) -> None:
@@ -279,7 +279,7 @@ scenario = "{world.HERE / "incast.toml"}"
 seeds = 2
 only = 'size_kib == 2 and sender == "reno" and rto_min_ms == 10 and workers <= 2'
 panels = []
-[worlds.linux]
+[worlds.kernel]
 command = {command}
 """,
         encoding="utf-8",

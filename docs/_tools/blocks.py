@@ -11,12 +11,14 @@ The language of a block says what it is:
 - `rust`: a file of this project, named by the first line `// path`, or a line to add to one, `// path, after: line`.
 
 In an output `…` matches any text on a line, and alone on a line any number of lines. `<!-- not run: reason -->` before
-a block skips it, `<!-- exits with 2 -->` says that its commands fail.
+a block skips it, `<!-- exits with 2 -->` says that its commands fail, `<!-- as root -->` that it needs Linux and root.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,6 +71,10 @@ class _Marks:
             if not reason:
                 raise PageError(f"{page}:{number}: a block that is not run needs a reason: <!-- not run: reason -->")
             self.not_run = reason
+        elif text == "as root" and not (sys.platform == "linux" and os.geteuid() == 0):
+            if os.environ.get("INCAST_KERNEL_TESTS") == "required":
+                raise PageError(f"{page}:{number}: the block needs Linux and root, and INCAST_KERNEL_TESTS=required")
+            self.not_run = "it needs Linux and root"
         elif found := re.fullmatch(r"exits with (\d+)", text):
             self.exit_code = int(found[1])
 

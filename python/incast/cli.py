@@ -32,6 +32,13 @@ Seed = Annotated[int | None, Parameter(help="random seed [default: the seed in t
 World = Annotated[
     str | None, Parameter(help="world that runs the scenario (incast list worlds) [default: the world in the scenario]")
 ]
+Worlds = Annotated[
+    str | None,
+    Parameter(
+        name="--world",
+        help="world that runs the scenario (incast list worlds), or several: packets,linux [default: the scenario's]",
+    ),
+]
 Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
 
@@ -43,19 +50,59 @@ def run(
     *,
     changes: Set = None,
     seed: Seed = None,
-    world: World = None,
+    world: Worlds = None,
     out: Annotated[Path | None, Parameter(help="directory for the tables [default: out/<scenario>]")] = None,
     as_json: Json = False,
     plots: Annotated[bool, Parameter(help="also draw figures")] = False,
 ) -> int:
     """Run a scenario and write its result tables.
 
-    Ctrl-C stops the run early: partial results are written, and the exit code is 1.
+    With several worlds each has a directory of its own for its tables, and one picture shows all of them. Ctrl-C stops
+    the run early: partial results are written, and the exit code is 1.
     """
     source = scenarios.read(scenario)
-    handle = scenarios.start(source, changes or [], seed, world)
+    names = world.split(",") if world else [None]
+    directory = out or Path("out") / source.stem
+    for name in names if len(names) > 1 else []:
+        # Not after another world has been at work for a while.
+        scenarios.check(source, changes or [], seed, name)
+    summaries: dict[str, dict[str, Any]] = {}
+    directories: dict[str, Path] = {}
+    for name in names:
+        handle = scenarios.start(source, changes or [], seed, name)
+        place = directory / name if name and len(names) > 1 else directory
+        result, files = _carried_out(handle, place, plots=plots)
+        summaries[name or ""], directories[name or ""] = json.loads(result.summary_json()), place
+        if len(names) > 1:
+            if not as_json:
+                print(f"{place}: {', '.join(file.name for file in files)}")
+        else:
+            for warning in summaries[name or ""].get("warnings", []):
+                print(f"warning: {warning}", file=sys.stderr)
+            if as_json:
+                print(json.dumps(summaries[name or ""]))
+            else:
+                print(_summary_table(summaries[name or ""]))
+                print(f"\n{place}: {', '.join(file.name for file in files)}")
+        if result.outcome == "interrupted":
+            progress = handle.progress()
+            print(
+                f"incast: interrupted at {text.seconds(progress['simulated_s'])} of simulated time; partial results "
+                f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {place}",
+                file=sys.stderr,
+            )
+            return 1
+        if result.outcome == "time-up":
+            print("the run reached its end time (run.stop_at) before all messages were complete", file=sys.stderr)
+    if len(names) > 1:
+        _beside(summaries, directories, directory / "worlds.png", as_json=as_json)
+    return 0
+
+
+def _carried_out(handle: _native.Run, directory: Path, *, plots: bool) -> tuple[_native.Result, list[Path]]:
+    """Follow a run to its end and write its tables."""
     try:
-        directory = output.prepare(out or Path("out") / source.stem)
+        output.prepare(directory)
         _follow(handle)
     except BaseException:
         handle.cancel()
@@ -63,29 +110,29 @@ def run(
     result = handle.result()
     output.remove_pictures(directory)
     files = [Path(file) for file in result.write(directory)]
-    summary = json.loads(result.summary_json())
-    for warning in summary.get("warnings", []):
-        print(f"warning: {warning}", file=sys.stderr)
     if plots:
         from incast import figures
 
         files += figures.from_results(directory)
+    return result, files
+
+
+def _beside(
+    summaries: dict[str, dict[str, Any]], directories: dict[str, Path], picture: Path, *, as_json: bool
+) -> None:
+    """Show what several worlds made of one scenario."""
+    from incast import figures
+
+    figures.save(figures.worlds(directories), picture)
     if as_json:
-        print(json.dumps(summary))
-    else:
-        print(_summary_table(summary))
-        print(f"\n{directory}: {', '.join(file.name for file in files)}")
-    if result.outcome == "interrupted":
-        progress = handle.progress()
-        print(
-            f"incast: interrupted at {text.seconds(progress['simulated_s'])} of simulated time; partial results "
-            f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {directory}",
-            file=sys.stderr,
-        )
-        return 1
-    if result.outcome == "time-up":
-        print("the run reached its end time (run.stop_at) before all messages were complete", file=sys.stderr)
-    return 0
+        print(json.dumps(summaries))
+        return
+    for name, summary in summaries.items():
+        for warning in summary.get("warnings", []):
+            print(f"warning: {name}: {warning}", file=sys.stderr)
+    rows = [_summary_row(name, summary) for name, summary in summaries.items()]
+    print("\n" + text.table(["world", *_HEAD[1:]], rows))
+    print(f"\n{picture}")
 
 
 @app.command
@@ -340,9 +387,11 @@ def _follow(handle: _native.Run) -> None:
 def _summary_table(summary: dict[str, Any]) -> str:
     classes: dict[str, dict[str, Any]] = summary["classes"]
     rows = {**classes, "all": summary} if len(classes) != 1 else classes
-    head = ["class", "messages", "complete", "goodput", "FCT p50", "FCT p99", "timeouts"]
-    table = text.table(head, [_summary_row(name, row) for name, row in rows.items()])
+    table = text.table(list(_HEAD), [_summary_row(name, row) for name, row in rows.items()])
     return table if summary["incasts"] is None else f"{table}\n\n{_detector_line(summary)}"
+
+
+_HEAD = ("class", "messages", "complete", "goodput", "FCT p50", "FCT p99", "timeouts")
 
 
 def _detector_line(summary: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -156,26 +157,28 @@ def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style
     """
     with rc(style):
         figure, (axes,) = stacked(1, 3.7, style)
-        axes.set_xscale("log")
-        for (label, values), look in zip(samples.items(), looks(samples), strict=True):
-            times = np.sort(_numbers(values))
-            times = times[np.isfinite(times)]
-            share = np.arange(1, len(times) + 1) / len(values)
-            part = f"{len(times):,} of " if len(times) < len(values) else ""
-            name = f"{label} ({part}{len(values):,}{' complete' if part else ''})"
-            if not len(times):
-                axes.plot([], [], linewidth=1.8, label=name, **look.line(style))
-                continue
-            if len(times) > _MOST_POINTS:  # keep the ends exactly: the tail is what is looked at
-                keep = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
-                times, share = times[keep], share[keep]
-            axes.step(
-                np.r_[times[0], times], np.r_[0, share], where="post", linewidth=1.8, label=name, **look.line(style)
-            )
-        axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
-        number_decades(axes.xaxis, style.letters // 8, "s")
-        legend_above(axes, style)
+        _draw_completion_times(axes, samples, style)
         return figure
+
+
+def _draw_completion_times(axes: Axes, samples: Mapping[str, NDArray[np.generic]], style: Style) -> None:
+    axes.set_xscale("log")
+    for (label, values), look in zip(samples.items(), looks(samples), strict=True):
+        times = np.sort(_numbers(values))
+        times = times[np.isfinite(times)]
+        share = np.arange(1, len(times) + 1) / len(values)
+        part = f"{len(times):,} of " if len(times) < len(values) else ""
+        name = f"{label} ({part}{len(values):,}{' complete' if part else ''})"
+        if not len(times):
+            axes.plot([], [], linewidth=1.8, label=name, **look.line(style))
+            continue
+        if len(times) > _MOST_POINTS:  # keep the ends exactly: the tail is what is looked at
+            keep = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
+            times, share = times[keep], share[keep]
+        axes.step(np.r_[times[0], times], np.r_[0, share], where="post", linewidth=1.8, label=name, **look.line(style))
+    axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
+    number_decades(axes.xaxis, style.letters // 8, "s")
+    legend_above(axes, style)
 
 
 def queue(
@@ -198,23 +201,58 @@ def queue(
     """
     with rc(style):
         figure, all_axes = stacked(len(panels), 2.45, style)
-        column, size = ("waiting_bytes", 1024.0) if unit == "KiB" else ("waiting_packets", 1.0)
         for axes, (title, table) in zip(all_axes, panels.items(), strict=True):
-            links = np.unique(table["link"])
-            for place, link in enumerate(links[:_MOST_LINES]):
-                rows = table["link"] == link
-                time, waiting = thinned(_numbers(table["time_s"][rows]), _numbers(table[column][rows]) / size)
-                colour = style.cycle[1 if len(links) == 1 else place]
-                label = f"link {link}" if len(links) > 1 else None
-                axes.step(time, waiting, where="post", color=colour, linewidth=1.1, label=label)
-            for what, level in (levels or {}).items():
-                _level(axes, level, what, style)
-            axes.set(ylabel=f"{unit} waiting")
-            axes.set_ylim(0, 1.18 * max([1.0, axes.dataLim.ymax, *(levels or {}).values()]))
-            axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-            part = f"the first {_MOST_LINES} of {len(links)} links" if len(links) > _MOST_LINES else ""
-            _time_axis(axes, (limits_s or {}).get(title))
-            legend_above(axes, style, ": ".join(filter(None, (title, part))))
+            _draw_queue(axes, title, table, unit, levels or {}, (limits_s or {}).get(title), style)
+        return figure
+
+
+def _draw_queue(
+    axes: Axes,
+    title: str,
+    table: Columns,
+    unit: Literal["packets", "KiB"],
+    levels: Mapping[str, float],
+    limits_s: tuple[float, float] | None,
+    style: Style,
+) -> None:
+    column, size = ("waiting_bytes", 1024.0) if unit == "KiB" else ("waiting_packets", 1.0)
+    links = np.unique(table["link"])
+    for place, link in enumerate(links[:_MOST_LINES]):
+        rows = table["link"] == link
+        time, waiting = thinned(_numbers(table["time_s"][rows]), _numbers(table[column][rows]) / size)
+        colour = style.cycle[1 if len(links) == 1 else place]
+        label = f"link {link}" if len(links) > 1 else None
+        axes.step(time, waiting, where="post", color=colour, linewidth=1.1, label=label)
+    for what, level in levels.items():
+        _level(axes, level, what, style)
+    axes.set(ylabel=f"{unit} waiting")
+    axes.set_ylim(0, 1.18 * max([1.0, axes.dataLim.ymax, *levels.values()]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    part = f"the first {_MOST_LINES} of {len(links)} links" if len(links) > _MOST_LINES else ""
+    _time_axis(axes, limits_s)
+    legend_above(axes, style, ": ".join(filter(None, (title, part))))
+
+
+def worlds(directories: Mapping[str, Path], *, style: Style = LIGHT) -> Figure:
+    """Draw runs of one scenario in several worlds: completion times of all messages, and the recorded queues below.
+
+    Args:
+        directories: world -> the tables of its run.
+        style: colours and width.
+
+    """
+    samples = {world: _read(directory, "flows", ("fct_s",))["fct_s"] for world, directory in directories.items()}
+    queues = {
+        world: table
+        for world, directory in directories.items()
+        if len((table := _read(directory, "queues", ("time_s", "link", "waiting_packets"))).get("time_s", ()))
+    }
+    last = max((float(_numbers(table["time_s"]).max()) for table in queues.values()), default=0.0)
+    with rc(style):
+        figure, (top, *below) = stacked(1 + len(queues), 3.0, style)
+        _draw_completion_times(top, samples, style)
+        for axes, (world, table) in zip(below, queues.items(), strict=True):
+            _draw_queue(axes, f"queue in the world {world}", table, "packets", {}, (0.0, 1.03 * last), style)
         return figure
 
 
@@ -307,16 +345,7 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
         OSError: a table is not a readable Parquet file.
 
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    def read(table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
-        path = directory / f"{table}.parquet"
-        try:
-            return columns(pq.read_table(path, columns=list(wanted))) if path.is_file() else {}
-        except (pa.ArrowException, OSError) as error:
-            raise OSError(f"{path}: not a readable Parquet table: {error}") from error
-
+    read = partial(_read, directory)
     if not (directory / "flows.parquet").is_file():
         raise FileNotFoundError(f"{directory}: no results here (flows.parquet is missing); create them with incast run")
     pictures: list[tuple[str, Callable[[], Figure]]] = []
@@ -336,6 +365,17 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
         pictures.append(("windows", lambda: windows(sides, limits_s=limits, style=style)))
     output.remove_pictures(directory)
     return [save(draw(), directory / f"{name}.png") for name, draw in pictures]
+
+
+def _read(directory: Path, table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = directory / f"{table}.parquet"
+    try:
+        return columns(pq.read_table(path, columns=list(wanted))) if path.is_file() else {}
+    except (pa.ArrowException, OSError) as error:
+        raise OSError(f"{path}: not a readable Parquet table: {error}") from error
 
 
 def columns(table: pa.Table) -> dict[str, NDArray[np.generic]]:

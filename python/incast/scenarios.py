@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +75,11 @@ def parsed(text: str, file: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _native.ScenarioError(f"{file}: invalid TOML: {error}") from error
+
+
+# The program that attaches remedies to the kernel stands where this one does; the world "linux" looks here for it.
+if (_host := Path(sys.executable).with_name("incast-host")).is_file():
+    os.environ.setdefault("INCAST_HOST", str(_host))
 
 
 def start(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Run:

@@ -16,6 +16,7 @@ pub use incast_scenario as scenario;
 pub use incast_units as units;
 
 pub use incast_ideal::Ideal;
+pub use incast_linux::Linux;
 pub use incast_packets::Packets;
 pub use incast_plan::Plan;
 pub use incast_record::Run;
@@ -25,7 +26,7 @@ pub use incast_world::{Control, Progress, Refusal, RunError, World};
 use std::fmt;
 
 /// All worlds; the first is the default.
-pub const WORLDS: &[&dyn World] = &[&Packets, &Ideal];
+pub const WORLDS: &[&dyn World] = &[&Packets, &Ideal, &Linux];
 
 /// The world of this name.
 #[must_use]

@@ -29,9 +29,9 @@ fn the_world_is_the_one_named_or_the_scenarios_own_or_that_of_packets() {
 #[test]
 fn a_world_that_nobody_knows_is_told_with_those_that_are_known() {
     let told = job("[run]\nworld = \"fluid\"", None).unwrap_err();
-    assert_eq!(told, "s.toml:12:9: run.world: unknown world \"fluid\"; allowed: \"packets\", \"ideal\"");
+    assert_eq!(told, "s.toml:12:9: run.world: unknown world \"fluid\"; allowed: \"packets\", \"ideal\", \"linux\"");
     let told = job("", Some("fluid")).unwrap_err();
-    assert!(told.contains("unknown world \"fluid\"; allowed: \"packets\", \"ideal\""), "{told}");
+    assert!(told.contains("unknown world \"fluid\"; allowed: \"packets\", \"ideal\", \"linux\""), "{told}");
 }
 
 #[test]

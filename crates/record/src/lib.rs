@@ -1,11 +1,13 @@
 //! What a world has seen, in its own units: the raw material of the tables.
 
 mod incasts;
+mod machine;
 
 use incast_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 pub use incasts::{Alarm, Cause, Detected, EXCESS, HOSTS, Incast, WINDOW_PACKETS};
+pub use machine::Machine;
 
 /// All of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -46,6 +48,8 @@ pub struct Run {
     pub totals: Totals,
     /// Payload delivered in order, for goodput over any window of time.
     pub delivered: DeliveryCurve,
+    /// How good the machine was, if the run took place on one and not in simulated time.
+    pub machine: Option<Machine>,
 }
 
 /// Why a run ended.
@@ -108,6 +112,8 @@ pub struct Losses {
     pub timeouts_lost_retransmission: u32,
     /// Timeouts of SYN, SYN-ACK or FIN.
     pub timeouts_control: u32,
+    /// Timeouts of data in a world that cannot tell their causes apart: Linux counts them together.
+    pub timeouts_untold: u32,
     /// Fast retransmits.
     pub fast_retransmits: u32,
     /// Tail loss probes sent.
@@ -122,7 +128,8 @@ impl Losses {
     /// Timeouts of all causes.
     #[must_use]
     pub const fn timeouts(&self) -> u32 {
-        self.timeouts_full_window + self.timeouts_tail + self.timeouts_lost_retransmission + self.timeouts_control
+        let told = self.timeouts_full_window + self.timeouts_tail + self.timeouts_lost_retransmission;
+        told + self.timeouts_control + self.timeouts_untold
     }
 }
 

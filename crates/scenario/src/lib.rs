@@ -51,6 +51,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("custom", include_str!("../../../scenarios/custom.toml")),
     ("swift", include_str!("../../../scenarios/swift.toml")),
     ("hpcc", include_str!("../../../scenarios/hpcc.toml")),
+    ("linux", include_str!("../../../scenarios/linux.toml")),
 ];
 
 /// The text of a scenario that comes with the program.

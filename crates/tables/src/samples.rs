@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::column::Column;
 use incast_record::{
-    Alarm, Cause, DeliveryCurve, Detected, Event, EventKind, Flow, Incast, Losses, Outcome, PortRow, QueueSample,
-    QueueStatistics, Run, Totals, WindowSample,
+    Alarm, Cause, DeliveryCurve, Detected, Event, EventKind, Flow, Incast, Losses, Machine, Outcome, PortRow,
+    QueueSample, QueueStatistics, Run, Totals, WindowSample,
 };
 
 /// A run in which nothing happened.
@@ -49,6 +49,7 @@ pub(crate) fn small_run() -> Run {
                 timeouts_tail: 2,
                 timeouts_lost_retransmission: 3,
                 timeouts_control: 4,
+                timeouts_untold: 9,
                 fast_retransmits: 5,
                 tail_probes: 8,
                 retransmitted_packets: 6,
@@ -68,6 +69,7 @@ pub(crate) fn small_run() -> Run {
         end: us(10),
         outcome: Outcome::TimeUp,
         flows,
+        machine: Some(Machine { kernel: "6.18.1".into(), rate_error: 0.001, ..Machine::default() }),
         ports: vec![
             PortRow {
                 drops: 1,

@@ -5,6 +5,7 @@ pub(crate) mod coflows;
 mod events;
 mod flows;
 mod incasts;
+mod machine;
 mod own;
 pub(crate) mod ports;
 mod queues;
@@ -44,6 +45,8 @@ pub enum Table {
     Incasts,
     /// When EIN said incast, and what was there.
     Alarms,
+    /// How good the machine was that carried the run out in real time.
+    Machine,
 }
 
 /// Evaluates `$body` with `$module` being the module of `$table`.
@@ -86,13 +89,17 @@ macro_rules! in_module {
                 use alarms as $module;
                 $body
             }
+            Table::Machine => {
+                use machine as $module;
+                $body
+            }
         }
     };
 }
 
 impl Table {
     /// All tables, the most asked for first.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Summary,
         Self::Flows,
         Self::Coflows,
@@ -102,6 +109,7 @@ impl Table {
         Self::Events,
         Self::Incasts,
         Self::Alarms,
+        Self::Machine,
     ];
 
     /// Its name, which is also its file's without `.parquet`.

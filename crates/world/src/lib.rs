@@ -136,6 +136,9 @@ pub enum RunError {
     /// The window sweep was asked for although links have no delay.
     #[error("the window sweep needs a delay on every link")]
     NoDelay,
+    /// The machine that carries the plan out refused something, or was too busy.
+    #[error("{0}")]
+    Failed(String),
     /// Packets were lost by the simulator itself.
     #[error(
         "a defect of the simulator: {sent} packets were sent but {accounted} are accounted for; please report this scenario"

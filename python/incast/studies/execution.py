@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,8 +50,16 @@ def run(tasks: Iterable[Task], store: Store, *, workers: int | None = None, what
         left = f", {text.duration(elapsed_s * (total - done) / done)} left" if done else ""
         return f"{what}: {done:,} of {total:,} runs{already}{left}"
 
-    with ThreadPoolExecutor(workers or cores(), thread_name_prefix="incast") as pool, progress.Line(said) as line:
-        waiting = {pool.submit(_one, task, store, stop) for task in missing}
+    # What is measured in real time comes last, one run at a time: others would take its CPUs away.
+    measured = [task for task in missing if task.measured]
+    with (
+        ThreadPoolExecutor(workers or cores(), thread_name_prefix="incast") as pool,
+        ThreadPoolExecutor(1, thread_name_prefix="incast-measured") as alone,
+        progress.Line(said) as line,
+    ):
+        waiting = {pool.submit(_one, task, store, stop) for task in missing if not task.measured}
+        computed = set(waiting)
+        waiting |= {alone.submit(_after, computed, task, store, stop) for task in measured}
         try:
             while waiting:
                 finished, waiting = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
@@ -60,9 +68,16 @@ def run(tasks: Iterable[Task], store: Store, *, workers: int | None = None, what
                 line.show()
         except BaseException:
             stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            for each in (pool, alone):
+                each.shutdown(wait=True, cancel_futures=True)
             raise
     return len(missing)
+
+
+def _after(others: set[Future[None]], task: Task, store: Store, stop: threading.Event) -> None:
+    wait(others)
+    if not stop.is_set():
+        _one(task, store, stop)
 
 
 def _one(task: Task, store: Store, stop: threading.Event) -> None:

@@ -6,6 +6,7 @@ import copy
 import functools
 import hashlib
 import json
+import platform
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,8 @@ class Task:
     tables: frozenset[str]
     outside: Outside | None = None
     """If the run belongs to a world outside this program."""
+    measured: bool = False
+    """Whether it takes place in real time: it needs this machine for itself, and is never the same twice."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +103,14 @@ def tasks(
         words = [path for word in world.command if (path := world.directory / word).is_file()]
         files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in words]
         content["world"] = {"command": world.command, "files": files}
+    measured = not world and resolved.get("run", {}).get("world") == "linux"
+    if measured:
+        content["kernel"] = platform.release()
     # The order of keys is kept: that of classes of traffic and links decides what happens.
     text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
     set_ = tuple(scenarios.overrides(changes))
     return [
-        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables, outside)
+        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables, outside, measured)
         for seed in seeds
     ]
 

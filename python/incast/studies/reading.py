@@ -43,7 +43,7 @@ _KEYS = [
     "axes", "baselines", "claims", "curves", "figure", "frozen", "judged", "like", "metrics", "note", "only", "open",
     "panels", "scenario", "seeds", "set", "title", "use", "worlds",
 ]  # fmt: skip
-_OWN_WORLDS = ("packets", "ideal")
+_OWN_WORLDS = ("packets", "ideal", "linux")
 
 
 _NOTHING_RUNS = "a study without a scenario has no runs: its metrics must be formulas of its axes"

@@ -154,8 +154,8 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
     for study in studies:
         started = time.process_time()
         own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(rows[study.name]))]
-        computed = execution.run(own, store, workers=wish.workers, what=study.name)
-        found_before = len({task.key for task in own} - seen) - computed
+        count = execution.run(own, store, workers=wish.workers, what=study.name)
+        found_before = len({task.key for task in own} - seen) - count
         seen.update(task.key for task in own)
         new = sweep.measured(study, rows[study.name], store, 0.0)
         minutes = (time.process_time() - started) / 60
@@ -164,7 +164,12 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
         state.tables[study.name] = new
         old = state.known[study.name]
         if old and not wish.update:
-            state.complaints += _differs(study, sample.compare(study, old, dict(enumerate(new.rows))))
+            computed = {
+                index: cells
+                for index, (row, cells) in enumerate(zip(rows[study.name], new.rows, strict=True))
+                if not (row.task and row.task.measured)
+            }
+            state.complaints += _differs(study, sample.compare(study, old, computed))
 
 
 def _with_cost(study: Study, rows: list[Row], new: Table, old: Table | None, minutes: float, found: int) -> Table:

@@ -67,7 +67,8 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
         cost_order = int(known.rows[index][hops]).bit_length()
         return row.point.at not in ends, cost_order, hashlib.sha256(name.encode()).hexdigest()
 
-    ordered = sorted(range(len(rows)), key=order)
+    # What was measured in real time cannot be recomputed.
+    ordered = sorted((index for index, row in enumerate(rows) if not (row.task and row.task.measured)), key=order)
     by_curve = {
         curve.name: iter([index for index in ordered if rows[index].point.curve == curve]) for curve in study.curves
     }

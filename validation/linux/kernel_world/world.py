@@ -126,12 +126,12 @@ def settings(scenario: Mapping[str, Any]) -> Settings:
     (rounds,) = scenario["traffic"].values()
     if unknown := sorted(set(tcp) - set(_SWITCHES) - _OURS - {"rto_min"}):
         raise SystemExit(f"linux has no key tcp.{unknown[0]}")
-    own = scenario.get("linux", {})
+    own = scenario.get("kernel", {})
     if unknown := sorted(set(own) - {"sysctl", "limits"}):
-        raise SystemExit(f"linux has no key linux.{unknown[0]}: sysctl and limits are allowed")
+        raise SystemExit(f"linux has no key kernel.{unknown[0]}: sysctl and limits are allowed")
     known = [one.name for one in fields(Limits)]
     if unknown := sorted(set(own.get("limits", {})) - set(known)):
-        raise SystemExit(f"linux has no key linux.limits.{unknown[0]}: {', '.join(known)} are allowed")
+        raise SystemExit(f"linux has no key kernel.limits.{unknown[0]}: {', '.join(known)} are allowed")
     buffer = switch["buffer"]
     if buffer["name"] != "static" or not buffer["limit"].endswith("B") or not buffer["count_in_service"]:
         raise SystemExit('linux: tbf counts bytes, the packet that waits for its tokens included: the buffer has to be '

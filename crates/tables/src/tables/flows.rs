@@ -77,7 +77,7 @@ fn course<'a>() -> Vec<Column<Row<'a>>> {
 fn losses<'a>() -> Vec<Column<Row<'a>>> {
     use Values::Whole;
     columns! {
-        /// Retransmission timeouts of all causes: the sum of the next four columns.
+        /// Retransmission timeouts of all causes: the sum of the next five columns.
         timeouts: Whole(|r| r.flow.losses.timeouts().into());
         /// Timeouts before which no ACK at all came after the last new segment left: the whole window was lost.
         timeouts_full_window: Whole(|r| r.flow.losses.timeouts_full_window.into());
@@ -88,6 +88,8 @@ fn losses<'a>() -> Vec<Column<Row<'a>>> {
         timeouts_lost_retransmission: Whole(|r| r.flow.losses.timeouts_lost_retransmission.into());
         /// Timeouts of a SYN, SYN-ACK or FIN.
         timeouts_control: Whole(|r| r.flow.losses.timeouts_control.into());
+        /// Timeouts of data in a world that cannot tell their causes apart: Linux counts them together.
+        timeouts_untold: Whole(|r| r.flow.losses.timeouts_untold.into());
         /// Times that ACKs, by duplicates, SACK or RACK, started a recovery.
         fast_retransmits: Whole(|r| r.flow.losses.fast_retransmits.into());
         /// Tail loss probes sent, with new data or with the last segment again.

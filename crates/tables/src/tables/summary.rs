@@ -80,6 +80,7 @@ struct LossSums {
     tail: u64,
     lost_retransmission: u64,
     control: u64,
+    untold: u64,
     fast_retransmits: u64,
     tail_probes: u64,
     retransmitted_packets: u64,
@@ -93,6 +94,7 @@ impl LossSums {
         self.tail += u64::from(losses.timeouts_tail);
         self.lost_retransmission += u64::from(losses.timeouts_lost_retransmission);
         self.control += u64::from(losses.timeouts_control);
+        self.untold += u64::from(losses.timeouts_untold);
         self.fast_retransmits += u64::from(losses.fast_retransmits);
         self.tail_probes += u64::from(losses.tail_probes);
         self.retransmitted_packets += u64::from(losses.retransmitted_packets);
@@ -366,6 +368,8 @@ fn loss_columns<'a>() -> Vec<Column<Row<'a>>> {
         timeouts_lost_retransmission: Whole(|r| r.losses.lost_retransmission);
         /// Timeouts of SYN, SYN-ACK or FIN.
         timeouts_control: Whole(|r| r.losses.control);
+        /// Timeouts of data in a world that cannot tell their causes apart.
+        timeouts_untold: Whole(|r| r.losses.untold);
         /// Recoveries begun by ACKs: by duplicates, SACK or RACK.
         fast_retransmits: Whole(|r| r.losses.fast_retransmits);
         /// Tail loss probes sent, with new data or with the last segment again.
@@ -541,6 +545,7 @@ mod tests {
             "timeouts_tail",
             "timeouts_lost_retransmission",
             "timeouts_control",
+            "timeouts_untold",
             "flows_with_timeout",
             "fast_retransmits",
             "tail_probes",
@@ -557,7 +562,7 @@ mod tests {
             assert_eq!(all[name], json!(sum), "{name}");
             assert!(sum > 0, "{name} is not exercised");
         }
-        assert_eq!(all["timeouts"], json!(1 + 2 + 3 + 4));
+        assert_eq!(all["timeouts"], json!(1 + 2 + 3 + 4 + 9));
     }
 
     /// 100 coflows of one message each, `i` us long: every tenth must be complete within 55 us.

@@ -69,6 +69,7 @@ impl<O: Observer> World<'_, O> {
             alarms: written.alarms,
             totals,
             delivered: self.curve.finish(),
+            machine: None,
         })
     }
 

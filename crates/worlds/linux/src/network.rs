@@ -1,0 +1,288 @@
+//! The network of a plan, built from namespaces, virtual Ethernet devices and token buckets.
+
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+
+use incast_plan::{Link, LossDetection, Node, Pacing, Plan, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling};
+use incast_protocols::Amount;
+use incast_protocols::switch::buffer::BufferChoice;
+use incast_protocols::switch::buffer::static_limit::Admit;
+use incast_world::Routes;
+
+use crate::conditions;
+use crate::counters::ProcFile;
+use crate::kernel;
+use crate::namespace::{Failure, Namespace};
+use crate::refusals::{FASTEST_SHAPED, cables};
+
+/// Every namespace of a run.
+#[derive(Debug)]
+pub(crate) struct Network {
+    hosts: Vec<Namespace>,
+    switches: Vec<Namespace>,
+}
+
+/// The first host's address; others follow. No packet leaves the namespaces.
+const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 64, 0, 1]);
+/// The next hop of all routes: no device has it, its hardware address is entered at each.
+const NEXT_HOP: &str = "10.63.0.1";
+/// Ethernet, IP and TCP: what a frame carries besides payload and options.
+const ETHERNET: u64 = 14;
+const IP_TCP: u64 = 40;
+const TIMESTAMPS: u64 = 12;
+
+impl Network {
+    /// Sets everything up.
+    pub(crate) fn build(plan: &Plan, routes: &Routes) -> Result<Self, Failure> {
+        let count = |count: usize| (0..count).map(|_| Namespace::new()).collect::<Result<Vec<_>, _>>();
+        let hosts = count(plan.network.hosts as usize)?;
+        let network = Self { hosts, switches: count(plan.network.switches.len())? };
+        let Some(tcp) = plan.classes.first().map(|class| &class.tcp) else { return Ok(network) };
+        network.lay_cables(&plan.network.links, tcp)?;
+        for switch in 0..plan.network.switches.len() as u32 {
+            network.configure_switch(plan, routes, switch)?;
+        }
+        for host in 0..plan.network.hosts {
+            network.configure_host(plan, routes, host, tcp)?;
+        }
+        for (number, link) in plan.network.links.iter().enumerate() {
+            let shape = shape(plan, number as u32, link, tcp);
+            network.of(link.from).batch("tc", &shape).map_err(|why| format!("the port of link {number}: {why}"))?;
+        }
+        Ok(network)
+    }
+
+    pub(crate) fn host(&self, host: u32) -> &Namespace {
+        &self.hosts[host as usize]
+    }
+
+    pub(crate) fn switch(&self, switch: u32) -> &Namespace {
+        &self.switches[switch as usize]
+    }
+
+    pub(crate) fn of(&self, node: Node) -> &Namespace {
+        match node {
+            Node::Host(host) => self.host(host),
+            Node::Switch(switch) => self.switch(switch),
+        }
+    }
+
+    fn lay_cables(&self, links: &[Link], tcp: &Tcp) -> Result<(), Failure> {
+        let mtu = tcp.mss.0 + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 };
+        let cables = cables(links).ok_or("a link has none that leads back")?;
+        let mut commands = vec![Vec::new(); self.hosts.len() + self.switches.len()];
+        for (forth, back) in cables {
+            let link = &links[forth as usize];
+            commands[self.number(link.from)].push(format!(
+                "link add {} mtu {mtu} address {} type veth peer name {} mtu {mtu} address {} netns {}",
+                device(forth),
+                hardware_address(forth),
+                device(back),
+                hardware_address(back),
+                self.of(link.to).path(),
+            ));
+        }
+        let namespaces = || self.hosts.iter().chain(&self.switches);
+        for (namespace, commands) in namespaces().zip(&commands) {
+            namespace.batch("ip", commands)?;
+        }
+        let mut devices = vec![Vec::new(); commands.len()];
+        for (number, link) in links.iter().enumerate() {
+            devices[self.number(link.from)].push(device(number as u32));
+        }
+        for (namespace, devices) in namespaces().zip(&devices) {
+            let up: Vec<_> = devices.iter().map(|device| format!("link set {device} up")).collect();
+            namespace.batch("ip", &up)?;
+            namespace.inside(|| {
+                let control = UdpSocket::bind("127.0.0.1:0").or_else(|_| UdpSocket::bind("0.0.0.0:0"));
+                let control = control.map_err(|error| format!("no socket: {error}"))?;
+                devices.iter().try_for_each(|device| {
+                    kernel::no_offloads(&control, device).map_err(|error| format!("offloads of {device}: {error}"))
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    fn number(&self, node: Node) -> usize {
+        match node {
+            Node::Host(host) => host as usize,
+            Node::Switch(switch) => self.hosts.len() + switch as usize,
+        }
+    }
+
+    fn configure_switch(&self, plan: &Plan, routes: &Routes, switch: u32) -> Result<(), Failure> {
+        let links = &plan.network.links;
+        let back = opposite(links);
+        // Without any address there is no table of local ones, and the kernel takes no next hop then.
+        let mut commands = vec!["link set lo up".to_owned()];
+        for (number, link) in (0_u32..).zip(links) {
+            if link.from != Node::Switch(switch) {
+                continue;
+            }
+            let peer = hardware_address(back[number as usize]);
+            let next_hop = match link.to {
+                Node::Host(host) => {
+                    commands.push(format!("route add {}/32 dev {}", address(host), device(number)));
+                    address(host).to_string()
+                }
+                Node::Switch(_) => NEXT_HOP.to_owned(),
+            };
+            commands.push(format!("neigh add {next_hop} lladdr {peer} dev {} nud permanent", device(number)));
+        }
+        let own: Vec<u32> = (0..plan.network.hosts)
+            .filter(|&host| links[routes.downlink[host as usize] as usize].from == Node::Switch(switch))
+            .collect();
+        for host in (0..plan.network.hosts).filter(|host| !own.contains(host)) {
+            let mut hops: Vec<u32> = Vec::new();
+            // Path numbers spread over all equal paths: these find them all, as long as there are not hundreds.
+            for path in 0..=u16::MAX / 64 {
+                let hop = routes.next(switch, host, routes.edge[host as usize], path * 64);
+                if !hops.contains(&hop) {
+                    hops.push(hop);
+                }
+            }
+            hops.sort_unstable();
+            let hops: Vec<_> =
+                hops.iter().map(|&hop| format!("nexthop via {NEXT_HOP} dev {} onlink", device(hop))).collect();
+            commands.push(format!("route add {}/32 {}", address(host), hops.join(" ")));
+        }
+        let namespace = self.switch(switch);
+        let settings = [("ipv4.ip_forward", "1"), ("ipv4.fib_multipath_hash_policy", "1")];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        // A kernel without equal-cost paths has no such setting, and needs it only where there are some.
+        let needed = if commands.iter().any(|command| command.matches("nexthop").count() > 1) { 2 } else { 1 };
+        namespace.set(&settings[..needed])?;
+        namespace.batch("ip", &commands)
+    }
+
+    fn configure_host(&self, plan: &Plan, routes: &Routes, host: u32, tcp: &Tcp) -> Result<(), Failure> {
+        let uplink = routes.uplink[host as usize];
+        let own = device(uplink);
+        let peer = hardware_address(opposite(&plan.network.links)[uplink as usize]);
+        let quick = if tcp.delayed_ack.is_none() { " quickack 1" } else { "" };
+        let window = tcp.initial_window_segments;
+        let commands = [
+            "link set lo up".to_owned(),
+            format!("addr add {}/32 dev {own}", address(host)),
+            format!("neigh add {NEXT_HOP} lladdr {peer} dev {own} nud permanent"),
+            format!("route add default via {NEXT_HOP} dev {own} onlink initcwnd {window}{quick}"),
+        ];
+        self.host(host).batch("ip", &commands)?;
+        let restarts = plan.connections.iter().any(|one| one.window_per_message == WindowPerMessage::RestartAfterIdle)
+            && tcp.slow_start_restart != SlowStartRestart::Off;
+        self.host(host).set(&settings(tcp, restarts))
+    }
+}
+
+/// The sysctls of a host.
+fn settings(tcp: &Tcp, restarts: bool) -> Vec<(String, String)> {
+    let whole = |on: bool| u64::from(on);
+    let mut found = vec![
+        ("tcp_no_metrics_save", 1),
+        ("tcp_sack", whole(tcp.sack)),
+        ("tcp_dsack", whole(tcp.dsack)),
+        ("tcp_timestamps", whole(tcp.timestamps)),
+        ("tcp_window_scaling", whole(tcp.window_scaling != WindowScaling::Off)),
+        ("tcp_early_retrans", if tcp.tail_loss_probe { 3 } else { 0 }),
+        ("tcp_recovery", whole(tcp.loss_detection == LossDetection::Rack)),
+        ("tcp_frto", if tcp.frto { 2 } else { 0 }),
+        ("tcp_slow_start_after_idle", whole(restarts || tcp.slow_start_restart != SlowStartRestart::Off)),
+        ("tcp_tso_win_divisor", u64::from(tcp.tso_divisor)),
+    ];
+    if conditions::has_rto_min() {
+        found.push(("tcp_rto_min_us", tcp.rto_min.0 / 1_000_000));
+    }
+    found.into_iter().map(|(name, value)| (format!("ipv4.{name}"), value.to_string())).collect()
+}
+
+/// What shapes a link, as commands to `tc`: its rate, what its headers count, and what waits at most.
+fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
+    if link.rate > FASTEST_SHAPED {
+        return Vec::new();
+    }
+    let packet = tcp.mss.0 + tcp.header.0;
+    let frame = ETHERNET + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 };
+    let overhead = i64::try_from(tcp.header.0).unwrap_or(0) - i64::try_from(frame).unwrap_or(0);
+    // What passes at once after a pause: two packets, or as much as a timer may be late.
+    let burst = (2 * packet + 200).max(link.rate.0 / 8 * 128 / 1_000_000);
+    let device = device(number);
+    let (child, most_bytes) = match &link.port {
+        // A host's own queue is not limited.
+        None => ("pfifo limit 100000".to_owned(), 1 << 30),
+        Some(port) => {
+            let Node::Switch(switch) = link.from else { return Vec::new() };
+            let BufferChoice::Static(buffer) = &plan.network.switches[switch as usize].buffers[port.buffer as usize]
+            else {
+                return Vec::new();
+            };
+            // The packet that waits for its tokens is the one in transmission, and stands in the queue.
+            match buffer.limit {
+                Amount::Packets(limit) => {
+                    (format!("pfifo limit {}", limit + u32::from(!buffer.count_in_service)), 1 << 30)
+                }
+                Amount::Bytes(limit) => {
+                    let in_service = if buffer.count_in_service { 0 } else { packet };
+                    let last = if buffer.admit == Admit::IfBelow { packet - 1 } else { 0 };
+                    (format!("bfifo limit {}", limit.0 + in_service + last), 1 << 30)
+                }
+            }
+        }
+    };
+    let largest = (packet + 512).next_multiple_of(512);
+    vec![
+        format!(
+            "qdisc add dev {device} root handle 1: stab overhead {overhead} mtu {largest} tsize 512 linklayer ethernet \
+             tbf rate {}bit burst {burst} limit {most_bytes}",
+            link.rate.0
+        ),
+        format!("qdisc add dev {device} parent 1:1 handle 10: {child}"),
+    ]
+}
+
+/// By link: the other direction of its cable.
+pub(crate) fn opposite(links: &[Link]) -> Vec<u32> {
+    let mut found = vec![0; links.len()];
+    for (forth, back) in cables(links).unwrap_or_default() {
+        found[forth as usize] = back;
+        found[back as usize] = forth;
+    }
+    found
+}
+
+/// The device through which a link leaves its node.
+pub(crate) fn device(link: u32) -> String {
+    format!("l{link}")
+}
+
+/// A host's address.
+pub(crate) const fn address(host: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(FIRST_ADDRESS + host)
+}
+
+/// A socket's address on a host.
+pub(crate) const fn place(host: u32, port: u16) -> SocketAddrV4 {
+    SocketAddrV4::new(address(host), port)
+}
+
+fn hardware_address(link: u32) -> String {
+    let [a, b, c, d] = link.to_be_bytes();
+    format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+}
+
+/// A host's files of counters.
+#[derive(Debug)]
+pub(crate) struct HostFiles {
+    pub(crate) netstat: ProcFile,
+    pub(crate) device: ProcFile,
+}
+
+impl HostFiles {
+    pub(crate) fn open(namespace: &Namespace) -> Result<Self, Failure> {
+        namespace.inside(|| Ok(Self { netstat: ProcFile::open("netstat")?, device: ProcFile::open("dev")? }))
+    }
+}
+
+/// Whether the kernel itself spreads the segments of a window.
+pub(crate) const fn paces(tcp: &Tcp) -> bool {
+    matches!(tcp.pacing, Pacing::Internal)
+}

@@ -1,0 +1,292 @@
+//! One run: set up, measure the machine, carry out, read the counters, and again if the machine was too busy.
+
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration as Wall, Instant};
+
+use incast_plan::{Node, Plan};
+use incast_protocols::{Bytes, Time};
+use incast_record::{Machine, PortRow, QueueSample, Run, Totals};
+use incast_world::rows::unused_ports;
+use incast_world::{Control, Routes, RunError};
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::agent::{Agent, Seen};
+use crate::attached::Attached;
+use crate::counters::DevicePackets;
+use crate::kernel::{self, Ahead};
+use crate::namespace::Failure;
+use crate::network::{HostFiles, Network, device};
+use crate::quality::{self, Unloaded, Watch};
+use crate::queues::{Asking, PortCounts};
+
+/// How often a run is begun anew because the machine was too busy, and the pause before that.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Wall = Wall::from_secs(2);
+/// Above ordinary threads, below those of the kernel that are at 99.
+const PRIORITY: i32 = 50;
+/// How often queues are looked at.
+const SAMPLING: Wall = Wall::from_millis(1);
+
+/// Carries out a plan that nothing refuses.
+pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
+    let routes = Routes::new(&plan.network)?;
+    kernel::raise_file_limit().map_err(|error| RunError::Failed(format!("ulimit -n: {error}")))?;
+    // Two at once would share the CPUs, and the wait for them would be measured.
+    let Some(_alone) = alone(control).map_err(RunError::Failed)? else {
+        return Err(RunError::Failed(CANCELLED.into()));
+    };
+    let mut refused = Vec::new();
+    loop {
+        match attempt(plan, &routes, control).map_err(RunError::Failed)? {
+            Attempt::Done(mut run) => {
+                if let Some(machine) = &mut run.machine {
+                    machine.refused = refused.len() as u32;
+                }
+                return Ok(*run);
+            }
+            Attempt::Endless => return Err(RunError::Endless),
+            Attempt::TooBusy(why) => refused.push(why),
+        }
+        if control.is_cancelled() {
+            return Err(RunError::Failed(CANCELLED.into()));
+        }
+        if refused.len() as u32 == ATTEMPTS {
+            let last = refused.last().map_or("", String::as_str);
+            return Err(RunError::Failed(format!(
+                "this machine is too busy to measure: {ATTEMPTS} attempts did not count, the last because {last}; stop other work \
+                 and run the same command again"
+            )));
+        }
+        thread::sleep(PAUSE);
+    }
+}
+
+const CANCELLED: &str = "interrupted before anything was measured";
+
+/// How an attempt ended.
+#[derive(Debug)]
+enum Attempt {
+    Done(Box<Run>),
+    TooBusy(String),
+    Endless,
+}
+
+/// The lock that only one run of this machine has at a time; nothing if nobody wants to wait any longer.
+fn alone(control: &Control) -> Result<Option<Flock<File>>, Failure> {
+    let path = std::env::temp_dir().join("incast-linux.lock");
+    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let mut file = File::options().create(true).append(true).open(&path).map_err(|error| named(&error))?;
+    loop {
+        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => return Ok(Some(lock)),
+            Err((_, _)) if control.is_cancelled() => return Ok(None),
+            Err((back, nix::errno::Errno::EWOULDBLOCK)) => file = back,
+            Err((_, errno)) => return Err(named(&errno)),
+        }
+        thread::sleep(Wall::from_millis(50));
+    }
+}
+
+fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, Failure> {
+    let network = Network::build(plan, routes)?;
+    let files =
+        (0..plan.network.hosts).map(|host| HostFiles::open(network.host(host))).collect::<Result<Vec<_>, _>>()?;
+    let ahead = Ahead::of_others(PRIORITY).map_err(|error| format!("real-time priority is refused: {error}"))?;
+    let Some(unloaded) = Unloaded::measure(plan, routes, &network)? else {
+        return Err("there is no connection".into());
+    };
+    if let Some(why) = unloaded.refuse() {
+        return Ok(Attempt::TooBusy(why));
+    }
+    // Detached when this function returns: after the sockets, which are in its control group.
+    let mut attached = Attached::start(plan, &network)?;
+    let agent = Agent::new(plan, routes, &network, &files)?;
+    if agent.never_ends() {
+        return Ok(Attempt::Endless);
+    }
+    control.begin(agent.messages());
+    let mut ports = Ports::of(plan, &network)?;
+    let before = (ports.counts()?, devices(plan, routes, &files)?);
+    let ended = AtomicBool::new(false);
+    let watch = Watch::begin();
+    let (seen, samples) = thread::scope(|scope| {
+        let (began, ended) = (Instant::now(), &ended);
+        let watching = (!plan.record.queue_series.is_empty()).then(|| {
+            let network = &network;
+            scope.spawn(move || sample_queues(plan, network, began, ended))
+        });
+        let seen = agent.run(control);
+        ended.store(true, Ordering::Relaxed);
+        let samples = watching.map_or_else(
+            || Ok(Vec::new()),
+            |thread| thread.join().unwrap_or_else(|_| Err("the thread that looks at queues has ended early".into())),
+        );
+        (seen, samples)
+    });
+    let (seen, samples) = (seen?, samples?);
+    let machine = watch.end(&unloaded);
+    drop(ahead);
+    let interrupted = seen.outcome == incast_record::Outcome::Interrupted;
+    if let Some(why) = quality::refuse(&machine).filter(|_| !interrupted) {
+        return Ok(Attempt::TooBusy(why));
+    }
+    let after = (ports.counts()?, devices(plan, routes, &files)?);
+    let mut run = record(plan, seen, machine, &ports, (before, after), samples);
+    for (link, ce, ein) in attached.as_mut().map(Attached::marks).transpose()?.unwrap_or_default() {
+        for port in run.ports.iter_mut().filter(|port| port.link == link) {
+            (port.ce_marks, port.ein_marks) = (ce, ein);
+        }
+        run.totals.ce_marks += ce;
+        run.totals.ein_marks += ein;
+    }
+    Ok(Attempt::Done(Box::new(run)))
+}
+
+type Counts = (Vec<PortCounts>, Vec<DevicePackets>);
+
+/// Everything as the tables have it.
+fn record(
+    plan: &Plan,
+    seen: Seen,
+    machine: Machine,
+    ports: &Ports,
+    counts: (Counts, Counts),
+    samples: Vec<QueueSample>,
+) -> Run {
+    let ((ports_before, devices_before), (ports_after, devices_after)) = counts;
+    let mut rows = unused_ports(&plan.network);
+    for (row, (before, after)) in rows.iter_mut().zip(ports_before.iter().zip(&ports_after)) {
+        row.packets = after.packets - before.packets;
+        row.bytes = Bytes(after.bytes - before.bytes);
+        row.drops = after.drops - before.drops;
+        row.max_waiting = most_waiting(&samples, row);
+    }
+    debug_assert_eq!(rows.len(), ports.links.len());
+    let devices = devices_before.iter().zip(&devices_after).map(|(before, after)| *after - *before);
+    let mut totals = Totals { dropped: rows.iter().map(|row| row.drops).sum(), ..Totals::default() };
+    for host in devices {
+        totals.sent += host.sent + host.send_drops;
+        totals.delivered += host.received;
+        totals.dropped += host.send_drops + host.receive_drops;
+        totals.packet_hops += host.sent;
+    }
+    totals.packet_hops += rows.iter().map(|row| row.packets).sum::<u64>();
+    totals.in_network = totals.sent.saturating_sub(totals.delivered + totals.dropped);
+    let mut warnings = plan.warnings.clone();
+    warnings.push(format!(
+        "noise of hosts and delays of wires are this machine's: a round trip of {} (median) on the unloaded network",
+        machine.round_trip_median
+    ));
+    Run {
+        name: plan.name.clone(),
+        seed: plan.seed,
+        driver: format!("Linux {}", machine.kernel),
+        classes: plan.classes.iter().map(|class| class.name.clone()).collect(),
+        warnings,
+        end: seen.end,
+        outcome: seen.outcome,
+        flows: seen.flows,
+        ports: rows,
+        queue_samples: samples,
+        window_samples: seen.windows,
+        totals,
+        delivered: seen.delivered,
+        machine: Some(machine),
+        ..Run::default()
+    }
+}
+
+fn most_waiting(samples: &[QueueSample], row: &PortRow) -> u32 {
+    samples.iter().filter(|sample| sample.link == row.link).map(|sample| sample.waiting_packets).max().unwrap_or(0)
+}
+
+fn devices(plan: &Plan, routes: &Routes, files: &[HostFiles]) -> Result<Vec<DevicePackets>, Failure> {
+    (0..plan.network.hosts as usize).map(|host| files[host].device.device(&device(routes.uplink[host]))).collect()
+}
+
+/// Asks for the counts of all switch ports, in the order of their links.
+#[derive(Debug)]
+struct Ports {
+    /// Link, switch, and number of the device in its namespace.
+    links: Vec<(u32, u32, i32)>,
+    asking: Vec<Asking>,
+    files: Vec<crate::counters::ProcFile>,
+}
+
+impl Ports {
+    fn of(plan: &Plan, network: &Network) -> Result<Self, Failure> {
+        let switches = 0..plan.network.switches.len() as u32;
+        let asking = switches.clone().map(|switch| Asking::open(network.switch(switch))).collect::<Result<_, _>>()?;
+        let open = |switch| network.switch(switch).inside(|| crate::counters::ProcFile::open("dev"));
+        let files = switches.map(open).collect::<Result<_, _>>()?;
+        Ok(Self { links: switch_ports(plan, network)?, asking, files })
+    }
+
+    fn counts(&mut self) -> Result<Vec<PortCounts>, Failure> {
+        let told = self.asking.iter_mut().map(Asking::ports).collect::<Result<Vec<_>, _>>()?;
+        let counts = self.links.iter().map(|&(link, switch, index)| {
+            if let Some(counts) = told[switch as usize].iter().find(|counts| counts.index == index) {
+                return Ok(*counts);
+            }
+            // A port that is not shaped has no queue; its device counts.
+            let device = self.files[switch as usize].device(&device(link))?;
+            Ok(PortCounts { index, packets: device.sent, ..PortCounts::default() })
+        });
+        counts.collect()
+    }
+}
+
+/// Link, switch and device of every switch port.
+fn switch_ports(plan: &Plan, network: &Network) -> Result<Vec<(u32, u32, i32)>, Failure> {
+    let mut found = Vec::new();
+    for (number, link) in (0_u32..).zip(&plan.network.links) {
+        let Node::Switch(switch) = link.from else { continue };
+        let name = device(number);
+        let index = network
+            .switch(switch)
+            .inside(|| nix::net::if_::if_nametoindex(name.as_str()).map_err(|errno| format!("{name}: {errno}")))?;
+        found.push((number, switch, index as i32));
+    }
+    Ok(found)
+}
+
+/// Looks at the chosen queues until the run has ended.
+fn sample_queues(
+    plan: &Plan,
+    network: &Network,
+    began: Instant,
+    ended: &AtomicBool,
+) -> Result<Vec<QueueSample>, Failure> {
+    let all = switch_ports(plan, network)?;
+    let chosen: Vec<_> = all.into_iter().filter(|(link, ..)| plan.record.queue_series.contains(link)).collect();
+    let mut asking: Vec<(u32, Asking)> = Vec::new();
+    for &(_, switch, _) in &chosen {
+        if !asking.iter().any(|(known, _)| *known == switch) {
+            asking.push((switch, Asking::open(network.switch(switch))?));
+        }
+    }
+    let mut last = vec![None; chosen.len()];
+    let mut samples = Vec::new();
+    while !ended.load(Ordering::Relaxed) {
+        for (switch, asking) in &mut asking {
+            let told = asking.ports()?;
+            let time = Time(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX) * 1000);
+            for (&(link, of, index), last) in chosen.iter().zip(&mut last) {
+                let Some(counts) = told.iter().find(|counts| of == *switch && counts.index == index) else { continue };
+                let waiting = (counts.waiting_packets, counts.waiting_bytes);
+                if last.replace(waiting) != Some(waiting) {
+                    samples.push(QueueSample {
+                        time,
+                        link,
+                        waiting_packets: waiting.0,
+                        waiting_bytes: Bytes(waiting.1.into()),
+                    });
+                }
+            }
+        }
+        thread::sleep(SAMPLING);
+    }
+    Ok(samples)
+}
