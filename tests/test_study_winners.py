@@ -6,6 +6,7 @@ import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import Command, small_paper
@@ -110,15 +111,23 @@ def test_the_regret_is_that_of_always_taking_one_curve(study: Path) -> None:
     text = study.read_text(encoding="utf-8").replace('"lowest"', '"lowest"\ncurves = ["tcp", "dctcp"]')
     study.write_text(text, encoding="utf-8")
     found = drawn(study)
-    # Where TCP drops nothing, DCTCP is infinitely worse; TCP is missing where its numbers are.
+    # TCP is missing where its numbers are.
     tcp, dctcp = found.regrets
     assert tcp.mean != tcp.mean
-    assert dctcp.worst != dctcp.worst or dctcp.worst == float("inf")
     kept = WinnerMap(**{**vars(found), "rows": found.rows[:1]})
     tcp, dctcp = kept.regrets
     assert tcp.label == "TCP"
     assert [tcp.mean, tcp.worst] == pytest.approx([2 ** (1 / 3), 2])
     assert [dctcp.mean, dctcp.worst] == pytest.approx([(2 * 7 / 6) ** (1 / 3), 2])
+
+
+def test_the_regret_beside_a_best_of_nothing_is_none_or_has_no_bound(study: Path) -> None:
+    found = drawn(study)
+    # There TCP and ICTCP drop nothing, and DCTCP does.
+    nothing = found.rows[1][0]
+    assert nothing.ratios.tolist() == [1, np.inf, 1]
+    regrets = WinnerMap(**{**vars(found), "rows": ((nothing,),)}).regrets
+    assert [(one.mean, one.worst) for one in regrets] == [(1, 1), (np.inf, np.inf), (1, 1)]
 
 
 def test_a_map_has_a_colour_per_curve_and_hatches_what_is_not_clear(study: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections import Counter
 from html import escape
 from importlib import resources
@@ -205,8 +206,7 @@ def _winners(study: Study, chart: WinnerMap) -> str:
         for label, colour in zip(chart.labels, chart.colours, strict=True)
     )
     rows = "".join(
-        f'<tr><th scope="row">{escape(one.label)}</th><td>{svg.quantity(one.mean, digits=3)}</td>'
-        f"<td>{svg.quantity(one.worst, digits=3)}</td></tr>"
+        f'<tr><th scope="row">{escape(one.label)}</th><td>{_times(one.mean)}</td><td>{_times(one.worst)}</td></tr>'
         for one in chart.regrets
     )
     heads = "".join(f'<th scope="col">{head}</th>' for head in ("always", "times the best, on average", "at worst"))
@@ -216,6 +216,10 @@ def _winners(study: Study, chart: WinnerMap) -> str:
         f'<div class="legend">{names}</div>{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption>'
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )
+
+
+def _times(ratio: float) -> str:
+    return "without bound" if math.isinf(ratio) else svg.quantity(ratio, digits=3)
 
 
 def _key(dashes: tuple[float, ...]) -> str:

@@ -43,9 +43,10 @@ class Cell:
 
     @property
     def ratios(self) -> Numbers:
-        """The number of each curve over that of the best."""
+        """The number of each curve over that of the best: 1 for one as good, also beside a best of 0."""
+        means, best = np.asarray(self.means), np.nan if self.best is None else self.means[self.best]
         with np.errstate(all="ignore"):
-            return np.asarray(self.means) / (np.nan if self.best is None else self.means[self.best])
+            return np.where(means == best, 1.0, means / best)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Regret:
 
     label: str
     mean: float
-    """The geometric mean."""
+    """The geometric mean; infinite if the best is 0 where this curve is not."""
     worst: float
 
 
@@ -103,7 +104,7 @@ def of_panel(study: Study, panel: Winners, numbers: Table) -> WinnerMap:
 
     chance = f" or the 95 % bootstrap interval over {study.seeds} seeds has both orders" if study.seeds > 1 else ""
     about = [
-        f"The curve with the {'lowest' if panel.is_lowest else 'highest'} {metric.about}",
+        f"The curve that is best by {metric.about} ({'lower' if panel.is_lowest else 'higher'} is better)",
         f"hatched where it is less than {100 * _NEAR:.0f} % ahead of the second{chance}",
         *study.fixed(panel),
     ]
