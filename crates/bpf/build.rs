@@ -1,4 +1,4 @@
-//! Compiles the program that the differential test drives. The library itself has no C in it.
+//! Compiles the programs that the differential tests drive. The library itself has no C in it.
 
 use std::env;
 use std::path::PathBuf;
@@ -11,9 +11,12 @@ fn main() {
     build.std("gnu11").opt_level(2).warnings(true).extra_warnings(true).flag("-Werror");
     // Overflow and bad shifts end the program instead of giving the numbers of this one machine.
     build.flag_if_supported("-fsanitize-undefined-trap-on-error").flag_if_supported("-fsanitize=undefined");
-    let mut command = build.get_compiler().to_command();
-    command.arg("native/replay.c").arg("-o").arg(out.join("replay"));
-    let status = command.status().unwrap_or_else(|error| panic!("the C compiler does not start: {error}"));
-    assert!(status.success(), "the C compiler refuses native/replay.c");
-    println!("cargo::rustc-env=INCAST_REPLAY={}", out.join("replay").display());
+    for name in ["replay", "detector"] {
+        let (source, program) = (format!("native/{name}.c"), out.join(name));
+        let mut command = build.get_compiler().to_command();
+        let status = command.arg(&source).arg("-o").arg(&program).status();
+        let status = status.unwrap_or_else(|error| panic!("the C compiler does not start: {error}"));
+        assert!(status.success(), "the C compiler refuses {source}");
+        println!("cargo::rustc-env=INCAST_{}={}", name.to_uppercase(), program.display());
+    }
 }

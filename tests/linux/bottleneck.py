@@ -19,6 +19,8 @@ HOST = Path(os.environ.get("INCAST_HOST", Path(sys.executable).parent / "incast-
 PEER = Path(__file__).with_name("peer.py")
 RATE_BPS = 50_000_000
 BUFFER_BYTES = 65_536
+RECEIVER = "10.0.2.2"
+RECEIVER_V6 = "fd00:2::2"
 _numbers = itertools.count()
 
 
@@ -101,7 +103,11 @@ class Bottleneck:
         for host in ("a", "switch", "b"):
             run("ip", "netns", "add", self.netns(host))
             run("ip", "-n", self.netns(host), "link", "set", "dev", "lo", "up")
-        run("ip", "netns", "exec", self.netns("switch"), "sysctl", "-qw", "net.ipv4.ip_forward=1")
+            # Nobody else is on these links, and to look for them takes seconds.
+            dad = ("net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0")
+            run("ip", "netns", "exec", self.netns(host), "sysctl", "-qw", *dad)
+        run("ip", "netns", "exec", self.netns("switch"), "sysctl", "-qw",
+            "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")  # fmt: skip
         for number, host in enumerate(("a", "b"), 1):
             here, switch = self.netns(host), self.netns("switch")
             run("ip", "link", "add", "eth0", "netns", here, "type", "veth", "peer", "name", host, "netns", switch)
@@ -111,6 +117,9 @@ class Bottleneck:
             run("ip", "-n", here, "addr", "add", f"10.0.{number}.2/24", "dev", "eth0")
             run("ip", "-n", switch, "addr", "add", f"10.0.{number}.1/24", "dev", host)
             run("ip", "-n", here, "route", "add", "default", "via", f"10.0.{number}.1")
+            run("ip", "-n", here, "addr", "add", f"fd00:{number}::2/64", "dev", "eth0")
+            run("ip", "-n", switch, "addr", "add", f"fd00:{number}::1/64", "dev", host)
+            run("ip", "-n", here, "route", "add", "default", "via", f"fd00:{number}::1")
         run(*f"tc -n {self.netns('switch')} qdisc add dev b root handle 1: tbf burst 3200".split(),
             "rate", str(RATE_BPS), "limit", str(BUFFER_BYTES))  # fmt: skip
         self.cgroup.mkdir()
@@ -137,14 +146,14 @@ class Bottleneck:
         self.processes.append(process)
         return process
 
-    def receiver(self, algorithm: str, *, inside: bool = True) -> int:
+    def receiver(self, algorithm: str, *, inside: bool = True, address: str = RECEIVER) -> int:
         """Receive whatever comes; the port number."""
-        process = self.peer("b", "receive", algorithm, inside=inside)
+        process = self.peer("b", "receive", algorithm, address, inside=inside)
         assert process.stdout is not None
         return int(process.stdout.readline())
 
-    def send(self, algorithm: str, port: int, size: int) -> Connection:
-        return Connection(self.peer("a", "send", algorithm, str(port), str(size)))
+    def send(self, algorithm: str, port: int, size: int, *, inside: bool = True, address: str = RECEIVER) -> Connection:
+        return Connection(self.peer("a", "send", algorithm, address, str(port), str(size), inside=inside))
 
     def drops(self) -> int:
         shown = subprocess.check_output(["tc", "-n", self.netns("switch"), "-s", "-j", "qdisc", "show", "dev", "b"])

@@ -1,4 +1,7 @@
-"""One end of TCP connections, for the tests beside it: `receive ALGORITHM`, or `send ALGORITHM PORT BYTES`."""
+"""One end of TCP connections, for the tests beside it.
+
+`receive ALGORITHM ADDRESS` says its port, and `send ALGORITHM ADDRESS PORT BYTES` what it saw.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,13 @@ import struct
 import sys
 import threading
 
-RECEIVER = "10.0.2.2"
 # Offsets in struct tcp_info.
 OPTIONS, CWND, RETRANSMITTED, DELIVERED_CE = 5, 80, 100, 196
 ECN_NEGOTIATED = 8
 
 
-def new_socket(algorithm: str) -> socket.socket:
-    made = socket.socket()
+def new_socket(algorithm: str, address: str) -> socket.socket:
+    made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
     return made
 
@@ -29,9 +31,9 @@ def take_all(connection: socket.socket) -> None:
     connection.close()
 
 
-def receive(algorithm: str) -> None:
-    listening = new_socket(algorithm)
-    listening.bind(("", 0))
+def receive(algorithm: str, address: str) -> None:
+    listening = new_socket(algorithm, address)
+    listening.bind((address, 0))
     listening.listen(128)
     print(listening.getsockname()[1], flush=True)
     while True:
@@ -39,11 +41,11 @@ def receive(algorithm: str) -> None:
         threading.Thread(target=take_all, args=(connection,), daemon=True).start()
 
 
-def send(algorithm: str, port: int, size: int) -> None:
-    connection = new_socket(algorithm)
+def send(algorithm: str, address: str, port: int, size: int) -> None:
+    connection = new_socket(algorithm, address)
     # Little is buffered here, so that the window is looked at all the time.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
-    connection.connect((RECEIVER, port))
+    connection.connect((address, port))
     print("connected", flush=True)
     windows, left, data = [], size, bytes(1 << 13)
     while left > 0:
@@ -68,6 +70,6 @@ def info(connection: socket.socket) -> bytes:
 
 if __name__ == "__main__":
     if sys.argv[1] == "receive":
-        receive(sys.argv[2])
+        receive(*sys.argv[2:4])
     else:
-        send(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+        send(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import pytest
 
-from bottleneck import Attached, Bottleneck, built, close, missing
+from bottleneck import RECEIVER, RECEIVER_V6, Attached, Bottleneck, built, close, missing
 from bottleneck import attach as attach_now
 
 Attach: TypeAlias = Callable[[object], Attached]
@@ -128,6 +128,44 @@ def test_every_sender_delivers_every_byte_while_others_do_too(
     runs = {program["name"]: program["runs"] for program in attached.report()["programs"]}
     assert runs[f"{named(algorithm)}.incast_cc_cong_avoid"] > 0
     attached.detach()
+
+
+@pytest.mark.parametrize("address", [RECEIVER, RECEIVER_V6])
+def test_incast_marks_reach_the_senders_one_by_one(attach: Attach, bottleneck: Bottleneck, address: str) -> None:
+    """Decided at dequeue, set at the other end of the wire, counted, told of in options, heard of by Pulser."""
+    attached = attach(request(bottleneck, [sender("pulser")], ce_threshold_bytes=THRESHOLD_BYTES, ein={}))
+    port = bottleneck.receiver(named("pulser"), address=address)
+    transfers = [bottleneck.send(named("pulser"), port, MEGABYTE // 2, address=address) for _ in range(8)]
+    results = [transfer.result() for transfer in transfers]
+    assert [result["arrived"] for result in results] == 8 * [MEGABYTE // 2]
+    report = attached.report()
+    marks, sockets = report["ports"][0]["ein_marks"], report["sockets"]
+    assert marks > 100
+    # Handshakes and the ends of connections have no data, and what was lost behind the port is not here.
+    assert 0.95 * marks <= sockets["marks_seen"] <= marks
+    assert sockets["options_parsed"] == sockets["options_written"] > 0
+    assert 0.95 * sockets["marks_seen"] <= sockets["marks_heard"] <= sockets["marks_seen"]
+    assert sockets["acks_hurried"] <= sockets["marks_seen"]
+    # Somebody has braked to the safe window.
+    assert min(window for result in results for window in result["windows"]) <= 4
+
+
+@pytest.mark.parametrize("unaware", ["receiver", "sender"])
+def test_a_peer_that_knows_nothing_of_incast_marks_is_not_harmed(
+    attach: Attach, bottleneck: Bottleneck, unaware: str
+) -> None:
+    attached = attach(request(bottleneck, [sender("pulser")], ce_threshold_bytes=THRESHOLD_BYTES, ein={}))
+    algorithms = {"sender": named("pulser"), "receiver": named("pulser"), unaware: "reno"}
+    port = bottleneck.receiver(algorithms["receiver"], inside=unaware != "receiver")
+    transfers = [
+        bottleneck.send(algorithms["sender"], port, MEGABYTE // 2, inside=unaware != "sender") for _ in range(8)
+    ]
+    results = [transfer.result() for transfer in transfers]
+    assert [(result["arrived"], result["ecn"]) for result in results] == 8 * [(MEGABYTE // 2, False)]
+    report = attached.report()
+    assert report["ports"][0]["ein_marks"] > 0
+    assert (report["sockets"]["options_written"] > 0) == (unaware == "sender")
+    assert report["sockets"]["options_parsed"] == 0
 
 
 def test_what_was_attached_goes_with_the_process_in_mid_transfer(attach: Attach, bottleneck: Bottleneck) -> None:

@@ -27,22 +27,34 @@ struct incast_option {
 /* The lowest bit of the DSCP: what the switch sets. */
 #define MARK 0x04
 
+/*
+ * Whether the packet has the mark and brings data: the echo is of what the other end sends, not of its ACKs. TCP behind
+ * extension headers of IPv6 is not looked for.
+ */
 INCAST_FUNCTION int is_marked(struct __sk_buff *skb)
 {
-	u8 head[2];
+	u32 length, headers;
+	u8 head[8], offset;
 
+	if (bpf_skb_load_bytes_relative(skb, 0, head, sizeof(head), BPF_HDR_START_NET))
+		return 0;
 	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		if (bpf_skb_load_bytes_relative(skb, 0, head, 2, BPF_HDR_START_NET))
+		if (!(head[1] & MARK))
 			return 0;
-		return head[1] & MARK;
-	}
-	if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
-		if (bpf_skb_load_bytes_relative(skb, 0, head, 2, BPF_HDR_START_NET))
-			return 0;
+		length = (u32)head[2] << 8 | head[3];
+		headers = (head[0] & 0xf) * 4;
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		/* The traffic class lies across both bytes. */
-		return (head[1] >> 4) & MARK;
+		if (!(head[1] >> 4 & MARK) || head[6] != IPPROTO_TCP)
+			return 0;
+		headers = 40;
+		length = headers + ((u32)head[4] << 8 | head[5]);
+	} else {
+		return 0;
 	}
-	return 0;
+	if (bpf_skb_load_bytes_relative(skb, headers + 12, &offset, 1, BPF_HDR_START_NET))
+		return 0;
+	return length > headers + (offset >> 4) * 4;
 }
 
 SEC("cgroup_skb/ingress")
@@ -51,13 +63,11 @@ int incast_count_marks(struct __sk_buff *skb)
 	struct incast_socket *socket;
 	struct bpf_sock *sk;
 
-	if (!is_marked(skb))
-		return 1;
 	sk = skb->sk;
-	if (!sk)
+	if (!sk || !is_marked(skb))
 		return 1;
 	sk = bpf_sk_fullsock(sk);
-	if (!sk || sk->state == BPF_TCP_LISTEN)
+	if (!sk || sk->protocol != IPPROTO_TCP || sk->state == BPF_TCP_LISTEN)
 		return 1;
 	socket = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (socket) {

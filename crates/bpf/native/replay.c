@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
- * Carries out events of a connection on the algorithms of ../algorithms, for tests/differential.rs: one line in, one out.
+ * Carries out events of a connection on the algorithms of ../algorithms, for tests/differential/senders.rs: one line in, one out.
  *
  * It stands for the kernel's TCP core: the order in which that calls a congestion control, the states it is in, and a
  * window that is where a reduction goes as soon as that begins.

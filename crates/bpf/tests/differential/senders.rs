@@ -8,8 +8,6 @@
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use incast_bpf::Parameters;
 use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Theta};
@@ -20,7 +18,9 @@ use incast_protocols::sender::{
 use incast_protocols::{Bytes, Duration, Message, Offset, Time};
 use proptest::prelude::*;
 
-const SEQUENCES: u32 = 10_000;
+use crate::SEQUENCES;
+use crate::replay::Replay;
+
 const NO_SSTHRESH: u64 = 0x7fff_ffff;
 
 /// What happens to a connection. What cannot happen in its state is passed over.
@@ -302,50 +302,6 @@ impl Connection {
     }
 }
 
-/// The program with the C side.
-struct Replay {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Replay {
-    fn start() -> Self {
-        let mut child = Command::new(env!("INCAST_REPLAY"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the build script has compiled it");
-        let input = child.stdin.take().expect("a pipe");
-        let output = BufReader::new(child.stdout.take().expect("a pipe"));
-        Self { child, input, output }
-    }
-
-    /// What it says after each line.
-    fn states(&mut self, script: &str) -> Vec<State> {
-        self.input.write_all(script.as_bytes()).and_then(|()| self.input.write_all(b"end\n")).expect("it reads all");
-        self.input.flush().expect("it reads all");
-        let mut line = String::new();
-        script
-            .lines()
-            .map(|event| {
-                line.clear();
-                self.output.read_line(&mut line).expect("a line for each event");
-                let numbers: Vec<u64> = line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
-                numbers.try_into().unwrap_or_else(|_| panic!("\"{event}\" was answered by \"{line}\""))
-            })
-            .collect()
-    }
-}
-
-impl Drop for Replay {
-    fn drop(&mut self) {
-        // It may have ended already, by a trap that a test reports.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 fn linux() -> WindowRules {
     let profile =
         incast_scenario::profiles().iter().find(|profile| profile.name == "linux").expect("it is the default");
@@ -354,7 +310,7 @@ fn linux() -> WindowRules {
 
 /// Runs all sequences with the senders of one algorithm, each with another.
 fn compare(senders: &[SenderChoice]) {
-    let replay = RefCell::new(Replay::start());
+    let replay = RefCell::new(Replay::start(env!("INCAST_REPLAY")));
     let moved = RefCell::new([0_u64; 4]);
     let rules = linux();
     let strategy = (
@@ -371,7 +327,7 @@ fn compare(senders: &[SenderChoice]) {
         for event in &events {
             connection.carry_out(event);
         }
-        let theirs = replay.borrow_mut().states(&connection.script);
+        let theirs: Vec<State> = replay.borrow_mut().answers(&connection.script);
         let mut before = theirs[0];
         for (line, (event, (ours, theirs))) in
             connection.script.lines().zip(connection.states.iter().zip(&theirs)).enumerate()
