@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TypeAlias
 
 import pytest
 
-from bottleneck import RECEIVER, RECEIVER_V6, Attached, Bottleneck, built, close, missing
+from bottleneck import HOST, RECEIVER, RECEIVER_V6, Attached, Bottleneck, built, close, missing
 from bottleneck import attach as attach_now
 
 Attach: TypeAlias = Callable[[object], Attached]
@@ -188,6 +189,19 @@ def test_what_was_attached_goes_with_the_process_in_mid_transfer(attach: Attach,
     assert again.report()["ports"] == [{"ce_marks": 0, "ein_marks": 0}]
     assert again.detach() == 0
     assert named("pulser") not in registered()
+
+
+def test_the_doctor_names_what_is_missing_and_what_to_do() -> None:
+    def doctor(*wrapper: str) -> tuple[int, dict[str, str]]:
+        done = subprocess.run([*wrapper, HOST, "doctor"], stdout=subprocess.PIPE, text=True, check=False)
+        split = (line.split(maxsplit=1) for line in done.stdout.splitlines())
+        return done.returncode, {found.partition(":")[0]: verdict for verdict, found in split}
+
+    status, found = doctor()
+    assert (status, set(found.values())) == (0, {"ok"})
+    status, without = doctor("setpriv", "--bounding-set", "-all")
+    assert (status, without["rights"], without["kernel"]) == (1, "MISSING", "ok")
+    assert without.keys() == found.keys()
 
 
 @pytest.mark.parametrize(

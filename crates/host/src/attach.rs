@@ -3,15 +3,17 @@
 use std::io::{BufRead, Write};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use libbpf_rs::{Link, MapCore as _, Object};
+use incast_bpf::Parameters;
+use incast_protocols::sender::{SenderChoice, pulser};
+use libbpf_rs::{Link, MapCore as _, Object, OpenObject};
 use serde_json::{Value, json};
 
 use crate::kernel::{self, Side};
 use crate::request::{Port, Request, Sender};
 
-const SENDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sender.bpf.o"));
-const SOCKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
-const PORT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
+pub(crate) const SENDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sender.bpf.o"));
+pub(crate) const SOCKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
+pub(crate) const PORT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 /// `enum incast_counter` of `kernel/sockets.h`.
 const COUNTERS: [&str; 6] =
@@ -59,6 +61,17 @@ pub(crate) fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(
     Ok(())
 }
 
+/// Makes the parameters constants of an object that is not loaded yet.
+fn set_parameters(open: &mut OpenObject, parameters: &Parameters) -> Result<(), String> {
+    let constants: Vec<u8> = parameters.fields().iter().flat_map(|field| field.to_ne_bytes()).collect();
+    kernel::initialise(open, ".rodata.chosen", None, &constants)
+}
+
+/// The same with the defaults of one sender, to see whether the kernel takes any.
+pub(crate) fn set_default_parameters(open: &mut OpenObject) -> Result<(), String> {
+    set_parameters(open, &Parameters::of(&SenderChoice::Pulser(pulser::Config::default()))?)
+}
+
 impl Attached {
     fn new(request: &Request) -> Result<Self, String> {
         let counting = kernel::count_runs();
@@ -83,8 +96,7 @@ impl Attached {
     fn register(&mut self, sender: &Sender) -> Result<(), String> {
         let parameters = sender.parameters()?;
         let mut open = kernel::open(&sender.name, SENDER)?;
-        let constants: Vec<u8> = parameters.fields().iter().flat_map(|field| field.to_ne_bytes()).collect();
-        kernel::initialise(&mut open, ".rodata.chosen", None, &constants)?;
+        set_parameters(&mut open, &parameters)?;
         let mut name = [0; 20];
         name[..sender.name.len()].copy_from_slice(sender.name.as_bytes());
         let flags = NON_RESTRICTED | if parameters.ecn_capable() { NEEDS_ECN } else { 0 };

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program, ProgramMut};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// What libbpf complained of, for the error that follows.
 static COMPLAINTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -154,22 +154,35 @@ pub(crate) fn device(netns: &Path, name: &str) -> Result<Device, String> {
 /// Attaches a program to one side of a device.
 pub(crate) fn attach_device(program: &Program, netns: &Path, device: Device, side: Side) -> Result<OwnedFd, String> {
     let program = program.as_fd();
+    within(netns, || link_to_device(program, device.index, side))
+}
+
+/// Attaches a program to the loopback device of a new namespace, which goes at once.
+pub(crate) fn attach_alone(program: &Program, side: Side) -> Result<(), String> {
+    const LOOPBACK: u32 = 1;
+    let program = program.as_fd();
+    let attach = || {
+        #[expect(unsafe_code, reason = "it could take from a thread what others rely on")]
+        // SAFETY: the thread is new, and shares no network with anything that lives on.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.map_err(|error| format!("a network namespace: {error}"))?;
+        link_to_device(program, LOOPBACK, side).map(drop)
+    };
+    std::thread::scope(|scope| scope.spawn(attach).join().unwrap_or_else(|_| Err("a thread has failed".into())))
+}
+
+/// A link to a device of the thread's namespace.
+fn link_to_device(program: BorrowedFd, index: u32, side: Side) -> Result<OwnedFd, String> {
     let attach_type = match side {
         Side::Ingress => libbpf_sys::BPF_TCX_INGRESS,
         Side::Egress => libbpf_sys::BPF_TCX_EGRESS,
     };
-    within(netns, || {
-        #[expect(unsafe_code, reason = "libbpf-rs has no links to devices")]
-        // SAFETY: both numbers are valid, and no options are given; a number that is not negative is a new descriptor.
-        let link = unsafe {
-            let fd =
-                libbpf_sys::bpf_link_create(program.as_raw_fd(), device.index as i32, attach_type, std::ptr::null());
-            if fd < 0 { Err(io::Error::from_raw_os_error(-fd)) } else { Ok(OwnedFd::from_raw_fd(fd)) }
-        };
-        link.map_err(|error| {
-            format!("device number {} ({side:?}): {error} (links to devices need Linux 6.6)", device.index)
-        })
-    })
+    #[expect(unsafe_code, reason = "libbpf-rs has no links to devices")]
+    // SAFETY: both numbers are valid, and no options are given; a number that is not negative is a new descriptor.
+    let link = unsafe {
+        let fd = libbpf_sys::bpf_link_create(program.as_raw_fd(), index as i32, attach_type, std::ptr::null());
+        if fd < 0 { Err(io::Error::from_raw_os_error(-fd)) } else { Ok(OwnedFd::from_raw_fd(fd)) }
+    };
+    link.map_err(|error| format!("device number {index} ({side:?}): {error} (links to devices need Linux 6.6)"))
 }
 
 /// As long as this lives, the kernel counts runs of programs and their time.

@@ -1,13 +1,15 @@
 //! Remedies for TCP incast on the kernel of this machine, by eBPF.
 
 mod attach;
+mod doctor;
 mod kernel;
 mod request;
 
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: incast-host attach
+const USAGE: &str = "usage: incast-host doctor | attach
+  doctor   says of each thing that is needed whether it is there, and what to do if not
   attach   reads a request, one line of JSON, from standard input, attaches what it names, and answers in one line;
            after that a line \"report\" (with its quotes) is answered by counts; at the end of input everything is detached";
 
@@ -24,6 +26,10 @@ fn main() -> ExitCode {
                 }
             }
         }
+        ["doctor"] => match doctor::run(&mut stdout().lock()) {
+            Ok(true) => ExitCode::SUCCESS,
+            _ => ExitCode::FAILURE,
+        },
         ["--help" | "-h" | "help"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
