@@ -152,8 +152,11 @@ class Bottleneck:
         assert process.stdout is not None
         return int(process.stdout.readline())
 
-    def send(self, algorithm: str, port: int, size: int, *, inside: bool = True, address: str = RECEIVER) -> Connection:
-        return Connection(self.peer("a", "send", algorithm, address, str(port), str(size), inside=inside))
+    def send(
+        self, algorithm: str, port: int, size: int, within_us: int = 0, *, inside: bool = True, address: str = RECEIVER
+    ) -> Connection:
+        arguments = (algorithm, address, str(port), str(size), str(within_us))
+        return Connection(self.peer("a", "send", *arguments, inside=inside))
 
     def drops(self) -> int:
         shown = subprocess.check_output(["tc", "-n", self.netns("switch"), "-s", "-j", "qdisc", "show", "dev", "b"])

@@ -1,6 +1,7 @@
 """One end of TCP connections, for the tests beside it.
 
-`receive ALGORITHM ADDRESS` says its port, and `send ALGORITHM ADDRESS PORT BYTES` what it saw.
+`receive ALGORITHM ADDRESS` says its port, and `send ALGORITHM ADDRESS PORT BYTES [DEADLINE]` what it saw. The
+deadline is in microseconds from the handshake.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import threading
 # Offsets in struct tcp_info.
 OPTIONS, CWND, RETRANSMITTED, DELIVERED_CE = 5, 80, 100, 196
 ECN_NEGOTIATED = 8
+# What is told of a message, by a socket option of the program at sockets: bytes, and microseconds from now.
+MESSAGE = (0x1CA5, 1)
 
 
 def new_socket(algorithm: str, address: str) -> socket.socket:
@@ -41,12 +44,14 @@ def receive(algorithm: str, address: str) -> None:
         threading.Thread(target=take_all, args=(connection,), daemon=True).start()
 
 
-def send(algorithm: str, address: str, port: int, size: int) -> None:
+def send(algorithm: str, address: str, port: int, size: int, within_us: int = 0) -> None:
     connection = new_socket(algorithm, address)
     # Little is buffered here, so that the window is looked at all the time.
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
     connection.connect((address, port))
     print("connected", flush=True)
+    if within_us:
+        connection.setsockopt(*MESSAGE, struct.pack("QQ", size, within_us))
     windows, left, data = [], size, bytes(1 << 13)
     while left > 0:
         left -= connection.send(data[: min(left, len(data))])
@@ -72,4 +77,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "receive":
         receive(*sys.argv[2:4])
     else:
-        send(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
+        send(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:]))

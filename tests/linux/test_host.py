@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -167,6 +168,45 @@ def test_a_peer_that_knows_nothing_of_incast_marks_is_not_harmed(
     assert report["ports"][0]["ein_marks"] > 0
     assert (report["sockets"]["options_written"] > 0) == (unaware == "sender")
     assert report["sockets"]["options_parsed"] == 0
+
+
+@pytest.mark.parametrize("algorithm", ["d2tcp", "dcmrg"])
+def test_a_near_deadline_gets_more_than_a_distant_one(attach: Attach, bottleneck: Bottleneck, algorithm: str) -> None:
+    """Both send 8 MB, which takes 2.6 s for both: one within 1.4 s, the other within a minute."""
+    attached = attach(request(bottleneck, [sender(algorithm)], ce_threshold_bytes=THRESHOLD_BYTES))
+    port = bottleneck.receiver(named(algorithm))
+    deadlines = (1_400_000, 60_000_000)
+    near, distant = (bottleneck.send(named(algorithm), port, 8 * MEGABYTE, within_us) for within_us in deadlines)
+    shares = []
+    for transfer in (near, distant):
+        # While both send.
+        windows = transfer.result()["windows"][100:500]
+        shares.append(sum(windows) / len(windows))
+    assert shares[0] > 1.15 * shares[1], shares
+    attached.detach()
+
+
+def test_a_message_is_told_by_a_socket_option(attach: Attach, bottleneck: Bottleneck) -> None:
+    """Of the right size, at the right level, and where it is attached."""
+    code = """if True:
+        import errno, socket, struct
+        def told(level, name, value):
+            with socket.socket() as tried:
+                try:
+                    tried.setsockopt(level, name, value)
+                except OSError as error:
+                    return errno.errorcode[error.errno]
+                return "told"
+        message = struct.pack("QQ", 1, 1)
+        print(told(0x1ca5, 1, message), told(0x1ca5, 2, message), told(0x1ca5, 1, message[1:]))
+        print(told(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1))
+    """
+    enter = f'echo $$ > {bottleneck.cgroup}/cgroup.procs && exec "$@"'
+    command = ["sh", "-c", enter, "sh", sys.executable, "-c", code]
+    assert subprocess.check_output(command, text=True).split() == ["ENOPROTOOPT"] * 3 + ["told"]
+    attached = attach(request(bottleneck, []))
+    assert subprocess.check_output(command, text=True).split() == ["told", "EINVAL", "EINVAL", "told"]
+    assert attached.detach() == 0
 
 
 def test_what_was_attached_goes_with_the_process_in_mid_transfer(attach: Attach, bottleneck: Bottleneck) -> None:

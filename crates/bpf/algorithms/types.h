@@ -52,6 +52,12 @@ struct incast_message {
 	u64 rate_bps;
 };
 
+/* What the application hands over: how much it is about to write, and how soon that must have arrived; 0 is unknown. */
+struct incast_wish {
+	u64 size;
+	u64 within_us;
+};
+
 /* A connection as its TCP core has it. The first three may be changed. */
 struct incast_flow {
 	u32 cwnd;
@@ -156,6 +162,21 @@ INCAST_FUNCTION u64 incast_multiply_high(u64 left, u64 right)
 	u64 other = (left & 0xffffffffU) * (right >> 32) + (middle & 0xffffffffU);
 
 	return (left >> 32) * (right >> 32) + (middle >> 32) + (other >> 32);
+}
+
+/* The message as its connection gets it, which has been handed `written` bytes so far. */
+INCAST_FUNCTION struct incast_message incast_handed_over(struct incast_wish wish, u64 now_us, u64 written)
+{
+	struct incast_message message = {};
+
+	if (wish.size)
+		message.end = written + wish.size;
+	if (wish.within_us)
+		message.deadline_us = now_us + wish.within_us;
+	/* 2 TB in bits and microseconds fit. */
+	if (wish.size && wish.within_us && !(wish.size >> 41))
+		message.rate_bps = (wish.size * 8000000 + wish.within_us - 1) / wish.within_us;
+	return message;
 }
 
 /* Bytes of the message that are not acknowledged; 0 while its size is unknown. */

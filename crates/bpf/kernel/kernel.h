@@ -52,7 +52,7 @@ enum { TCP_ECN_DEMAND_CWR = 4 };
 enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd, ETH_P_8021Q = 0x8100, ETH_P_8021AD = 0x88a8 };
 
-/* These three are an interface to programs and are the same in every kernel. */
+/* These four are an interface to programs and are the same in every kernel. */
 struct bpf_sock {
 	__u32 bound_dev_if;
 	__u32 family;
@@ -113,6 +113,25 @@ struct __sk_buff {
 	__u8 tstamp_type;
 	__u32 : 24;
 	__u64 hwtstamp;
+};
+
+struct bpf_sockopt {
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	union {
+		void *optval;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	union {
+		void *optval_end;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	__s32 level;
+	__s32 optname;
+	__s32 optlen;
+	__s32 retval;
 };
 
 struct bpf_sock_ops {

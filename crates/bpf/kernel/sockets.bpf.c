@@ -7,11 +7,14 @@
  * loses nothing. An end that knows nothing of this ignores bit and option, as any unknown option.
  */
 #include "sockets.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 
 #include "../algorithms/types.h"
 
 char LICENSE[] SEC("license") = "GPL";
+
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 
 /* RFC 6994: an experiment's option, with a magic number of two bytes. */
 #define OPTION_KIND 253
@@ -150,5 +153,39 @@ int incast_options(struct bpf_sock_ops *ops)
 		parse(ops);
 		break;
 	}
+	return 1;
+}
+
+/*
+ * An application says of its next message how large it is and how soon it must arrive, by a socket option that no protocol
+ * has. Without this program the kernel answers that there is no such option.
+ */
+#define SOCKET_LEVEL 0x1ca5
+#define SOCKET_MESSAGE 1
+#define EINVAL 22
+
+SEC("cgroup/setsockopt")
+int incast_message(struct bpf_sockopt *option)
+{
+	struct incast_wish *wish = option->optval;
+	struct incast_socket *socket;
+	struct tcp_sock *tp;
+	u64 written;
+
+	if (option->level != SOCKET_LEVEL)
+		return 1;
+	if (option->optname != SOCKET_MESSAGE || option->optlen != sizeof(*wish) ||
+	    (void *)(wish + 1) > option->optval_end || !option->sk || option->sk->protocol != IPPROTO_TCP) {
+		bpf_set_retval(-EINVAL);
+		return 0;
+	}
+	socket = bpf_sk_storage_get(&sockets, option->sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	tp = bpf_rdonly_cast(option->sk, bpf_core_type_id_kernel(struct tcp_sock));
+	if (!socket)
+		return 0;
+	written = tp->bytes_acked + (tp->write_seq - tp->snd_una);
+	socket->message = incast_handed_over(*wish, bpf_ktime_get_ns() / 1000, written);
+	/* It has been answered: the kernel is not asked. */
+	option->optlen = -1;
 	return 1;
 }

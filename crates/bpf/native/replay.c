@@ -150,7 +150,7 @@ static int begin(struct core *core, const char *line)
 
 static int carry_out(struct core *core, const char *line)
 {
-	struct incast_message *message = &core->message;
+	struct incast_wish wish;
 	struct incast_flow *flow = &core->flow;
 	u32 segments, delivered, ece, ein;
 
@@ -158,8 +158,8 @@ static int carry_out(struct core *core, const char *line)
 		on_ack(core, segments, delivered, ece, ein);
 	else if (sscanf(line, "sent %u", &segments) == 1)
 		flow->nxt += segments * flow->mss;
-	else if (sscanf(line, "message %llu %llu %llu", &message->deadline_us, &message->end, &message->rate_bps) == 3)
-		;
+	else if (sscanf(line, "message %llu %llu", &wish.size, &wish.within_us) == 2)
+		core->message = incast_handed_over(wish, flow->now_us, flow->acked_bytes + (flow->nxt - flow->una));
 	else if (sscanf(line, "time %llu %u", &flow->now_us, &flow->srtt_us8) == 2)
 		;
 	else if (sscanf(line, "used %d", &core->window_used) == 1)

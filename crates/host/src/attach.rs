@@ -85,7 +85,7 @@ impl Attached {
             attached.attach_port(port).map_err(|error| format!("ports[{index}]: {error}"))?;
         }
         if let Some(cgroup) = &request.cgroup {
-            for name in ["incast_count_marks", "incast_options"] {
+            for name in ["incast_count_marks", "incast_options", "incast_message"] {
                 let program = kernel::program_to_attach(&attached.sockets, name)?;
                 attached.links.push(kernel::attach_cgroup(&program, cgroup)?);
             }

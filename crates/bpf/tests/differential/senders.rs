@@ -245,14 +245,12 @@ impl Connection {
         self.told_the_other(format_args!("undo"));
     }
 
-    fn message(&mut self, size: Option<u64>, deadline: Option<u64>) {
-        let deadline = deadline.map(|us| self.now + Duration::from_us(us));
+    fn message(&mut self, size: Option<u64>, within_us: Option<u64>) {
+        let deadline = within_us.map(|us| self.now + Duration::from_us(us));
         let message = Message { size: size.map(Bytes), deadline, ..Message::default() }.handed_over(self.now);
         self.end = size.map(|size| self.nxt + size);
         self.sender.on_message(&self.view(), &message);
-        let deadline_us = deadline.map_or(0, |deadline| deadline.0 / 1_000_000);
-        let rate = message.minimum_rate.map_or(0, |rate| rate.0);
-        self.told_the_other(format_args!("message {deadline_us} {} {rate}", self.end.unwrap_or(0)));
+        self.told_the_other(format_args!("message {} {}", size.unwrap_or(0), within_us.unwrap_or(0)));
     }
 
     fn carry_out(&mut self, event: &Event) {
