@@ -145,7 +145,9 @@ def test_incast_marks_reach_the_senders_one_by_one(attach: Attach, bottleneck: B
     assert marks > 100
     # Handshakes and the ends of connections have no data, and what was lost behind the port is not here.
     assert 0.95 * marks <= sockets["marks_seen"] <= marks
-    assert sockets["options_parsed"] == sockets["options_written"] > 0
+    # The last ones may find their socket closed.
+    assert sockets["options_written"] > 0
+    assert sockets["options_written"] - 8 <= sockets["options_parsed"] <= sockets["options_written"]
     assert 0.95 * sockets["marks_seen"] <= sockets["marks_heard"] <= sockets["marks_seen"]
     assert sockets["acks_hurried"] <= sockets["marks_seen"]
     # Somebody has braked to the safe window.
@@ -229,6 +231,30 @@ def test_what_was_attached_goes_with_the_process_in_mid_transfer(attach: Attach,
     assert again.report()["ports"] == [{"ce_marks": 0, "ein_marks": 0}]
     assert again.detach() == 0
     assert named("pulser") not in registered()
+
+
+def test_a_cgroup_is_put_under_one_sender_as_long_as_the_process_lives(attach: Attach, bottleneck: Bottleneck) -> None:
+    """Applications choose reno; one of them listened before. The name is not this run's own here."""
+    marking = {**request(bottleneck, [], ce_threshold_bytes=THRESHOLD_BYTES), "cgroup": None}
+    attached = attach(marking)
+    before = bottleneck.receiver("reno")
+    command = [str(HOST), "enable", "dctcp", "--cgroup", str(bottleneck.cgroup)]
+    enabled = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    bottleneck.processes.append(enabled)
+    assert enabled.stdout is not None
+    assert "use incast_dctcp" in enabled.stdout.readline()
+    for port in (before, bottleneck.receiver("reno")):
+        result = bottleneck.send("reno", port, 2 * MEGABYTE).result()
+        assert (result["arrived"], result["ecn"], result["retransmitted"]) == (2 * MEGABYTE, True, 0)
+        assert result["delivered_ce"] > 0
+    again = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    assert (again.returncode, "incast_dctcp" in again.stderr) == (1, True)
+    enabled.kill()
+    enabled.wait()
+    assert "incast_dctcp" not in registered()
+    result = bottleneck.send("reno", bottleneck.receiver("reno"), 2 * MEGABYTE).result()
+    assert (result["arrived"], result["ecn"], result["delivered_ce"]) == (2 * MEGABYTE, False, 0)
+    assert attached.detach() == 0
 
 
 def test_the_doctor_names_what_is_missing_and_what_to_do() -> None:

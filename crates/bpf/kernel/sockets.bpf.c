@@ -16,6 +16,12 @@ char LICENSE[] SEC("license") = "GPL";
 
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 
+/* The congestion control of all new connections, if there is one, and whether it needs ECN. crates/host writes it. */
+const volatile struct {
+	char name[16];
+	u32 needs_ecn;
+} chosen SEC(".rodata.chosen");
+
 /* RFC 6994: an experiment's option, with a magic number of two bytes. */
 #define OPTION_KIND 253
 #define OPTION_MAGIC 0xe1a0
@@ -134,12 +140,37 @@ INCAST_FUNCTION void parse(struct bpf_sock_ops *ops)
 	count(COUNT_OPTIONS_PARSED, 1);
 }
 
+/* What a socket has chosen itself does not count: a cgroup is put under one congestion control as a whole. */
+INCAST_FUNCTION void choose(struct bpf_sock_ops *ops)
+{
+	char name[16];
+	u32 each;
+
+	if (!chosen.name[0])
+		return;
+#pragma unroll
+	for (each = 0; each < sizeof(name); each++)
+		name[each] = chosen.name[each];
+	bpf_setsockopt(ops, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
 SEC("sockops")
 int incast_options(struct bpf_sock_ops *ops)
 {
 	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		choose(ops);
+		break;
+	case BPF_SOCK_OPS_NEEDS_ECN:
+		/* A socket that listened before negotiates ECN too. */
+		if (chosen.needs_ecn)
+			ops->reply = 1;
+		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+			choose(ops);
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG |
 						       BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG);
 		break;

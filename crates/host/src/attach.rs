@@ -24,6 +24,21 @@ const PLACEHOLDER: &[u8; 16] = b"incast_unnamed\0\0";
 const NON_RESTRICTED: u32 = 1;
 const NEEDS_ECN: u32 = 2;
 
+/// Puts all new connections of a cgroup under one congestion control, until this process ends.
+pub(crate) fn enable(request: &Request, output: &mut impl Write) -> Result<(), String> {
+    let _attached = Attached::new(request)?;
+    let (Some(sender), Some(cgroup)) = (request.for_all(), &request.cgroup) else {
+        return Err("there is no sender or no cgroup".into());
+    };
+    let (name, shown) = (&sender.name, cgroup.display());
+    writeln!(output, "new connections in {shown} use {name}; this ends with this process")
+        .and_then(|()| output.flush())
+        .map_err(|error| format!("standard output: {error}"))?;
+    loop {
+        std::thread::park();
+    }
+}
+
 /// What is attached. All of it goes when this does, or the process.
 struct Attached {
     sockets: Object,
@@ -61,6 +76,15 @@ pub(crate) fn run(input: &mut impl BufRead, output: &mut impl Write) -> Result<(
     Ok(())
 }
 
+/// A name of a congestion control as the kernel has it, and a number behind it.
+fn named(name: &str, number: u32) -> [u8; 20] {
+    let mut bytes = [0; 20];
+    let length = name.len().min(15);
+    bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+    bytes[16..].copy_from_slice(&number.to_ne_bytes());
+    bytes
+}
+
 /// Makes the parameters constants of an object that is not loaded yet.
 fn set_parameters(open: &mut OpenObject, parameters: &Parameters) -> Result<(), String> {
     let constants: Vec<u8> = parameters.fields().iter().flat_map(|field| field.to_ne_bytes()).collect();
@@ -75,7 +99,12 @@ pub(crate) fn set_default_parameters(open: &mut OpenObject) -> Result<(), String
 impl Attached {
     fn new(request: &Request) -> Result<Self, String> {
         let counting = kernel::count_runs();
-        let sockets = kernel::load("sockets", kernel::open("sockets", SOCKETS)?, &[])?;
+        let mut sockets = kernel::open("sockets", SOCKETS)?;
+        if let Some(sender) = request.for_all() {
+            let constants = named(&sender.name, u32::from(sender.parameters()?.ecn_capable()));
+            kernel::initialise(&mut sockets, ".rodata.chosen", None, &constants)?;
+        }
+        let sockets = kernel::load("sockets", sockets, &[])?;
         let mut attached =
             Self { sockets, senders: vec![], ports: vec![], links: vec![], devices: vec![], _counting: counting };
         for sender in &request.senders {
@@ -97,11 +126,8 @@ impl Attached {
         let parameters = sender.parameters()?;
         let mut open = kernel::open(&sender.name, SENDER)?;
         set_parameters(&mut open, &parameters)?;
-        let mut name = [0; 20];
-        name[..sender.name.len()].copy_from_slice(sender.name.as_bytes());
         let flags = NON_RESTRICTED | if parameters.ecn_capable() { NEEDS_ECN } else { 0 };
-        name[16..].copy_from_slice(&flags.to_ne_bytes());
-        kernel::initialise(&mut open, "incast_sender", Some(PLACEHOLDER), &name)?;
+        kernel::initialise(&mut open, "incast_sender", Some(PLACEHOLDER), &named(&sender.name, flags))?;
         let shared: Vec<_> =
             self.sockets.maps().filter(|map| map.name() == "sockets" || map.name() == "counters").collect();
         let shared: Vec<_> = shared.iter().map(|map| (map.name().to_str().unwrap_or_default(), map.as_fd())).collect();

@@ -18,6 +18,9 @@ pub(crate) struct Request {
     pub(crate) senders: Vec<Sender>,
     pub(crate) ports: Vec<Port>,
     pub(crate) receivers: Vec<Value>,
+    /// New connections of the cgroup use the first sender, whatever they have chosen.
+    #[serde(skip)]
+    enabled: bool,
 }
 
 /// A congestion control to register.
@@ -47,6 +50,19 @@ pub(crate) struct Port {
 }
 
 impl Request {
+    /// What `incast-host enable` asks for: one sender with its defaults, for all new connections of a cgroup.
+    pub(crate) fn enable(algorithm: &str, cgroup: &str) -> Result<Self, String> {
+        let (algorithm, name) = (algorithm.to_owned(), format!("incast_{algorithm}"));
+        let sender = Sender { algorithm, name, parameters: Map::new() };
+        sender.parameters()?;
+        Ok(Self { cgroup: Some(cgroup.into()), senders: vec![sender], ports: vec![], receivers: vec![], enabled: true })
+    }
+
+    /// The sender that all new connections of the cgroup use, if there is one.
+    pub(crate) fn for_all(&self) -> Option<&Sender> {
+        self.senders.first().filter(|_| self.enabled)
+    }
+
     /// Reads a request and checks what can be checked without the kernel.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let request: Self = serde_json::from_str(line).map_err(|error| format!("the request: {error}"))?;
