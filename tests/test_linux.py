@@ -88,6 +88,28 @@ def test_an_application_schedules_real_requests(tmp_path: Path) -> None:
     assert (flows["start_s"][1:] >= flows["end_s"][:-1]).all()
 
 
+@pytest.mark.parametrize("sender", ["dctcp", "d2tcp", "mrg", "dcmrg", "pulser"])
+def test_incast_host_attaches_what_the_kernel_lacks(tmp_path: Path, sender: str) -> None:
+    host = Path(sys.executable).with_name("incast-host")
+    if not host.is_file():
+        assert not REQUIRED, "incast-host is not built: make linux"
+        pytest.skip("LEFT OUT: senders by incast-host, which is not built: make linux")
+    ecn = 'threshold = "20KB", count_in_service = true'
+    marker = f'{{ name = "ein", ecn = {{ {ecn} }} }}' if sender == "pulser" else f'{{ name = "ecn-threshold", {ecn} }}'
+    done = incast(
+        "run", "linux", "--world", "linux", "--json", "--set", "traffic.requests.rounds=3",
+        "--set", f'stack.sender="{sender}"', "--set", f"switch.marker={marker}",
+        "--set", 'traffic.requests.deadline="120ms"', cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["flows_complete"] == 48
+    (port,) = [port for port in summary["ports"] if (port["from"], port["to"]) == ("right", "left")]
+    # MRG does not react to marks, so its packets cannot be marked.
+    assert (port["ce_marks_packets"] > 0) == (sender != "mrg")
+    assert (port["ein_marks_packets"] > 0) == (sender == "pulser")
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_nothing_is_left_behind_however_it_ends(tmp_path: Path, how: signal.Signals) -> None:
     own, before = settings(), namespaces(Path("/proc/self"))

@@ -22,7 +22,7 @@ use crate::kernel;
 use crate::namespace::Failure;
 use crate::network::{HostFiles, Network, address, paces, place};
 use crate::programs::{self, Program};
-use crate::refusals::counts_handshake;
+use crate::refusals::{counts_handshake, reads_messages};
 
 /// The servers of class `c` listen on this port plus `c`.
 const FIRST_SERVER_PORT: u16 = 5000;
@@ -60,6 +60,15 @@ enum Due {
     Sample,
 }
 
+/// A message that a side sends.
+#[derive(Clone, Copy, Debug)]
+struct Outgoing {
+    /// Bytes that the socket has not taken yet; `None`: it never ends.
+    left: Option<u64>,
+    /// What its sender is to be told before its first byte: its size, and when it must be complete.
+    to_say: Option<(u64, Option<Time>)>,
+}
+
 /// A message on its way to one end.
 #[derive(Clone, Copy, Debug)]
 struct Incoming {
@@ -74,8 +83,7 @@ struct Incoming {
 struct Side {
     socket: Option<Socket>,
     established: bool,
-    /// Bytes that the socket has not taken yet, message by message; `None` has no end.
-    outgoing: VecDeque<Option<u64>>,
+    outgoing: VecDeque<Outgoing>,
     incoming: VecDeque<Incoming>,
     /// Whether the socket was full.
     blocked: bool,
@@ -442,10 +450,15 @@ impl<'p> Agent<'p> {
     fn hand_over(&mut self, connection: u32, from: End, id: MessageId, size: Option<Bytes>) -> Result<(), Failure> {
         let (side, other) = (side_of(connection, from), side_of(connection, from) ^ 1);
         let left = size.map(|size| size.0);
-        self.sides[side].outgoing.push_back(left);
+        let mut outgoing = Outgoing { left, to_say: None };
         if let MessageId::Flow(flow) = id {
             self.sides[side].last = Some(flow);
+            let class = self.plan.connections[connection as usize].class;
+            if reads_messages(&self.plan.classes[class as usize].stack.sender) {
+                outgoing.to_say = Some((left.unwrap_or(0), self.flows[flow as usize].deadline));
+            }
         }
+        self.sides[side].outgoing.push_back(outgoing);
         self.sides[side].to_come = self.sides[side].to_come.saturating_sub(1);
         let first = self.sides[other].incoming.is_empty();
         self.sides[other].incoming.push_back(Incoming { id, left, delivered: 0 });
@@ -475,10 +488,16 @@ impl<'p> Agent<'p> {
 
     /// Sends as much as a socket takes.
     fn write(&mut self, side: usize) -> Result<(), Failure> {
+        let now = Time(self.now());
         let state = &mut self.sides[side];
         let Some(socket) = state.socket.as_mut() else { return Ok(()) };
         let mut full = false;
-        while let (Some(left), false) = (state.outgoing.front_mut(), full) {
+        while let (Some(Outgoing { left, to_say }), false) = (state.outgoing.front_mut(), full) {
+            if let Some((size, deadline)) = to_say.take() {
+                // One that has passed is as near as can be said.
+                let within_us = deadline.map_or(0, |at| (at.0.saturating_sub(now.0) / 1_000_000).max(1));
+                kernel::say(socket, size, within_us).map_err(|error| format!("size and deadline of a message: {error}"))?;
+            }
             let most = left.map_or(ZEROS.len(), |left| ZEROS.len().min(left as usize));
             match socket.write(&ZEROS[..most]) {
                 Ok(taken) => {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::namespace::Failure;
 use crate::network::{Network, device, opposite};
-use crate::refusals::{attached as algorithm, in_the_kernel};
+use crate::refusals::{attached as algorithm, in_the_kernel, reads_messages};
 
 /// Where a user may say that the program is.
 const PROGRAM: &str = "INCAST_HOST";
@@ -79,7 +79,8 @@ impl Attached {
             return Ok(None);
         }
         let program = program().ok_or("incast-host is not there: make linux")?;
-        let cgroup = tells_incast(plan).then(Cgroup::enter).transpose()?;
+        let says = plan.classes.iter().any(|class| reads_messages(&class.stack.sender));
+        let cgroup = (says || tells_incast(plan)).then(Cgroup::enter).transpose()?;
         let senders: Vec<Value> =
             (0..).zip(&plan.classes).filter_map(|(class, it)| sender(class, &it.stack.sender)).collect();
         let ports = marked_ports(plan).map(|(link, _)| link).collect();
@@ -183,7 +184,7 @@ fn threshold_bytes(config: &ecn_threshold::Config, packet: u64) -> u64 {
     threshold + if config.count_in_service { 0 } else { packet }
 }
 
-/// A control group whose sockets count and echo marks. This process is in it while sockets are made.
+/// A control group whose sockets count and echo marks, and take what applications say of messages. This process is in it while sockets are made.
 #[derive(Debug)]
 struct Cgroup {
     path: PathBuf,

@@ -38,6 +38,18 @@ pub(crate) fn set(socket: &impl AsFd, level: c_int, name: c_int, value: c_int) -
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Says to a sender of `incast-host` how large the next message is, in bytes, and in how many microseconds it must be complete;
+/// 0 is unknown.
+pub(crate) fn say(socket: &impl AsFd, size: u64, within_us: u64) -> io::Result<()> {
+    const LEVEL: c_int = 0x1ca5;
+    const MESSAGE: c_int = 1;
+    let wish = [size, within_us];
+    let length = size_of::<[u64; 2]>() as socklen_t;
+    // SAFETY: the kernel reads `length` bytes from a value that lives until the call returns.
+    let done = unsafe { libc::setsockopt(raw(socket), LEVEL, MESSAGE, wish.as_ptr().cast::<c_void>(), length) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// What the kernel knows of a connection.
 pub(crate) fn tcp_info(socket: &impl AsFd) -> io::Result<TcpInfo> {
     const LENGTH: usize = 248;

@@ -252,11 +252,19 @@ pub(crate) const fn in_the_kernel(sender: &SenderChoice) -> Option<&'static str>
     }
 }
 
+/// Whether a sender works with sizes and deadlines.
+pub(crate) const fn reads_messages(sender: &SenderChoice) -> bool {
+    matches!(sender, SenderChoice::D2tcp(_) | SenderChoice::Mrg(_) | SenderChoice::Dcmrg(_))
+}
+
 /// The algorithm that `incast-host` attaches for a sender.
 pub(crate) const fn attached(sender: &SenderChoice) -> Option<&'static str> {
     match sender {
         SenderChoice::Dctcp(_) => Some("dctcp"),
         SenderChoice::Pulser(_) => Some("pulser"),
+        SenderChoice::D2tcp(_) => Some("d2tcp"),
+        SenderChoice::Mrg(_) => Some("mrg"),
+        SenderChoice::Dcmrg(_) => Some("dcmrg"),
         _ => None,
     }
 }
@@ -264,7 +272,7 @@ pub(crate) const fn attached(sender: &SenderChoice) -> Option<&'static str> {
 fn stack(stack: &incast_protocols::stack::EndStack, found: &mut Refusals) {
     let sender = stack.sender.info().name;
     if in_the_kernel(&stack.sender).is_none() && attached(&stack.sender).is_none() {
-        let allowed = "\"newreno\", \"cubic\", \"dctcp\" and \"pulser\"";
+        let allowed = "\"newreno\", \"cubic\", \"dctcp\", \"d2tcp\", \"mrg\", \"dcmrg\" and \"pulser\"";
         found.add("stack.sender", format!("\"{sender}\" is not possible on Linux yet; {allowed} are"));
     }
     if let SenderChoice::Cubic(config) = &stack.sender {
@@ -274,7 +282,7 @@ fn stack(stack: &incast_protocols::stack::EndStack, found: &mut Refusals) {
     let plain = matches!(stack.receiver, ReceiverChoice::None(_));
     found.when(!plain, "stack.receiver", "on Linux receivers do not set windows yet: receiver = \"none\"");
     let (echo, allowed) = match &stack.sender {
-        SenderChoice::Dctcp(_) => (matches!(stack.echo, EchoChoice::DctcpEcho(_)), "dctcp"),
+        SenderChoice::Dctcp(_) | SenderChoice::D2tcp(_) | SenderChoice::Dcmrg(_) => (matches!(stack.echo, EchoChoice::DctcpEcho(_)), "dctcp"),
         SenderChoice::Pulser(_) => (matches!(stack.echo, EchoChoice::PulserEcho(_)), "pulser"),
         _ => (matches!(stack.echo, EchoChoice::None(_) | EchoChoice::Rfc3168(_)), "rfc3168"),
     };
