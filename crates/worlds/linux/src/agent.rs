@@ -496,7 +496,8 @@ impl<'p> Agent<'p> {
             if let Some((size, deadline)) = to_say.take() {
                 // One that has passed is as near as can be said.
                 let within_us = deadline.map_or(0, |at| (at.0.saturating_sub(now.0) / 1_000_000).max(1));
-                kernel::say(socket, size, within_us).map_err(|error| format!("size and deadline of a message: {error}"))?;
+                kernel::say(socket, size, within_us)
+                    .map_err(|error| format!("size and deadline of a message: {error}"))?;
             }
             let most = left.map_or(ZEROS.len(), |left| ZEROS.len().min(left as usize));
             match socket.write(&ZEROS[..most]) {

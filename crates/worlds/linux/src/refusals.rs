@@ -282,7 +282,9 @@ fn stack(stack: &incast_protocols::stack::EndStack, found: &mut Refusals) {
     let plain = matches!(stack.receiver, ReceiverChoice::None(_));
     found.when(!plain, "stack.receiver", "on Linux receivers do not set windows yet: receiver = \"none\"");
     let (echo, allowed) = match &stack.sender {
-        SenderChoice::Dctcp(_) | SenderChoice::D2tcp(_) | SenderChoice::Dcmrg(_) => (matches!(stack.echo, EchoChoice::DctcpEcho(_)), "dctcp"),
+        SenderChoice::Dctcp(_) | SenderChoice::D2tcp(_) | SenderChoice::Dcmrg(_) => {
+            (matches!(stack.echo, EchoChoice::DctcpEcho(_)), "dctcp")
+        }
         SenderChoice::Pulser(_) => (matches!(stack.echo, EchoChoice::PulserEcho(_)), "pulser"),
         _ => (matches!(stack.echo, EchoChoice::None(_) | EchoChoice::Rfc3168(_)), "rfc3168"),
     };
