@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HOST = Path(os.environ.get("INCAST_HOST", Path(sys.executable).parent / "incast-host"))
-PEER = Path(__file__).with_name("peer.py")
+HERE = Path(__file__).parent
 RATE_BPS = 50_000_000
 BUFFER_BYTES = 65_536
 RECEIVER = "10.0.2.2"
@@ -138,17 +138,19 @@ class Bottleneck:
         port = {"netns": switch, "device": "b", "peer_netns": host, "peer_device": "eth0", "rate_bps": RATE_BPS}
         return {**port, "ce_threshold_bytes": None, "ein": None, **keys}
 
-    def peer(self, host: str, *arguments: str, inside: bool = True) -> subprocess.Popen[str]:
-        """Start one end of connections, in the cgroup or not."""
+    def start_program(self, host: str, program: str, *arguments: str, inside: bool = True) -> subprocess.Popen[str]:
+        """Start one of the programs beside this file at a host, in the cgroup or not."""
         enter = f"echo $$ > {self.cgroup}/cgroup.procs && " if inside else ""
-        command = [f'{enter}exec "$@"', "sh", "ip", "netns", "exec", self.netns(host), sys.executable, str(PEER)]
-        process = subprocess.Popen(["sh", "-c", *command, *arguments], stdout=subprocess.PIPE, text=True)
+        command = [f'{enter}exec "$@"', "sh", "ip", "netns", "exec", self.netns(host), sys.executable]
+        process = subprocess.Popen(
+            ["sh", "-c", *command, str(HERE / program), *arguments], stdout=subprocess.PIPE, text=True
+        )
         self.processes.append(process)
         return process
 
     def receiver(self, algorithm: str, *, inside: bool = True, address: str = RECEIVER) -> int:
         """Receive whatever comes; the port number."""
-        process = self.peer("b", "receive", algorithm, address, inside=inside)
+        process = self.start_program("b", "peer.py", "receive", algorithm, address, inside=inside)
         assert process.stdout is not None
         return int(process.stdout.readline())
 
@@ -156,7 +158,7 @@ class Bottleneck:
         self, algorithm: str, port: int, size: int, within_us: int = 0, *, inside: bool = True, address: str = RECEIVER
     ) -> Connection:
         arguments = (algorithm, address, str(port), str(size), str(within_us))
-        return Connection(self.peer("a", "send", *arguments, inside=inside))
+        return Connection(self.start_program("a", "peer.py", "send", *arguments, inside=inside))
 
     def drops(self) -> int:
         shown = subprocess.check_output(["tc", "-n", self.netns("switch"), "-s", "-j", "qdisc", "show", "dev", "b"])

@@ -6,6 +6,7 @@ what; `INCAST_KERNEL_TESTS=required` makes that a failure.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import TypeAlias
 
 import pytest
 
+import frames
 from bottleneck import HOST, RECEIVER, RECEIVER_V6, Attached, Bottleneck, built, close, missing
 from bottleneck import attach as attach_now
 
@@ -212,6 +214,24 @@ def test_a_message_is_told_by_a_socket_option(attach: Attach, bottleneck: Bottle
     attached = attach(request(bottleneck, []))
     assert subprocess.check_output(command, text=True).split() == ["told", "EINVAL", "EINVAL", "told"]
     assert attached.detach() == 0
+
+
+def test_what_is_no_ip_packet_passes_the_port_without_a_mark(attach: Attach, bottleneck: Bottleneck) -> None:
+    """Once its queue has grown this port marks all that it can: datagrams, and those with a VLAN's tag."""
+    everything = {"growth": 0, "samples": 1, "high_water": 0}
+    attached = attach(request(bottleneck, [], ein=everything))
+    counting = bottleneck.start_program("b", "frames.py", "count", RECEIVER)
+    assert counting.stdout is not None
+    port = counting.stdout.readline().strip()
+    sending = bottleneck.start_program("switch", "frames.py", "send", "b", port)
+    assert sending.wait() == 0
+    counted = json.loads(counting.stdout.read())
+    assert counted["came"] == frames.DATAGRAMS + 1
+    assert counted["marked"] > frames.DATAGRAMS // 2
+    marks = attached.report()["ports"][0]["ein_marks"]
+    # A few packets are the kernel's own, and fewer than there are of any kind of frame.
+    others = marks - counted["marked"] - frames.EACH
+    assert 0 <= others < frames.EACH, (counted, marks)
 
 
 def test_what_was_attached_goes_with_the_process_in_mid_transfer(attach: Attach, bottleneck: Bottleneck) -> None:

@@ -273,6 +273,7 @@ struct Qdisc {
 };
 
 struct sk_buff {
+	struct sk_buff *next;
 	unsigned int len;
 	struct net_device *dev;
 };

@@ -74,9 +74,33 @@ int incast_mark_ce(struct __sk_buff *skb)
 	return TCX_NEXT;
 }
 
-SEC("tp_btf/qdisc_dequeue")
-int BPF_PROG(incast_detect, struct Qdisc *qdisc, const struct netdev_queue *queue, int packets, struct sk_buff *skb)
+/* Packets that leave a queue together, as a list, and what the port holds with those that have not been looked at. */
+struct departures {
+	/* A struct sk_buff. */
+	u64 next;
+	u64 now_ns;
+	u64 bytes;
+	u64 packets;
+};
+
+/* More than a driver is ever given at once. */
+#define MOST_DEPARTURES 256
+
+static long count_departure(u32 index, struct departures *departures)
 {
+	const struct sk_buff *packet = (const struct sk_buff *)departures->next;
+
+	if (!packet)
+		return 1;
+	departures->bytes += BPF_CORE_READ(packet, len);
+	departures->packets++;
+	departures->next = (u64)BPF_CORE_READ(packet, next);
+	return 0;
+}
+
+static long decide_departure(u32 index, struct departures *departures)
+{
+	const struct sk_buff *packet = (const struct sk_buff *)departures->next;
 	struct ein_parameters parameters = {
 		.rate_bps = port.ein.rate_bps,
 		.growth_kbps = port.ein.growth_kbps,
@@ -89,20 +113,39 @@ int BPF_PROG(incast_detect, struct Qdisc *qdisc, const struct netdev_queue *queu
 		.warm_up_is_full = port.ein.warm_up_is_full,
 		.idle_keeps = port.ein.idle_keeps,
 	};
-	struct decision decision = {};
-	u64 key = (u64)skb;
+	struct decision decision = { .at_ns = departures->now_ns };
+	u64 key = departures->next;
 
-	/* Nothing to send yet: a shaper waits for its next token. */
-	if (!skb || queue->dev->ifindex != (int)port.ifindex || queue->dev->nd_net.net->ns.inum != port.netns)
-		return 0;
-	decision.at_ns = bpf_ktime_get_ns();
-	decision.length = skb->len;
-	if (ein_on_departure(&detector, &parameters, decision.at_ns, (u64)qdisc->qstats.backlog + skb->len,
-			     (u64)qdisc->q.qlen + 1, skb->len))
+	if (!packet)
+		return 1;
+	decision.length = BPF_CORE_READ(packet, len);
+	if (ein_on_departure(&detector, &parameters, departures->now_ns, departures->bytes, departures->packets,
+			     decision.length))
 		bpf_map_update_elem(&decisions, &key, &decision, BPF_ANY);
 	else
 		/* An address is used again. */
 		bpf_map_delete_elem(&decisions, &key);
+	departures->bytes -= decision.length;
+	departures->packets--;
+	departures->next = (u64)BPF_CORE_READ(packet, next);
+	return 0;
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(incast_detect, struct Qdisc *qdisc, const struct netdev_queue *queue, int packets, struct sk_buff *skb)
+{
+	struct departures departures;
+
+	/* Nothing to send yet: a shaper waits for its next token. */
+	if (!skb || queue->dev->ifindex != (int)port.ifindex || queue->dev->nd_net.net->ns.inum != port.netns)
+		return 0;
+	departures.next = (u64)skb;
+	departures.now_ns = bpf_ktime_get_ns();
+	departures.bytes = qdisc->qstats.backlog;
+	departures.packets = qdisc->q.qlen;
+	bpf_loop(MOST_DEPARTURES, count_departure, &departures, 0);
+	departures.next = (u64)skb;
+	bpf_loop(MOST_DEPARTURES, decide_departure, &departures, 0);
 	return 0;
 }
 
@@ -138,11 +181,13 @@ int incast_mark_ein(struct __sk_buff *skb)
 {
 	u64 key = (u64)bpf_cast_to_kern_ctx(skb);
 	struct decision *decision = bpf_map_lookup_elem(&decisions, &key);
+	/* The kernel takes a VLAN's tag off at this end, if it was in the packet. */
+	u32 tag = skb->vlan_present ? 4 : 0;
 	int is_this;
 
 	if (!decision)
 		return TCX_NEXT;
-	is_this = decision->length == skb->len && bpf_ktime_get_ns() - decision->at_ns < LONGEST_WAY_NS;
+	is_this = (decision->length == skb->len || decision->length == skb->len + tag) && bpf_ktime_get_ns() - decision->at_ns < LONGEST_WAY_NS;
 	bpf_map_delete_elem(&decisions, &key);
 	if (is_this && set_mark(skb))
 		__sync_fetch_and_add(&counted.ein_marks, 1);
