@@ -78,7 +78,7 @@ lint-python: .venv/installed
 
 lint-linux: linux-prerequisites
 	cargo fmt --check --manifest-path crates/host/Cargo.toml
-	cargo clippy $(HOST_FLAGS) --all-targets -- -D warnings
+	cargo clippy --release $(HOST_FLAGS) --all-targets -- -D warnings
 
 format: .venv/installed ## format Rust and Python
 	cargo fmt --all
