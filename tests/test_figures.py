@@ -222,6 +222,7 @@ DRAWN = {
     "ns3-grid-work": "validation/ns3/results/grid-work-agreement.csv",
     "ns3-grid-held-out": "validation/ns3/results/grid-held-out-agreement.csv",
     "linux-grid": "validation/linux/results/grid.csv",
+    "linux-senders": "studies/linux/senders.csv",
     "linux-mechanisms": "validation/linux/results/mechanisms.csv",
 }
 

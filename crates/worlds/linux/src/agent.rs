@@ -612,13 +612,20 @@ impl<'p> Agent<'p> {
         row.losses.retransmitted_packets += retransmitted;
         if retransmitted > 0 {
             // Counted by host, not by connection: whoever of the host completes next has them.
-            let host = row.source as usize;
-            let counts = self.files[host].netstat.host_counts()?;
-            let new = counts - self.host_counts[host];
-            self.host_counts[host] = counts;
-            row.losses.tail_probes += new.tail_probes as u32;
-            row.losses.fast_retransmits += new.recoveries as u32;
+            self.put_down_of_host(flow)?;
         }
+        Ok(())
+    }
+
+    /// Puts down to a message what its host has counted since it was last asked.
+    fn put_down_of_host(&mut self, flow: u32) -> Result<(), Failure> {
+        let row = &mut self.flows[flow as usize];
+        let host = row.source as usize;
+        let counts = self.files[host].netstat.host_counts()?;
+        let new = counts - self.host_counts[host];
+        self.host_counts[host] = counts;
+        row.losses.tail_probes += new.tail_probes as u32;
+        row.losses.fast_retransmits += new.recoveries as u32;
         Ok(())
     }
 
@@ -765,6 +772,8 @@ impl<'p> Agent<'p> {
         for side in 0..self.sides.len() {
             if let Some(last) = self.sides[side].last {
                 self.put_down(side, last)?;
+                // A probe with new data is no retransmission.
+                self.put_down_of_host(last)?;
             }
         }
         Ok(Seen { flows: self.flows, windows: self.windows, end, outcome, delivered: self.curve.finish() })
