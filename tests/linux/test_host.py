@@ -19,8 +19,8 @@ from typing import TypeAlias
 import pytest
 
 import frames
-from bottleneck import HOST, RECEIVER, RECEIVER_V6, Attached, Bottleneck, built, close, missing
-from bottleneck import attach as attach_now
+from slow_port import HOST, RECEIVER, RECEIVER_V6, Attached, Bottleneck, built, close, missing
+from slow_port import attach as attach_now
 
 Attach: TypeAlias = Callable[[object], Attached]
 
