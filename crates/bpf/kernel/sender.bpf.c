@@ -133,14 +133,31 @@ INCAST_FUNCTION int hears_of_incast(struct sock *sk, struct incast_sender *sende
 	return news != 0;
 }
 
+/*
+ * Some kernels leave programs out at times, and the core takes 0 for the answer of one that did not run. It would go for
+ * that window, and then send nothing until its timer expires. No algorithm answers 0.
+ */
+INCAST_FUNCTION void mend_threshold(struct sock *sk)
+{
+	struct tcp_sock *tp = tcp(sk);
+
+	if (tp->snd_ssthresh)
+		return;
+	count(COUNT_UNANSWERED, 1);
+	tp->snd_ssthresh = 2;
+	tp->snd_cwnd = incast_max(tp->snd_cwnd, 1);
+}
+
 SEC("struct_ops")
 void BPF_PROG(incast_cc_in_ack_event, struct sock *sk, __u32 flags)
 {
 	struct incast_parameters p = chosen();
-	struct incast_flow flow = load(sk);
+	struct incast_flow flow;
 	union kept kept;
 	int advanced, ein = 0;
 
+	mend_threshold(sk);
+	flow = load(sk);
 	recall(sk, &kept);
 	advanced = incast_before(kept.private.una, flow.una);
 	kept.private.una = flow.una;

@@ -16,8 +16,8 @@ pub(crate) const SOCKETS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sock
 pub(crate) const PORT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/port.bpf.o"));
 
 /// `enum incast_counter` of `kernel/sockets.h`.
-const COUNTERS: [&str; 6] =
-    ["marks_seen", "options_written", "options_refused", "options_parsed", "acks_hurried", "marks_heard"];
+const COUNTERS: [&str; 7] =
+    ["marks_seen", "options_written", "options_refused", "options_parsed", "acks_hurried", "marks_heard", "unanswered"];
 
 /// The name in `sender.bpf.c`, which is replaced.
 const PLACEHOLDER: &[u8; 16] = b"incast_unnamed\0\0";

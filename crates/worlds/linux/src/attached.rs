@@ -123,15 +123,43 @@ impl Attached {
         }
     }
 
-    /// Link, CE marks and EIN marks of every port that marks.
-    pub(crate) fn marks(&mut self) -> Result<Vec<(u32, u64, u64)>, Failure> {
+    /// What the programs have counted.
+    pub(crate) fn counted(&mut self) -> Result<Counted, Failure> {
         let answer = self.ask(&json!("report"))?;
+        Counted::of(&answer, &self.ports)
+            .ok_or_else(|| format!("incast-host is of another version (make linux): its report is {answer}"))
+    }
+}
+
+/// What the programs have counted.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Counted {
+    /// Link, CE marks and EIN marks of every port that marks.
+    pub(crate) marks: Vec<(u32, u64, u64)>,
+    /// ACKs that found no threshold, since the kernel had not run the program that gives it.
+    unanswered: u64,
+}
+
+impl Counted {
+    fn of(answer: &Value, ports: &[u32]) -> Option<Self> {
         let counted = |index: usize, key: &str| answer["ports"][index][key].as_u64();
-        let ports = self.ports.iter().enumerate();
-        ports
+        let marks = ports
+            .iter()
+            .enumerate()
             .map(|(index, &link)| Some((link, counted(index, "ce_marks")?, counted(index, "ein_marks")?)))
-            .collect::<Option<_>>()
-            .ok_or_else(|| format!("incast-host reports no marks: {answer}"))
+            .collect::<Option<_>>()?;
+        Some(Self { marks, unanswered: answer["sockets"]["unanswered"].as_u64()? })
+    }
+
+    /// What a reader of the results has to know.
+    pub(crate) fn warning(&self) -> Option<String> {
+        (self.unanswered > 0).then(|| {
+            format!(
+                "the kernel did not run the congestion control's programs for some ACKs (found {} times): flows may have \
+                 stood still until a timer expired (docs/how-to/linux-host.md)",
+                self.unanswered
+            )
+        })
     }
 }
 
@@ -230,5 +258,28 @@ fn remove_stale(mount: &Path) {
         if entry.file_name().to_string_lossy().starts_with(CGROUPS) {
             let _ = fs::remove_dir(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(unanswered: u64) -> Option<Counted> {
+        let ports = json!([{ "ce_marks": 3, "ein_marks": 1 }]);
+        Counted::of(&json!({ "ports": ports, "sockets": { "unanswered": unanswered } }), &[7])
+    }
+
+    #[test]
+    fn programs_that_did_not_run_are_warned_of() {
+        assert_eq!(counted(0).map(|counted| (counted.marks.clone(), counted.warning())), Some((vec![(7, 3, 1)], None)));
+        let warning = counted(12).and_then(|counted| counted.warning()).unwrap_or_default();
+        assert!(warning.contains("found 12 times"), "{warning}");
+    }
+
+    #[test]
+    fn a_report_without_these_counts_is_refused() {
+        assert_eq!(Counted::of(&json!({ "ports": [], "sockets": {} }), &[]), None);
+        assert_eq!(Counted::of(&json!({ "ports": [], "sockets": { "unanswered": 0 } }), &[7]), None);
     }
 }

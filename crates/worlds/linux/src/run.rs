@@ -13,7 +13,7 @@ use incast_world::{Control, Routes, RunError};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::agent::{Agent, Seen};
-use crate::attached::Attached;
+use crate::attached::{Attached, Counted};
 use crate::counters::DevicePackets;
 use crate::kernel::{self, Ahead};
 use crate::namespace::Failure;
@@ -24,6 +24,8 @@ use crate::queues::{Asking, PortCounts};
 /// How often a run is begun anew because the machine was too busy, and the pause before that.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Wall = Wall::from_secs(2);
+/// The same because the kernel left out programs. Where it always does, the last of them counts, with a warning.
+const ATTEMPTS_AT_ALL_PROGRAMS: u32 = 4;
 /// Above ordinary threads, below those of the kernel that are at 99.
 const PRIORITY: i32 = 50;
 /// How often queues are looked at.
@@ -40,7 +42,8 @@ pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
     let mut refused = Vec::new();
     loop {
         match attempt(plan, &routes, control).map_err(RunError::Failed)? {
-            Attempt::Done(mut run) => {
+            Attempt::LeftOut(_, why) if refused.len() as u32 + 1 < ATTEMPTS_AT_ALL_PROGRAMS => refused.push(why),
+            Attempt::Done(mut run) | Attempt::LeftOut(mut run, _) => {
                 if let Some(machine) = &mut run.machine {
                     machine.refused = refused.len() as u32;
                 }
@@ -69,6 +72,8 @@ const CANCELLED: &str = "interrupted before anything was measured";
 #[derive(Debug)]
 enum Attempt {
     Done(Box<Run>),
+    /// Programs did not run when they were due, and how that is told.
+    LeftOut(Box<Run>, String),
     TooBusy(String),
     Endless,
 }
@@ -134,14 +139,21 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     }
     let after = (ports.counts()?, devices(plan, routes, &files)?);
     let mut run = record(plan, seen, machine, &ports, (before, after), samples);
-    for (link, ce, ein) in attached.as_mut().map(Attached::marks).transpose()?.unwrap_or_default() {
+    let counted = attached.as_mut().map(Attached::counted).transpose()?;
+    let left_out = counted.as_ref().and_then(Counted::warning);
+    run.warnings.extend(left_out.clone());
+    for (link, ce, ein) in counted.map(|counted| counted.marks).unwrap_or_default() {
         for port in run.ports.iter_mut().filter(|port| port.link == link) {
             (port.ce_marks, port.ein_marks) = (ce, ein);
         }
         run.totals.ce_marks += ce;
         run.totals.ein_marks += ein;
     }
-    Ok(Attempt::Done(Box::new(run)))
+    let run = Box::new(run);
+    Ok(match left_out.filter(|_| !interrupted) {
+        Some(why) => Attempt::LeftOut(run, why),
+        None => Attempt::Done(run),
+    })
 }
 
 type Counts = (Vec<PortCounts>, Vec<DevicePackets>);
