@@ -87,7 +87,7 @@ def run(
         if result.outcome == "interrupted":
             progress = handle.progress()
             print(
-                f"incast: interrupted at {text.seconds(progress['simulated_s'])} of simulated time; partial results "
+                f"incast: interrupted at {text.seconds(progress['simulated_s'])} of the run; partial results "
                 f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {place}",
                 file=sys.stderr,
             )
