@@ -2,8 +2,8 @@
 /*
  * Pulser's incast detector (Algorithm 1), which is asked at every departure of a port whether that packet is marked.
  *
- * The mean of the last gradients of the port's occupancy is held against a share of its rate. Clocks of kernels count
- * nanoseconds and the simulator picoseconds: spans are in picoseconds here too, so that both divide the same numbers.
+ * The mean of the port's latest occupancy gradients is compared with a share of its rate. A kernel's clock counts
+ * nanoseconds, the simulator's picoseconds: spans are in picoseconds here too, so that both divide the same numbers.
  * The includer has the samples, and defines ein_slot for them.
  */
 #ifndef INCAST_EIN_DETECTOR_H

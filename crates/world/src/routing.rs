@@ -107,6 +107,13 @@ impl Routes {
         }
     }
 
+    /// All output links of `switch` that lead on to `destination`, a host of another switch, along a shortest path.
+    #[must_use]
+    pub fn hops(&self, switch: u32, destination: u32) -> &[u32] {
+        let group = self.groups[switch as usize * self.edges + usize::from(self.edge[destination as usize])];
+        &self.links[group.first as usize..][..group.len as usize]
+    }
+
     /// The output link of `switch` for a packet to `destination`, attached to `edge`, of path number `path`.
     #[inline]
     #[must_use]

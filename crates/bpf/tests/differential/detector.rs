@@ -23,7 +23,7 @@ struct Departure {
 
 #[derive(Clone, Copy, Debug)]
 enum Behind {
-    /// It grows, or shrinks, by so many bytes.
+    /// The queue grows or shrinks by this many bytes.
     By(i64),
     Empty,
     /// As much as 2 MiB at once.

@@ -26,21 +26,21 @@ const NO_SSTHRESH: u64 = 0x7fff_ffff;
 /// What happens to a connection. What cannot happen in its state is passed over.
 #[derive(Clone, Debug)]
 enum Event {
-    /// So many segments are sent, as far as the window allows.
+    /// Segments to send, as far as the window allows.
     Send(u64),
-    /// An ACK for so many 64ths of what is in flight, rounded up to segments.
+    /// An ACK for this many 64ths of what is in flight, rounded up to segments.
     Ack { share: u64, ece: bool, ein: bool },
-    /// So many duplicate ACKs; the third finds a loss.
+    /// Duplicate ACKs; the third finds a loss.
     Duplicates { count: u64, ece: bool, ein: bool },
     /// The retransmission timer expires.
     Timeout,
     /// What the last cut was made for had not been lost.
     Undo,
-    /// So many timeouts pass without anything to send, if nothing is in flight.
+    /// Nothing to send for this many timeouts, if nothing is in flight.
     Idle(u32),
-    /// A message of so many bytes begins, to be complete so many microseconds later.
+    /// A message begins: its size in bytes, and its deadline in microseconds from now.
     Message { size: Option<u64>, deadline: Option<u64> },
-    /// So many microseconds pass, and the round trip takes so many now.
+    /// Microseconds that pass, and the round-trip time from then on.
     Time { pass: u64, srtt: u64 },
     /// The application begins or ceases to use the window up.
     WindowUsed(bool),

@@ -376,15 +376,13 @@ impl<'p> Agent<'p> {
     /// Waits for the kernel or for what falls due next.
     fn wait(&mut self, next: u64, events: &mut [EpollEvent; 64]) -> Result<(), Failure> {
         let ahead = next.saturating_sub(self.now()) / 1000;
-        // Zero would switch the timer off; far ahead the regular look is enough.
-        let timeout = if ahead < u64::from(LOOK_EVERY_MS) * 1_000_000 {
+        // Far ahead the regular look is enough.
+        if ahead < u64::from(LOOK_EVERY_MS) * 1_000_000 {
+            // Zero would switch the timer off.
             let at = Expiration::OneShot(TimeSpec::from(Wall::from_nanos(ahead.max(1))));
             self.timer.set(at, TimerSetTimeFlags::empty()).map_err(|errno| format!("timerfd: {errno}"))?;
-            LOOK_EVERY_MS
-        } else {
-            LOOK_EVERY_MS
-        };
-        let count = match self.epoll.wait(events, timeout) {
+        }
+        let count = match self.epoll.wait(events, LOOK_EVERY_MS) {
             Ok(count) => count,
             Err(nix::errno::Errno::EINTR) => 0,
             Err(errno) => return Err(format!("epoll: {errno}")),

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
-use incast_plan::{Link, LossDetection, Node, Pacing, Plan, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling};
+use incast_plan::{Link, LossDetection, Node, Pacing, Plan, SlowStartRestart, Tcp, WindowScaling};
 use incast_protocols::Amount;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::buffer::static_limit::Admit;
@@ -29,6 +29,8 @@ const NEXT_HOP: &str = "10.63.0.1";
 const ETHERNET: u64 = 14;
 const IP_TCP: u64 = 40;
 const TIMESTAMPS: u64 = 12;
+/// What a token bucket holds by itself, in bytes: the queue inside it is what is limited.
+const BUCKET_LIMIT: u32 = 1 << 30;
 
 impl Network {
     /// Sets everything up.
@@ -38,11 +40,12 @@ impl Network {
         let network = Self { hosts, switches: count(plan.network.switches.len())? };
         let Some(tcp) = plan.classes.first().map(|class| &class.tcp) else { return Ok(network) };
         network.lay_cables(&plan.network.links, tcp)?;
+        let back = opposite(&plan.network.links);
         for switch in 0..plan.network.switches.len() as u32 {
-            network.configure_switch(plan, routes, switch)?;
+            network.configure_switch(plan, routes, switch, &back)?;
         }
         for host in 0..plan.network.hosts {
-            network.configure_host(plan, routes, host, tcp)?;
+            network.configure_host(routes, host, tcp, &back)?;
         }
         for (number, link) in plan.network.links.iter().enumerate() {
             let shape = shape(plan, number as u32, link, tcp);
@@ -67,7 +70,7 @@ impl Network {
     }
 
     fn lay_cables(&self, links: &[Link], tcp: &Tcp) -> Result<(), Failure> {
-        let mtu = tcp.mss.0 + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 };
+        let mtu = mtu(tcp);
         let cables = cables(links).ok_or("a link has none that leads back")?;
         let mut commands = vec![Vec::new(); self.hosts.len() + self.switches.len()];
         for (forth, back) in cables {
@@ -110,10 +113,9 @@ impl Network {
         }
     }
 
-    fn configure_switch(&self, plan: &Plan, routes: &Routes, switch: u32) -> Result<(), Failure> {
+    fn configure_switch(&self, plan: &Plan, routes: &Routes, switch: u32, back: &[u32]) -> Result<(), Failure> {
         let links = &plan.network.links;
-        let back = opposite(links);
-        // Without any address there is no table of local ones, and the kernel takes no next hop then.
+        // The kernel refuses next hops in a namespace that has no address at all.
         let mut commands = vec!["link set lo up".to_owned()];
         for (number, link) in (0_u32..).zip(links) {
             if link.from != Node::Switch(switch) {
@@ -133,17 +135,8 @@ impl Network {
             .filter(|&host| links[routes.downlink[host as usize] as usize].from == Node::Switch(switch))
             .collect();
         for host in (0..plan.network.hosts).filter(|host| !own.contains(host)) {
-            let mut hops: Vec<u32> = Vec::new();
-            // Path numbers spread over all equal paths: these find them all, as long as there are not hundreds.
-            for path in 0..=u16::MAX / 64 {
-                let hop = routes.next(switch, host, routes.edge[host as usize], path * 64);
-                if !hops.contains(&hop) {
-                    hops.push(hop);
-                }
-            }
-            hops.sort_unstable();
-            let hops: Vec<_> =
-                hops.iter().map(|&hop| format!("nexthop via {NEXT_HOP} dev {} onlink", device(hop))).collect();
+            let hops = routes.hops(switch, host).iter();
+            let hops: Vec<_> = hops.map(|&hop| format!("nexthop via {NEXT_HOP} dev {} onlink", device(hop))).collect();
             commands.push(format!("route add {}/32 {}", address(host), hops.join(" ")));
         }
         let namespace = self.switch(switch);
@@ -155,10 +148,10 @@ impl Network {
         namespace.batch("ip", &commands)
     }
 
-    fn configure_host(&self, plan: &Plan, routes: &Routes, host: u32, tcp: &Tcp) -> Result<(), Failure> {
+    fn configure_host(&self, routes: &Routes, host: u32, tcp: &Tcp, back: &[u32]) -> Result<(), Failure> {
         let uplink = routes.uplink[host as usize];
         let own = device(uplink);
-        let peer = hardware_address(opposite(&plan.network.links)[uplink as usize]);
+        let peer = hardware_address(back[uplink as usize]);
         let quick = if tcp.delayed_ack.is_none() { " quickack 1" } else { "" };
         let window = tcp.initial_window_segments;
         let commands = [
@@ -168,14 +161,12 @@ impl Network {
             format!("route add default via {NEXT_HOP} dev {own} onlink initcwnd {window}{quick}"),
         ];
         self.host(host).batch("ip", &commands)?;
-        let restarts = plan.connections.iter().any(|one| one.window_per_message == WindowPerMessage::RestartAfterIdle)
-            && tcp.slow_start_restart != SlowStartRestart::Off;
-        self.host(host).set(&settings(tcp, restarts))
+        self.host(host).set(&settings(tcp))
     }
 }
 
 /// The sysctls of a host.
-fn settings(tcp: &Tcp, restarts: bool) -> Vec<(String, String)> {
+fn settings(tcp: &Tcp) -> Vec<(String, String)> {
     let whole = |on: bool| u64::from(on);
     let mut found = vec![
         ("tcp_no_metrics_save", 1),
@@ -186,7 +177,7 @@ fn settings(tcp: &Tcp, restarts: bool) -> Vec<(String, String)> {
         ("tcp_early_retrans", if tcp.tail_loss_probe { 3 } else { 0 }),
         ("tcp_recovery", whole(tcp.loss_detection == LossDetection::Rack)),
         ("tcp_frto", if tcp.frto { 2 } else { 0 }),
-        ("tcp_slow_start_after_idle", whole(restarts || tcp.slow_start_restart != SlowStartRestart::Off)),
+        ("tcp_slow_start_after_idle", whole(tcp.slow_start_restart != SlowStartRestart::Off)),
         ("tcp_tso_win_divisor", u64::from(tcp.tso_divisor)),
     ];
     if conditions::has_rto_min() {
@@ -195,20 +186,24 @@ fn settings(tcp: &Tcp, restarts: bool) -> Vec<(String, String)> {
     found.into_iter().map(|(name, value)| (format!("ipv4.{name}"), value.to_string())).collect()
 }
 
+/// The MTU with which segments have the size of the scenario.
+pub(crate) const fn mtu(tcp: &Tcp) -> u64 {
+    tcp.mss.0 + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 }
+}
+
 /// What shapes a link, as commands to `tc`: its rate, what its headers count, and what waits at most.
 fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
     if link.rate > FASTEST_SHAPED {
         return Vec::new();
     }
     let packet = tcp.mss.0 + tcp.header.0;
-    let frame = ETHERNET + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 };
-    let overhead = i64::try_from(tcp.header.0).unwrap_or(0) - i64::try_from(frame).unwrap_or(0);
+    let overhead = packet as i64 - (ETHERNET + mtu(tcp)) as i64;
     // What passes at once after a pause: two packets, or as much as a timer may be late.
     let burst = (2 * packet + 200).max(link.rate.0 / 8 * 128 / 1_000_000);
     let device = device(number);
-    let (child, most_bytes) = match &link.port {
+    let child = match &link.port {
         // A host's own queue is not limited.
-        None => ("pfifo limit 100000".to_owned(), 1 << 30),
+        None => "pfifo limit 100000".to_owned(),
         Some(port) => {
             let Node::Switch(switch) = link.from else { return Vec::new() };
             let BufferChoice::Static(buffer) = &plan.network.switches[switch as usize].buffers[port.buffer as usize]
@@ -217,13 +212,11 @@ fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
             };
             // The packet that waits for its tokens is the one in transmission, and stands in the queue.
             match buffer.limit {
-                Amount::Packets(limit) => {
-                    (format!("pfifo limit {}", limit + u32::from(!buffer.count_in_service)), 1 << 30)
-                }
+                Amount::Packets(limit) => format!("pfifo limit {}", limit + u32::from(!buffer.count_in_service)),
                 Amount::Bytes(limit) => {
                     let in_service = if buffer.count_in_service { 0 } else { packet };
                     let last = if buffer.admit == Admit::IfBelow { packet - 1 } else { 0 };
-                    (format!("bfifo limit {}", limit.0 + in_service + last), 1 << 30)
+                    format!("bfifo limit {}", limit.0 + in_service + last)
                 }
             }
         }
@@ -232,7 +225,7 @@ fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
     vec![
         format!(
             "qdisc add dev {device} root handle 1: stab overhead {overhead} mtu {largest} tsize 512 linklayer ethernet \
-             tbf rate {}bit burst {burst} limit {most_bytes}",
+             tbf rate {}bit burst {burst} limit {BUCKET_LIMIT}",
             link.rate.0
         ),
         format!("qdisc add dev {device} parent 1:1 handle 10: {child}"),

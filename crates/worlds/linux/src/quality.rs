@@ -15,10 +15,12 @@ use socket2::SockAddr;
 use crate::agent::{listener, socket};
 use crate::counters::{Waits, softirq_threads, stolen_ticks};
 use crate::namespace::Failure;
-use crate::network::{Network, place};
+use crate::network::{Network, mtu, place};
 use crate::refusals::FASTEST_SHAPED;
 
 const PORT: u16 = 4999;
+/// Headers of a datagram.
+const IP_UDP: u64 = 28;
 const ROUND_TRIPS: usize = 200;
 const PATIENCE: Wall = Wall::from_secs(5);
 /// How long the slowest port is kept busy to see its rate.
@@ -99,7 +101,7 @@ impl Unloaded {
             (Some(there), None) => (client, server, there),
             (None, None) => return Ok(None),
         };
-        let payload = tcp.mss.0 + if tcp.timestamps { 24 } else { 12 };
+        let payload = mtu(tcp) - IP_UDP;
         let counted = tcp.mss.0 + tcp.header.0;
         let found =
             if rate > FASTEST_SHAPED { rate.0 as f64 } else { rate_of(network, (from, to), payload, counted, rate)? };

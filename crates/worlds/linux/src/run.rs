@@ -119,8 +119,8 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let (seen, samples) = thread::scope(|scope| {
         let (began, ended) = (Instant::now(), &ended);
         let watching = (!plan.record.queue_series.is_empty()).then(|| {
-            let network = &network;
-            scope.spawn(move || sample_queues(plan, network, began, ended))
+            let (network, links) = (&network, &ports.links);
+            scope.spawn(move || sample_queues(plan, network, links, began, ended))
         });
         let seen = agent.run(control);
         ended.store(true, Ordering::Relaxed);
@@ -268,13 +268,14 @@ fn switch_ports(plan: &Plan, network: &Network) -> Result<Vec<(u32, u32, i32)>, 
 fn sample_queues(
     plan: &Plan,
     network: &Network,
+    links: &[(u32, u32, i32)],
     began: Instant,
     ended: &AtomicBool,
 ) -> Result<Vec<QueueSample>, Failure> {
-    let all = switch_ports(plan, network)?;
-    let chosen: Vec<_> = all.into_iter().filter(|(link, ..)| plan.record.queue_series.contains(link)).collect();
+    let recorded = |(link, ..): &&(u32, u32, i32)| plan.record.queue_series.contains(link);
+    let chosen: Vec<_> = links.iter().filter(recorded).collect();
     let mut asking: Vec<(u32, Asking)> = Vec::new();
-    for &(_, switch, _) in &chosen {
+    for &&(_, switch, _) in &chosen {
         if !asking.iter().any(|(known, _)| *known == switch) {
             asking.push((switch, Asking::open(network.switch(switch))?));
         }
@@ -285,7 +286,7 @@ fn sample_queues(
         for (switch, asking) in &mut asking {
             let told = asking.ports()?;
             let time = Time(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX) * 1000);
-            for (&(link, of, index), last) in chosen.iter().zip(&mut last) {
+            for (&&(link, of, index), last) in chosen.iter().zip(&mut last) {
                 let Some(counts) = told.iter().find(|counts| of == *switch && counts.index == index) else { continue };
                 let waiting = (counts.waiting_packets, counts.waiting_bytes);
                 if last.replace(waiting) != Some(waiting) {
