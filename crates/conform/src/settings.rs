@@ -244,6 +244,7 @@ impl Settings {
             }
             "tcp_rto_min_us" => self.set("rto_min", json!(format!("{}us", first.unwrap_or(0)))),
             "tcp_rto_max_ms" => self.set("rto_max", json!(format!("{}ms", first.unwrap_or(0)))),
+            "tcp_syn_linear_timeouts" => self.set("syn_linear_timeouts", json!(first.unwrap_or(0).min(127))),
             "tcp_dsack" => self.switch("dsack", json!(on), assignment),
             "tcp_frto" => self.switch("frto", json!(on), assignment),
             "tcp_early_retrans" => self.switch("tail_loss_probe", json!(first >= Some(3)), assignment),
@@ -303,6 +304,10 @@ impl Settings {
     /// RACK only does nothing without it.
     pub(crate) fn tcp(&self, line: u32, sack_permitted: bool) -> Result<Tcp, Stop> {
         let mut keys = self.keys.clone();
+        // Scripts have the times that timers are due: ticks would make them later by more than is tolerated.
+        if !keys.contains_key("profile") {
+            keys.entry("timer_tick").or_insert_with(|| json!("0s"));
+        }
         if !sack_permitted {
             keys.insert("sack".into(), json!(false));
         }

@@ -14,21 +14,10 @@ const KNOWN_FAILURES: &[(&str, u32, &str)] = &[
         "a closed window is probed with a byte beyond it, as RFC 9293 has it, in every profile",
     ),
     (
-        "linux/one-lost-syn-ack-leaves-the-initial-window",
-        15,
-        "one lost SYN or SYN-ACK leaves one segment, as RFC 5681 has it, in every profile",
-    ),
-    (
         "rfc5681/a-smaller-window-is-no-duplicate",
         22,
         "an ACK that takes back a part of the window counts as a duplicate",
     ),
-    (
-        "rfc6937/every-other-ack-sends-a-segment",
-        24,
-        "rate reduction counts bytes and sends whole segments, so a segment leaves an ACK later than in the example",
-    ),
-    ("rfc8257/first-mark-halves", 20, "the same: rate reduction rounds down to whole segments where Linux rounds up"),
     ("rfc9293/a-window-that-shrinks", 22, "the right edge of the peer's window never moves back"),
 ];
 

@@ -6,10 +6,10 @@ mod noise;
 mod tcp;
 mod validate;
 
-pub use noise::{Fraction, HostNoise, Noise};
+pub use noise::{Fraction, HostNoise, Noise, NoisePer, Ticks};
 pub use tcp::{
-    BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, LossDetection, Pacing, Reduction, RtoForm, RttSamples,
-    SlowStartRestart, Tcp, Unfit, WindowScaling,
+    BackoffEnd, DelayedAck, Ect, LARGEST_PACKET, LARGEST_WINDOW, LossDetection, LostSyn, Pacing, PartialAck, Reduction,
+    RtoForm, RttSamples, SlowStartRestart, Tcp, Unfit, WindowScaling,
 };
 
 use incast_protocols::stack::EndStack;
@@ -57,6 +57,18 @@ pub struct Network {
     pub links: Vec<Link>,
     /// What the hosts add to the time of each packet.
     pub noise: HostNoise,
+    /// How long each host's clock has been ticking when the run begins, where timers go by ticks; the last one stands for all
+    /// hosts after it.
+    #[serde(default)]
+    pub clock_phases: Vec<Duration>,
+}
+
+impl Network {
+    /// How long a host's clock has been ticking when the run begins.
+    #[must_use]
+    pub fn clock_phase(&self, host: u32) -> Duration {
+        self.clock_phases.get(host as usize).or(self.clock_phases.last()).copied().unwrap_or_default()
+    }
 }
 
 /// A switch.

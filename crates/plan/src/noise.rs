@@ -12,6 +12,31 @@ pub struct HostNoise {
     pub sending: Noise,
     /// From the wire to TCP.
     pub receiving: Noise,
+    /// What has it of its own.
+    pub per: NoisePer,
+}
+
+/// What a host's noise is drawn for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum NoisePer {
+    /// Each packet.
+    #[default]
+    Packet,
+    /// The first packet of a burst. Those that come while it waits go with it, as where a host is woken up and then handles
+    /// all that is there.
+    Burst,
+}
+
+/// When the clocks of hosts tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ticks {
+    /// Each at its own times, as machines do.
+    #[default]
+    Own,
+    /// All at once, as the network namespaces of one machine do.
+    Shared,
 }
 
 /// A distribution of time.

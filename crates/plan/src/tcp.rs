@@ -65,6 +65,8 @@ pub struct Tcp {
     /// How the window is reduced during recovery.
     #[serde(rename = "recovery")]
     pub reduction: Reduction,
+    /// Without SACK, what an ACK does in recovery that acknowledges a part of what was in flight.
+    pub partial_ack: PartialAck,
     /// Whether each of the first two duplicate ACKs allows one new segment (RFC 3042; RFC 6675 section 5, step 3.3).
     pub limited_transmit: bool,
     /// Timestamps: retransmissions give round-trip samples too (RFC 7323 section 4), so the first ACK after a timeout ends
@@ -72,6 +74,12 @@ pub struct Tcp {
     pub timestamps: bool,
     /// What ends the back-off of the retransmission timer.
     pub backoff_end: BackoffEnd,
+    /// How often a lost SYN is sent again after the same time, before that time doubles (Linux from 6.5 on: 4,
+    /// `net.ipv4.tcp_syn_linear_timeouts`; RFC 6298 section 5.5: 0). A SYN-ACK's time always doubles.
+    #[schemars(range(max = 127))]
+    pub syn_linear_timeouts: u32,
+    /// What follows from a SYN or a SYN-ACK that was sent again.
+    pub lost_syn: LostSyn,
     /// Effect of idle time on a window that is kept between messages.
     pub slow_start_restart: SlowStartRestart,
     /// Which packets of an ECN-capable sender can be marked.
@@ -81,7 +89,7 @@ pub struct Tcp {
     /// With TSO or GSO, a sender waits until this part of its window may leave at once: 3 means a third, the setting of Linux
     /// (`net.ipv4.tcp_tso_win_divisor`). It does not wait in recovery, for a last single segment, when it has sent nothing for
     /// 1 ms, or while the first segment in flight is younger than half a round trip (`tcp_tso_should_defer`). 0: segments leave
-    /// as soon as the window lets them. Needs RACK, which notes when segments left.
+    /// as soon as the window lets them. Needs RACK or round-trip samples of every ACK, which note when segments left.
     #[schemars(range(max = 1000))]
     pub tso_divisor: u32,
     /// With GRO a host joins segments that arrive in order within this time of the first, up to 64 KiB or the end of a message,
@@ -115,9 +123,12 @@ impl Default for Tcp {
             frto: false,
             undo: false,
             reduction: Reduction::Immediate,
+            partial_ack: PartialAck::Repairs,
             limited_transmit: false,
             timestamps: false,
             backoff_end: BackoffEnd::Sample,
+            syn_linear_timeouts: 0,
+            lost_syn: LostSyn::Rfc5681,
             slow_start_restart: SlowStartRestart::Off,
             ect: Ect::NewData,
             pacing: Pacing::None,
@@ -185,9 +196,14 @@ impl Tcp {
                 refuse(key, "it needs RACK, which is off".into(), "false, or loss_detection = \"rack\"".into());
             }
         }
-        if self.tso_divisor > 0 && self.loss_detection != LossDetection::Rack {
-            let allowed = "0, or loss_detection = \"rack\"";
-            refuse("tso_divisor", "it needs RACK, which is off".into(), allowed.into());
+        let notes_times = self.loss_detection == LossDetection::Rack || self.rtt_samples == RttSamples::EveryAck;
+        if self.tso_divisor > 0 && !notes_times {
+            let allowed = "0, or loss_detection = \"rack\", or rtt_samples = \"every-ack\"";
+            refuse("tso_divisor", "nothing notes when segments left".into(), allowed.into());
+        }
+        if self.partial_ack == PartialAck::Waits && !self.sack && self.reduction != Reduction::Proportional {
+            let allowed = "\"repairs\", or recovery = \"prr\"";
+            refuse("partial_ack", "it needs rate reduction, which is off".into(), allowed.into());
         }
         if self.undo && !self.dsack {
             refuse("undo", "it needs DSACK, which is off".into(), "false, or dsack = true".into());
@@ -205,6 +221,12 @@ impl Tcp {
             refuse("delayed_ack", "the timeout is 0s".into(), "a timeout above 0s, or \"none\"".into());
         }
         unfit
+    }
+
+    /// Whether a loss without SACK is repaired only where rate reduction has room.
+    #[must_use]
+    pub const fn waits_for_room(&self) -> bool {
+        matches!(self.partial_ack, PartialAck::Waits) && !self.sack
     }
 
     /// The shift of RFC 7323: the smallest with which the field can express the whole receive buffer.
@@ -292,6 +314,18 @@ pub enum Reduction {
     Proportional,
 }
 
+/// Without SACK, what a partial ACK does in recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PartialAck {
+    /// The next segment is lost, and leaves at once (RFC 6582 section 3.2, step 3).
+    Repairs,
+    /// It leaves as soon as rate reduction has room for it, which counts what is lost unnoticed as in the network; every ACK
+    /// restarts the timer; and recovery goes on until data sent after it is acknowledged (Linux: `tcp_newreno_mark_lost`,
+    /// `tcp_is_non_sack_preventing_reopen`). Needs `recovery = "prr"`.
+    Waits,
+}
+
 /// What ends the back-off of the retransmission timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -300,6 +334,16 @@ pub enum BackoffEnd {
     Sample,
     /// Any ACK for new data, including retransmissions (ns-3).
     Ack,
+}
+
+/// What follows from a SYN or a SYN-ACK that was sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LostSyn {
+    /// The window is one segment (RFC 5681 section 3.1), and there is no round-trip sample (Karn's rule).
+    Rfc5681,
+    /// The window is one segment from the second time on, and timestamps give a sample (`tcp_init_transfer`).
+    Linux,
 }
 
 /// Effect of idle time on a window that is kept between messages.
@@ -357,6 +401,10 @@ pub struct DelayedAck {
     /// Whether no ACK is delayed for as long as `rto_min`: the timeout is then at most `rto_min`, in whole ticks, less one, as in
     /// Linux from version 6.11 on (`tcp_delack_max`). Default: false.
     pub below_rto_min: bool,
+    /// By how much the receive window grows once data comes, two segments with each that arrives. Meanwhile each is acknowledged
+    /// at once (Linux: `tcp_grow_window`). Only ACKs follow from it: the window is always that of `receive_buffer`. Default: "0B".
+    #[schemars(extend("default" = "0B"))]
+    pub growth: Bytes,
 }
 
 impl DelayedAck {
@@ -372,7 +420,14 @@ impl DelayedAck {
 
 impl Default for DelayedAck {
     fn default() -> Self {
-        Self { every: 2, timeout: Duration::from_ms(40), quick: 0, quick_again: false, below_rto_min: false }
+        Self {
+            every: 2,
+            timeout: Duration::from_ms(40),
+            quick: 0,
+            quick_again: false,
+            below_rto_min: false,
+            growth: Bytes::ZERO,
+        }
     }
 }
 

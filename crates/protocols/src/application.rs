@@ -1,17 +1,27 @@
 //! The application's place: how many requests an aggregator keeps outstanding.
 //!
 //! The same interface schedules simulated requests and those of real programs, so it knows only what
-//! a program can know: what it asked for, what finished, and how many segments its sockets have
-//! counted as out of order since (Linux can only be polled for that: `tcpi_rcv_ooopack`).
+//! a program can know: what it asked for, what finished or was given up, when bytes came, and how many
+//! segments its sockets have counted as out of order since (Linux can only be polled for that:
+//! `tcpi_rcv_ooopack`).
+//!
+//! A program gives every request a number, and asks with [`poll`](Application::poll) what it may send. What it gets is a
+//! [`Grant`], which it hands back with [`on_finished`](Application::on_finished) once nothing of the response is under way
+//! any more, whether it was complete, failed or was given up. A request that has no grant yet is
+//! [withdrawn](Application::on_withdrawn).
 
 use crate::analysis::batch::Bottleneck;
 use crate::registry::registry;
-use crate::units::{Bytes, Time};
+use crate::units::{Bytes, Duration, Time};
 
 pub mod all_at_once;
 pub mod ars;
+pub mod credit;
 pub mod fixed_window;
 pub mod sequential;
+mod waiting;
+
+pub use waiting::Waiting;
 
 registry! {
     Application: Application, built from ApplicationContext;
@@ -23,16 +33,21 @@ registry! {
     "fixed-window" = fixed_window::FixedWindow,
     "sequential" = sequential::Sequential,
     "ars" = ars::Ars,
+    "credit" = credit::Credit,
 }
 
 /// What a scheduler is told: configured, not measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationContext {
-    /// What the responses have to pass.
+    /// What the responses have to pass. A scheduler that [learns](credit::Config::learn) looks at its segment size only.
     pub bottleneck: Bottleneck,
+    /// How many connections may answer at once, where that is known.
+    pub workers: Option<u32>,
+    /// Least retransmission timeout of the workers.
+    pub rto_min: Duration,
 }
 
-/// A request's number in the order of [`Application::on_request`].
+/// A request's number, given by the program: no two of one scheduler are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -43,38 +58,148 @@ pub struct Request {
     pub id: RequestId,
     /// How large the response will be, as far as known.
     pub expected: Option<Bytes>,
+    /// How much of it can be under way at once, as far as known: the receive window of its connection, where it is limited.
+    pub window: Option<Bytes>,
+}
+
+/// Leave to send one request, to be handed back when it is over.
+#[must_use = "a grant that is not handed back is lost to all other requests"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Grant {
+    id: RequestId,
+    cost: Bytes,
+    at: Time,
+}
+
+impl Grant {
+    /// Leave from `at` on to send the request `id`, which costs that much of what the scheduler has to give.
+    pub const fn new(at: Time, id: RequestId, cost: Bytes) -> Self {
+        Self { id, cost, at }
+    }
+
+    /// The request.
+    #[must_use]
+    pub const fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// What it costs: zero for schedulers that do not count bytes.
+    #[must_use]
+    pub const fn cost(&self) -> Bytes {
+        self.cost
+    }
+
+    /// When it was given.
+    #[must_use]
+    pub const fn at(&self) -> Time {
+        self.at
+    }
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Payload of the response that arrived, without that of which [`on_progress`](Application::on_progress) told.
+    pub received: Bytes,
+    /// Segments that arrived beyond a gap at any of the aggregator's sockets since the last call that told of them.
+    pub out_of_order: u64,
+}
+
+/// How a scheduler stands, for people and their gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Requests that wait for a grant.
+    pub waiting: u64,
+    /// Requests with a grant.
+    pub outstanding: u64,
+    /// What these cost together.
+    pub under_way: Bytes,
+    /// What they may cost; `None`: there is no limit, or none in bytes.
+    pub budget: Option<Bytes>,
+    /// How often the budget has changed.
+    pub changes: u64,
+    /// Why it changed last.
+    pub last_change: Option<credit::Why>,
 }
 
 /// Schedules the requests of one aggregator.
 ///
 /// Every method that can change what may be sent is followed by [`poll`](Self::poll) until it returns
-/// `None`.
+/// `None`. Times may stand still or go back, as clocks do that wrap: decisions become poor for a while, and nothing is lost.
 #[enum_dispatch::enum_dispatch]
 #[auto_impl::auto_impl(Box)]
 pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
     /// The program wants this request answered.
     fn on_request(&mut self, now: Time, request: Request);
 
-    /// The response is complete. `out_of_order` counts the segments that arrived beyond a gap at any of
-    /// the aggregator's sockets since the last call.
-    fn on_finished(&mut self, now: Time, request: RequestId, out_of_order: u64);
+    /// The program no longer wants this request, which waits for its grant.
+    fn on_withdrawn(&mut self, now: Time, request: RequestId);
+
+    /// So much payload of some response arrived. Told only to a scheduler that [asks for it](Self::watches_progress), and a
+    /// program that does not see its bytes come need not: all it knows is then in [`Outcome`].
+    fn on_progress(&mut self, _now: Time, _received: Bytes) {}
+
+    /// A request is over, and nothing of its response is under way any more: it is complete, or its connection is closed.
+    fn on_finished(&mut self, now: Time, grant: Grant, outcome: Outcome);
 
     /// When [`on_timer`](Self::on_timer) wants to be called, if at all.
     fn next_timer(&self) -> Option<Time> {
         None
     }
 
-    /// The time of [`next_timer`](Self::next_timer) has come.
+    /// The time of [`next_timer`](Self::next_timer) has come. `out_of_order` is as in [`Outcome`].
     fn on_timer(&mut self, _now: Time, _out_of_order: u64) {}
 
     /// The next request to send now, if any.
-    fn poll(&mut self, now: Time) -> Option<RequestId>;
+    fn poll(&mut self, now: Time) -> Option<Grant>;
+
+    /// The receive window to which the program should limit its connections to the workers, if any. It may change with every
+    /// call, and holds for what is announced from then on.
+    fn window(&self) -> Option<Bytes> {
+        None
+    }
+
+    /// Whether [`on_progress`](Self::on_progress) is of use to it.
+    fn watches_progress(&self) -> bool {
+        false
+    }
+
+    /// How it stands.
+    fn status(&self) -> Status {
+        Status::default()
+    }
+}
+
+/// What is outstanding, as schedulers count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outstanding {
+    /// Requests with a grant.
+    pub requests: u64,
+    /// What these cost together.
+    pub bytes: u128,
+}
+
+impl Outstanding {
+    fn add(&mut self, cost: Bytes) {
+        self.requests += 1;
+        self.bytes += u128::from(cost.0);
+    }
+
+    fn remove(&mut self, grant: &Grant) {
+        self.requests -= 1;
+        self.bytes -= u128::from(grant.cost.0);
+    }
+
+    fn bytes(&self) -> Bytes {
+        Bytes(u64::try_from(self.bytes).unwrap_or(u64::MAX))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{Duration, Rate};
+    use crate::units::Rate;
+    use std::collections::VecDeque;
 
     /// The simulated setting of the ARS paper, section IV.
     pub(super) fn context() -> ApplicationContext {
@@ -84,16 +209,28 @@ mod tests {
             buffer: Bytes(65_536),
             mss: Bytes(1024),
         };
-        ApplicationContext { bottleneck }
+        ApplicationContext { bottleneck, workers: None, rto_min: Duration::from_ms(200) }
+    }
+
+    pub(super) fn request(id: u64, response: Option<u64>) -> Request {
+        Request { id: RequestId(id), expected: response.map(Bytes), window: None }
     }
 
     pub(super) fn ask(application: &mut impl Application, ids: core::ops::Range<u64>, response: u64) {
         for id in ids {
-            application.on_request(Time(0), Request { id: RequestId(id), expected: Some(Bytes(response)) });
+            application.on_request(Time(0), request(id, Some(response)));
         }
     }
 
-    pub(super) fn poll_all(application: &mut impl Application) -> std::vec::Vec<u64> {
-        core::iter::from_fn(|| application.poll(Time(0))).map(|id| id.0).collect()
+    pub(super) fn grants(application: &mut impl Application, now: Time) -> VecDeque<Grant> {
+        core::iter::from_fn(|| application.poll(now)).collect()
+    }
+
+    pub(super) fn ids<'g>(grants: impl IntoIterator<Item = &'g Grant>) -> std::vec::Vec<u64> {
+        grants.into_iter().map(|grant| grant.id().0).collect()
+    }
+
+    pub(super) fn gap(out_of_order: u64) -> Outcome {
+        Outcome { received: Bytes::ZERO, out_of_order }
     }
 }

@@ -7,8 +7,9 @@
 use crate::message::Message;
 use crate::registry::registry;
 use crate::switch::Marks;
-use crate::units::{Bytes, Duration, Offset, Rate, Time};
+use crate::units::{Amount, Bytes, Duration, Offset, Rate, Time};
 
+pub mod credit;
 pub mod dcmrg;
 pub mod ictcp;
 pub mod none;
@@ -26,6 +27,7 @@ registry! {
     "dcmrg" = dcmrg::Dcmrg,
     "rdtcp" = rdtcp::Rdtcp,
     "static-window" = static_window::StaticWindow,
+    "credit" = credit::Credit,
 }
 
 /// RTT0: the round trip for which a controller that knows of rates only announces its windows (DCMRG, section II.D). Both
@@ -41,6 +43,29 @@ pub struct NicContext {
     pub mss: Bytes,
     /// Headers of every packet, as they count on the wire.
     pub header: Bytes,
+    /// What windows are announced in multiples of: 1, or what the field of the header says with window scaling.
+    pub window_unit: Bytes,
+    /// The port that leads to this NIC, where it is known.
+    pub port: Option<LastPort>,
+}
+
+impl NicContext {
+    /// A NIC of whose port and connections no more is known.
+    #[must_use]
+    pub const fn new(rate: Rate, mss: Bytes, header: Bytes) -> Self {
+        Self { rate, mss, header, window_unit: Bytes(1), port: None }
+    }
+}
+
+/// What is known of the last port before a NIC and of those who send through it: configured, not measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastPort {
+    /// What it can hold while other ports are empty.
+    pub buffer: Amount,
+    /// Longest round trip on an idle network, of all connections on which data come.
+    pub base_rtt: Duration,
+    /// Least retransmission timeout of the senders.
+    pub rto_min: Duration,
 }
 
 /// A flow's number at its NIC: dense, reused after [`Receiver::on_close`].
@@ -120,6 +145,10 @@ pub struct SentAck {
 pub trait Receiver: core::fmt::Debug + dyn_clone::DynClone {
     /// A flow towards this NIC opens. Where the handshake counts this is the SYN's arrival.
     fn on_open(&mut self, now: Time, flow: FlowIndex);
+
+    /// Told right after [`on_open`](Self::on_open) of a flow on which nothing comes but responses to what
+    /// [`on_request`](Self::on_request) tells of, so that its window may be closed between them.
+    fn on_answers_only(&mut self, _flow: FlowIndex) {}
 
     /// The host sends a request on this flow, whose response will arrive on it; `expected` is the response's size where the
     /// application knows it. On a flow that the request opens it is called before the first window is announced. Only

@@ -125,8 +125,10 @@ pub enum RecoveryExit {
     /// `min(ssthresh, max(flight, MSS) + MSS)`: no burst when little is in flight (RFC 6582 section 3.2,
     /// step 3, option 1).
     Flight,
-    /// `ssthresh` (RFC 6582, option 2; RFC 6937 and Linux).
+    /// `ssthresh` (RFC 6582, option 2; RFC 6937).
     Ssthresh,
+    /// `ssthresh`, which the ACK that ends the recovery lets grow like any other (Linux).
+    SsthreshGrows,
 }
 
 /// Which ACK ends an observation window of DCTCP.

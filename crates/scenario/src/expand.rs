@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use incast_protocols::Bytes;
+use incast_protocols::switch::buffer::capacity::port_capacity;
 
-use crate::capacity::port_capacity;
 use crate::limits;
 use crate::network::Layout;
 use crate::random::Stream;

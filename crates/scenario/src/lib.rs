@@ -11,7 +11,6 @@
 //! assert_eq!(plan.connections.len(), 40);
 //! ```
 
-mod capacity;
 pub mod catalog;
 mod cdf;
 mod check;
@@ -52,6 +51,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("swift", include_str!("../../../scenarios/swift.toml")),
     ("hpcc", include_str!("../../../scenarios/hpcc.toml")),
     ("linux", include_str!("../../../scenarios/linux.toml")),
+    ("credit", include_str!("../../../scenarios/credit.toml")),
 ];
 
 /// The text of a scenario that comes with the program.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use incast_plan::{End, HostNoise, Node, Noise, Plan};
+use incast_plan::{End, HostNoise, Node, Noise, Plan, Ticks};
 use incast_protocols::Duration;
 
 use crate::document::Problems;
@@ -15,11 +15,15 @@ use crate::spec::HostsSpec;
 /// docs/explanation/ties.md.
 const MEAN: Duration = Duration(1_000_000);
 
+/// Clocks began to tick before the run, by less than this: much longer than the timers that go by them.
+const LONGEST_PHASE: Duration = Duration::from_ms(1_000_000);
+
 /// What hosts add to the time of packets, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct HostTiming {
     noise: HostNoise,
     skew: Duration,
+    ticks: Ticks,
 }
 
 impl HostTiming {
@@ -36,12 +40,25 @@ impl HostTiming {
         check_time(skew, &path.key("skew"), problems);
         let both = spec.noise.clone().unwrap_or(Noise::Exponential { mean: MEAN });
         let one = |own: &Option<Noise>| own.clone().unwrap_or_else(|| both.clone());
-        Self { noise: HostNoise { sending: one(&spec.sending), receiving: one(&spec.receiving) }, skew }
+        Self {
+            noise: HostNoise {
+                sending: one(&spec.sending),
+                receiving: one(&spec.receiving),
+                per: spec.noise_per.unwrap_or_default(),
+            },
+            skew,
+            ticks: spec.ticks.unwrap_or_default(),
+        }
     }
 
     /// Puts it into the plan's network.
     pub(crate) fn apply(&self, plan: &mut Plan) {
         plan.network.noise = self.noise.clone();
+        if plan.classes.iter().any(|class| class.tcp.timer_tick > Duration::ZERO) {
+            let mut random = Stream::new(plan.seed, "hosts.ticks");
+            let clocks = if self.ticks == Ticks::Own { plan.network.hosts } else { 1 };
+            plan.network.clock_phases = (0..clocks).map(|_| Duration(random.below(LONGEST_PHASE.0))).collect();
+        }
         if self.skew == Duration::ZERO {
             return;
         }

@@ -79,7 +79,13 @@ pub fn star(hosts: u32, cable: Cable, buffer: &BufferChoice, marker: &MarkerChoi
             ]
         })
         .collect();
-    Network { hosts, switches: vec![switch("switch", buffer)], links, noise: HostNoise::default() }
+    Network {
+        hosts,
+        switches: vec![switch("switch", buffer)],
+        links,
+        noise: HostNoise::default(),
+        clock_phases: Vec::new(),
+    }
 }
 
 pub fn leaf_spine(
@@ -105,7 +111,7 @@ pub fn leaf_spine(
         .map(|leaf| switch(&format!("leaf {leaf}"), buffer))
         .chain((0..spines).map(|spine| switch(&format!("spine {spine}"), buffer)))
         .collect();
-    Network { hosts: leaves * per_leaf, switches, links, noise: HostNoise::default() }
+    Network { hosts: leaves * per_leaf, switches, links, noise: HostNoise::default(), clock_phases: Vec::new() }
 }
 
 pub fn new_reno() -> EndStack {

@@ -234,6 +234,7 @@ mod tests {
             switches: (0..switches).map(switch).collect(),
             links: pairs.iter().flat_map(|&(a, b)| [link(a, b), link(b, a)]).collect(),
             noise: HostNoise::default(),
+            clock_phases: Vec::new(),
         }
     }
 

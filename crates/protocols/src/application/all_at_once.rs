@@ -1,10 +1,8 @@
 //! Every request leaves at once: what programs do, and what causes incast.
 
-use alloc::collections::VecDeque;
-
-use super::{Application, ApplicationContext, Request, RequestId};
+use super::{Application, ApplicationContext, Grant, Outcome, Outstanding, Request, RequestId, Status, Waiting};
 use crate::registry::Part;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// No parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -14,26 +12,39 @@ pub struct Config {}
 /// Holds nothing back.
 #[derive(Clone, Debug)]
 pub struct AllAtOnce {
-    pending: VecDeque<RequestId>,
+    waiting: Waiting,
+    outstanding: Outstanding,
 }
 
 impl AllAtOnce {
     /// Nothing asked for yet.
     #[must_use]
     pub const fn new(_config: &Config, _context: &ApplicationContext) -> Self {
-        Self { pending: VecDeque::new() }
+        Self { waiting: Waiting::new(), outstanding: Outstanding { requests: 0, bytes: 0 } }
     }
 }
 
 impl Application for AllAtOnce {
     fn on_request(&mut self, _now: Time, request: Request) {
-        self.pending.push_back(request.id);
+        self.waiting.push(request.id, ());
     }
 
-    fn on_finished(&mut self, _now: Time, _request: RequestId, _out_of_order: u64) {}
+    fn on_withdrawn(&mut self, _now: Time, request: RequestId) {
+        self.waiting.withdraw(request);
+    }
 
-    fn poll(&mut self, _now: Time) -> Option<RequestId> {
-        self.pending.pop_front()
+    fn on_finished(&mut self, _now: Time, grant: Grant, _outcome: Outcome) {
+        self.outstanding.remove(&grant);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Grant> {
+        let (id, ()) = self.waiting.pop()?;
+        self.outstanding.add(Bytes::ZERO);
+        Some(Grant::new(now, id, Bytes::ZERO))
+    }
+
+    fn status(&self) -> Status {
+        Status { waiting: self.waiting.len() as u64, outstanding: self.outstanding.requests, ..Status::default() }
     }
 }
 
@@ -45,16 +56,15 @@ impl Part for AllAtOnce {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{ask, context, grants, ids};
     use super::*;
 
     #[test]
     fn requests_leave_in_order_without_waiting() {
-        let context = super::super::tests::context();
-        let mut application = AllAtOnce::new(&Config {}, &context);
-        for id in 0..3 {
-            application.on_request(Time(0), Request { id: RequestId(id), expected: None });
-        }
-        let sent: std::vec::Vec<_> = core::iter::from_fn(|| application.poll(Time(0))).collect();
-        assert_eq!(sent, [0, 1, 2].map(RequestId));
+        let mut application = AllAtOnce::new(&Config {}, &context());
+        ask(&mut application, 0..4, 1000);
+        application.on_withdrawn(Time(0), RequestId(1));
+        assert_eq!(ids(&grants(&mut application, Time(0))), [0, 2, 3]);
+        assert_eq!(application.status().outstanding, 3);
     }
 }

@@ -4,9 +4,7 @@
 //! A batch begins when the one before is complete. Data beyond a gap at any of the aggregator's sockets during a batch
 //! means congestion: the next batch is `n_c` (equation 10), and each batch without it adds one up to n* (equation 7).
 
-use alloc::collections::VecDeque;
-
-use super::{Application, ApplicationContext, Request, RequestId};
+use super::{Application, ApplicationContext, Grant, Outcome, Outstanding, Request, RequestId, Status, Waiting};
 use crate::analysis::batch::{BatchSizes, Bottleneck, LargestWindow};
 use crate::registry::Part;
 use crate::units::{Bytes, Duration, Time};
@@ -49,7 +47,7 @@ impl Default for Config {
 pub struct Ars {
     config: Config,
     bottleneck: Bottleneck,
-    pending: VecDeque<RequestId>,
+    waiting: Waiting,
     /// The largest response asked for since there was nothing to do.
     largest: Bytes,
     /// n; nothing before the first batch.
@@ -58,7 +56,7 @@ pub struct Ars {
     congested: bool,
     /// Requests of this batch.
     sent: u64,
-    outstanding: u64,
+    outstanding: Outstanding,
     /// When the batch began, or its last response was complete.
     progress: Time,
 }
@@ -70,12 +68,12 @@ impl Ars {
         Self {
             config: config.clone(),
             bottleneck: context.bottleneck,
-            pending: VecDeque::new(),
+            waiting: Waiting::new(),
             largest: Bytes::ZERO,
             batch_size: None,
             congested: false,
             sent: 0,
-            outstanding: 0,
+            outstanding: Outstanding::default(),
             progress: Time(0),
         }
     }
@@ -104,7 +102,7 @@ impl Ars {
 
 impl Application for Ars {
     fn on_request(&mut self, _now: Time, request: Request) {
-        if self.pending.is_empty() && self.outstanding == 0 {
+        if self.waiting.is_empty() && self.outstanding.requests == 0 {
             self.largest = Bytes::ZERO;
             if !self.config.keep_batch_size {
                 self.batch_size = None;
@@ -112,32 +110,40 @@ impl Application for Ars {
         }
         let size = request.expected.or(self.config.response).unwrap_or(Bytes(u64::MAX));
         self.largest = self.largest.max(size);
-        self.pending.push_back(request.id);
+        self.waiting.push(request.id, ());
     }
 
-    fn on_finished(&mut self, now: Time, _request: RequestId, out_of_order: u64) {
+    fn on_withdrawn(&mut self, _now: Time, request: RequestId) {
+        self.waiting.withdraw(request);
+    }
+
+    fn on_finished(&mut self, now: Time, grant: Grant, outcome: Outcome) {
         let stalled = self.config.stall.is_some_and(|stall| now.since(self.progress) >= stall);
-        self.congested |= out_of_order > 0 || stalled;
+        self.congested |= outcome.out_of_order > 0 || stalled;
         self.progress = now;
-        self.outstanding -= 1;
-        if self.outstanding == 0 {
+        self.outstanding.remove(&grant);
+        if self.outstanding.requests == 0 {
             self.adjust();
         }
     }
 
-    fn poll(&mut self, now: Time) -> Option<RequestId> {
+    fn poll(&mut self, now: Time) -> Option<Grant> {
         let optimal = self.sizes().optimal;
         // Responses may have become larger since the size was set.
         if self.sent >= self.batch_size.map_or(optimal, |size| size.min(optimal)) {
             return None;
         }
-        let id = self.pending.pop_front()?;
+        let (id, ()) = self.waiting.pop()?;
         if self.sent == 0 {
             self.progress = now;
         }
         self.sent += 1;
-        self.outstanding += 1;
-        Some(id)
+        self.outstanding.add(Bytes::ZERO);
+        Some(Grant::new(now, id, Bytes::ZERO))
+    }
+
+    fn status(&self) -> Status {
+        Status { waiting: self.waiting.len() as u64, outstanding: self.outstanding.requests, ..Status::default() }
     }
 }
 
@@ -154,8 +160,10 @@ impl Part for Ars {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, context, poll_all};
+    use super::super::tests::{ask, context, gap, grants, ids, request};
     use super::*;
+    use std::collections::VecDeque;
+    use std::vec::Vec;
 
     const RESPONSE: u64 = 65_536;
 
@@ -164,20 +172,24 @@ mod tests {
     }
 
     /// Completes everything outstanding, the last of which tells of what was out of order.
-    fn finish(application: &mut Ars, at: Time, batch: &[u64], out_of_order: u64) {
-        let (last, others) = batch.split_last().expect("a batch has requests");
-        for &id in others {
-            application.on_finished(at, RequestId(id), 0);
+    fn finish(application: &mut Ars, at: Time, mut batch: VecDeque<Grant>, out_of_order: u64) {
+        let last = batch.pop_back().expect("a batch has requests");
+        for grant in batch {
+            application.on_finished(at, grant, gap(0));
         }
-        application.on_finished(at, RequestId(*last), out_of_order);
+        application.on_finished(at, last, gap(out_of_order));
     }
 
-    fn batches(application: &mut Ars, congestion: &[u64]) -> std::vec::Vec<usize> {
+    fn poll_all(application: &mut Ars) -> VecDeque<Grant> {
+        grants(application, Time(0))
+    }
+
+    fn batches(application: &mut Ars, congestion: &[u64]) -> Vec<usize> {
         let mut sizes = std::vec![];
         for &out_of_order in congestion {
             let batch = poll_all(application);
             sizes.push(batch.len());
-            finish(application, Time(0), &batch, out_of_order);
+            finish(application, Time(0), batch, out_of_order);
         }
         sizes.push(poll_all(application).len());
         sizes
@@ -196,14 +208,16 @@ mod tests {
     fn a_gap_anywhere_in_the_batch_counts_and_is_forgotten_after_it() {
         let mut application = ars(&Config::default());
         ask(&mut application, 0..10, RESPONSE);
-        assert_eq!(poll_all(&mut application), [0, 1, 2]);
-        application.on_finished(Time(0), RequestId(1), 12);
-        application.on_finished(Time(0), RequestId(0), 0);
-        assert_eq!(poll_all(&mut application), [0; 0], "a batch is complete or not");
-        application.on_finished(Time(0), RequestId(2), 0);
-        assert_eq!(poll_all(&mut application), [3]);
-        application.on_finished(Time(0), RequestId(3), 0);
-        assert_eq!(poll_all(&mut application), [4, 5]);
+        let mut first = poll_all(&mut application);
+        assert_eq!(ids(&first), [0, 1, 2]);
+        application.on_finished(Time(0), first.remove(1).unwrap(), gap(12));
+        application.on_finished(Time(0), first.remove(0).unwrap(), gap(0));
+        assert_eq!(ids(&poll_all(&mut application)), [0; 0], "a batch is complete or not");
+        application.on_finished(Time(0), first.remove(0).unwrap(), gap(0));
+        let second = poll_all(&mut application);
+        assert_eq!(ids(&second), [3]);
+        finish(&mut application, Time(0), second, 0);
+        assert_eq!(ids(&poll_all(&mut application)), [4, 5]);
     }
 
     /// Linux begins with ten packets: 20 are sent in two round trips.
@@ -221,7 +235,7 @@ mod tests {
             let mut application = ars(&Config { keep_batch_size, ..Config::default() });
             ask(&mut application, 0..3, RESPONSE);
             let batch = poll_all(&mut application);
-            finish(&mut application, Time(0), &batch, 1);
+            finish(&mut application, Time(0), batch, 1);
             ask(&mut application, 3..9, RESPONSE);
             assert_eq!(poll_all(&mut application).len(), second_round);
         }
@@ -231,11 +245,13 @@ mod tests {
     fn late_requests_join_a_batch_that_has_room() {
         let mut application = ars(&Config::default());
         ask(&mut application, 0..1, RESPONSE);
-        assert_eq!(poll_all(&mut application), [0]);
+        let mut batch = poll_all(&mut application);
+        assert_eq!(ids(&batch), [0]);
         ask(&mut application, 1..4, RESPONSE);
-        assert_eq!(poll_all(&mut application), [1, 2]);
-        finish(&mut application, Time(0), &[0, 1, 2], 0);
-        assert_eq!(poll_all(&mut application), [3]);
+        batch.append(&mut poll_all(&mut application));
+        assert_eq!(ids(&batch), [0, 1, 2]);
+        finish(&mut application, Time(0), batch, 0);
+        assert_eq!(ids(&poll_all(&mut application)), [3]);
     }
 
     #[test]
@@ -250,7 +266,7 @@ mod tests {
 
         let unknown = |application: &mut Ars| {
             for id in 0..5 {
-                application.on_request(Time(0), Request { id: RequestId(id), expected: None });
+                application.on_request(Time(0), request(id, None));
             }
             poll_all(application).len()
         };
@@ -263,7 +279,7 @@ mod tests {
         let mut application = ars(&Config::default());
         ask(&mut application, 0..10, 5_734);
         let batch = poll_all(&mut application);
-        finish(&mut application, Time(0), &batch, 0);
+        finish(&mut application, Time(0), batch, 0);
         ask(&mut application, 10..20, RESPONSE);
         assert_eq!(poll_all(&mut application).len(), 3);
     }
@@ -274,7 +290,7 @@ mod tests {
             let mut application = ars(&Config { stall, ..Config::default() });
             ask(&mut application, 0..9, RESPONSE);
             let batch = poll_all(&mut application);
-            finish(&mut application, Time(Duration::from_ms(201).0), &batch, 0);
+            finish(&mut application, Time(Duration::from_ms(201).0), batch, 0);
             assert_eq!(poll_all(&mut application).len(), next);
         }
     }

@@ -1,10 +1,8 @@
 //! A fixed number of requests is outstanding at most; the next leaves when a response is complete.
 
-use alloc::collections::VecDeque;
-
-use super::{Application, ApplicationContext, Request, RequestId};
+use super::{Application, ApplicationContext, Grant, Outcome, Outstanding, Request, RequestId, Status, Waiting};
 use crate::registry::Part;
-use crate::units::Time;
+use crate::units::{Bytes, Time};
 
 /// How many requests may be outstanding.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -24,35 +22,43 @@ impl Default for Config {
 /// A window of requests that slides with every response.
 #[derive(Clone, Debug)]
 pub struct FixedWindow {
-    pending: VecDeque<RequestId>,
-    outstanding: u32,
-    most: u32,
+    waiting: Waiting,
+    outstanding: Outstanding,
+    most: u64,
 }
 
 impl FixedWindow {
     /// Nothing asked for yet.
     #[must_use]
     pub fn new(config: &Config, _context: &ApplicationContext) -> Self {
-        Self { pending: VecDeque::new(), outstanding: 0, most: config.outstanding.max(1) }
+        Self { waiting: Waiting::new(), outstanding: Outstanding::default(), most: config.outstanding.max(1).into() }
     }
 }
 
 impl Application for FixedWindow {
     fn on_request(&mut self, _now: Time, request: Request) {
-        self.pending.push_back(request.id);
+        self.waiting.push(request.id, ());
     }
 
-    fn on_finished(&mut self, _now: Time, _request: RequestId, _out_of_order: u64) {
-        self.outstanding -= 1;
+    fn on_withdrawn(&mut self, _now: Time, request: RequestId) {
+        self.waiting.withdraw(request);
     }
 
-    fn poll(&mut self, _now: Time) -> Option<RequestId> {
-        if self.outstanding >= self.most {
+    fn on_finished(&mut self, _now: Time, grant: Grant, _outcome: Outcome) {
+        self.outstanding.remove(&grant);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Grant> {
+        if self.outstanding.requests >= self.most {
             return None;
         }
-        let id = self.pending.pop_front()?;
-        self.outstanding += 1;
-        Some(id)
+        let (id, ()) = self.waiting.pop()?;
+        self.outstanding.add(Bytes::ZERO);
+        Some(Grant::new(now, id, Bytes::ZERO))
+    }
+
+    fn status(&self) -> Status {
+        Status { waiting: self.waiting.len() as u64, outstanding: self.outstanding.requests, ..Status::default() }
     }
 }
 
@@ -67,19 +73,22 @@ impl Part for FixedWindow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, context, poll_all};
+    use super::super::tests::{ask, context, gap, grants, ids};
     use super::*;
 
     #[test]
     fn each_response_makes_room_for_one_request() {
         let mut application = FixedWindow::new(&Config { outstanding: 3 }, &context());
-        ask(&mut application, 0..6, 1000);
-        assert_eq!(poll_all(&mut application), [0, 1, 2]);
+        ask(&mut application, 0..7, 1000);
+        application.on_withdrawn(Time(0), RequestId(3));
+        let mut first = grants(&mut application, Time(0));
+        assert_eq!(ids(&first), [0, 1, 2]);
         // Whatever was out of order: the window is fixed.
-        application.on_finished(Time(0), RequestId(1), 7);
-        assert_eq!(poll_all(&mut application), [3]);
-        application.on_finished(Time(0), RequestId(0), 0);
-        application.on_finished(Time(0), RequestId(2), 0);
-        assert_eq!(poll_all(&mut application), [4, 5]);
+        application.on_finished(Time(0), first.remove(1).unwrap(), gap(7));
+        assert_eq!(ids(&grants(&mut application, Time(0))), [4]);
+        for grant in first {
+            application.on_finished(Time(0), grant, gap(0));
+        }
+        assert_eq!(ids(&grants(&mut application, Time(0))), [5, 6]);
     }
 }

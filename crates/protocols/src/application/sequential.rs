@@ -1,7 +1,7 @@
 //! One request after the other: no incast, and one round trip for each.
 
 use super::fixed_window::{self, FixedWindow};
-use super::{Application, ApplicationContext, Request, RequestId};
+use super::{Application, ApplicationContext, Grant, Outcome, Request, RequestId, Status};
 use crate::registry::Part;
 use crate::units::Time;
 
@@ -27,12 +27,20 @@ impl Application for Sequential {
         self.0.on_request(now, request);
     }
 
-    fn on_finished(&mut self, now: Time, request: RequestId, out_of_order: u64) {
-        self.0.on_finished(now, request, out_of_order);
+    fn on_withdrawn(&mut self, now: Time, request: RequestId) {
+        self.0.on_withdrawn(now, request);
     }
 
-    fn poll(&mut self, now: Time) -> Option<RequestId> {
+    fn on_finished(&mut self, now: Time, grant: Grant, outcome: Outcome) {
+        self.0.on_finished(now, grant, outcome);
+    }
+
+    fn poll(&mut self, now: Time) -> Option<Grant> {
         self.0.poll(now)
+    }
+
+    fn status(&self) -> Status {
+        self.0.status()
     }
 }
 
@@ -44,7 +52,7 @@ impl Part for Sequential {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, context, poll_all};
+    use super::super::tests::{ask, context, gap, grants, ids};
     use super::*;
 
     #[test]
@@ -52,9 +60,10 @@ mod tests {
         let mut application = Sequential::new(&Config {}, &context());
         ask(&mut application, 0..3, 1000);
         for id in 0..3 {
-            assert_eq!(poll_all(&mut application), [id]);
-            application.on_finished(Time(0), RequestId(id), 0);
+            let mut sent = grants(&mut application, Time(0));
+            assert_eq!(ids(&sent), [id]);
+            application.on_finished(Time(0), sent.remove(0).unwrap(), gap(0));
         }
-        assert_eq!(poll_all(&mut application), [0; 0]);
+        assert_eq!(ids(&grants(&mut application, Time(0))), [0; 0]);
     }
 }

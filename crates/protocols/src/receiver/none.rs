@@ -62,7 +62,7 @@ mod tests {
     /// A window of zero would stop the sender, and a controller that is active is called for every packet.
     #[test]
     fn it_leaves_the_window_to_the_socket_and_need_not_be_called() {
-        let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(1446), header: Bytes(54) };
+        let context = NicContext::new(Rate(1_000_000_000), Bytes(1446), Bytes(54));
         let mut receiver = None::new(&Config {}, &context);
         assert_eq!(receiver.window(Time(0), FlowIndex(0)), Option::None);
         assert!(!receiver.is_active());

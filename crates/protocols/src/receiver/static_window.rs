@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn every_flow_gets_the_window_that_was_given_and_never_less_than_a_segment() {
-        let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(1446), header: Bytes(54) };
+        let context = NicContext::new(Rate(1_000_000_000), Bytes(1446), Bytes(54));
         for (given, announced) in [(8192, 8192), (1446, 1446), (1, 1446)] {
             let mut clamp = StaticWindow::new(&Config { window: Bytes(given) }, &context);
             for flow in [FlowIndex(0), FlowIndex(99)] {

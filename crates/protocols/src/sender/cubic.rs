@@ -27,6 +27,9 @@ pub struct Config {
     pub reno_friendly: bool,
     /// Whether slow start ends early.
     pub hystart: HyStart,
+    /// For how long the pace of growth stays as it was computed last, unless the window changes: in Linux a thirty-second of
+    /// a second, which is many round trips of a data centre. "0s": it is computed with every ACK.
+    pub hold: Duration,
 }
 
 /// What ends slow start before a loss does.
@@ -45,7 +48,8 @@ pub enum HyStart {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { scale: 0.4, beta: 0.7, fast_convergence: true, reno_friendly: true, hystart: HyStart::Both }
+        let (hystart, hold) = (HyStart::Both, Duration::from_us(31_250));
+        Self { scale: 0.4, beta: 0.7, fast_convergence: true, reno_friendly: true, hystart, hold }
     }
 }
 
@@ -77,8 +81,18 @@ struct Epoch {
     until_origin: f64,
     /// The window at the cubic's plateau.
     origin: f64,
-    /// The window that Reno would have.
+    /// The window that Reno would have, in whole segments.
     reno: f64,
+}
+
+/// The pace of growth as it was computed last.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    at: Time,
+    /// The window then.
+    cwnd: f64,
+    /// Segments acknowledged for each that the window grows by.
+    per_segment: f64,
 }
 
 /// What `HyStart` has seen of a round trip.
@@ -96,6 +110,9 @@ struct Round {
 pub struct CubicGrowth {
     config: Config,
     epoch: Option<Epoch>,
+    pace: Option<Pace>,
+    /// Segments acknowledged since Reno's window grew.
+    acked: f64,
     /// The window at the last loss, in segments; 0 before one.
     largest: f64,
     least_rtt: Option<Duration>,
@@ -107,13 +124,21 @@ impl CubicGrowth {
     fn new(config: &Config) -> Self {
         let config = Config { scale: config.scale.max(0.001), beta: config.beta.clamp(0.5, 0.95), ..config.clone() };
         let round = Round::default();
-        Self { config, epoch: None, largest: 0.0, least_rtt: None, round, last_sent: Time(0) }
+        Self { config, epoch: None, pace: None, acked: 0.0, largest: 0.0, least_rtt: None, round, last_sent: Time(0) }
     }
 
     /// Segments acknowledged for each that a window of `cwnd` segments grows by, `acked` of them now.
     fn per_segment(&mut self, now: Time, cwnd: f64, acked: f64) -> f64 {
-        let Config { scale, beta, reno_friendly, .. } = self.config;
+        let Config { scale, beta, reno_friendly, hold, .. } = self.config;
+        self.acked += acked;
+        let held = self.pace.filter(|pace| (pace.cwnd - cwnd).abs() < 0.5 && now.since(pace.at) <= hold);
+        if let Some(pace) = held.filter(|_| hold > Duration::ZERO) {
+            return pace.per_segment;
+        }
         let largest = self.largest;
+        if self.epoch.is_none() {
+            self.acked = acked;
+        }
         let epoch = self.epoch.get_or_insert_with(|| {
             let below = (largest - cwnd).max(0.0);
             Epoch { begin: now, until_origin: cbrt(below / scale), origin: cwnd.max(largest), reno: cwnd }
@@ -121,19 +146,25 @@ impl CubicGrowth {
         // The window is to be there in a round trip.
         let time = now.since(epoch.begin).0 + self.least_rtt.map_or(0, |rtt| rtt.0);
         let offset = time as f64 / 1e12 - epoch.until_origin;
-        let target = epoch.origin + scale * offset * offset * offset;
+        // The way to the plateau, or from there, in whole segments.
+        let target = epoch.origin + (scale * offset * offset * offset).trunc();
         let mut per = if target > cwnd { cwnd / (target - cwnd) } else { HARDLY * cwnd };
         if largest == 0.0 {
             per = per.min(MOST_PER_SEGMENT_BEFORE_LOSS);
         }
         if reno_friendly {
             // RFC 9438 section 4.3: as much per round trip as lets it have Reno's mean window with its own cut.
-            epoch.reno += 3.0 * (1.0 - beta) / (1.0 + beta) * acked / cwnd;
-            if epoch.reno > cwnd {
-                per = per.min(cwnd / (epoch.reno - cwnd));
+            let each = (cwnd * (8.0 * (1.0 + beta) / (3.0 * (1.0 - beta))).floor() / 8.0).floor().max(1.0);
+            let grown = ((self.acked - 1.0) / each).floor().max(0.0);
+            self.acked -= grown * each;
+            epoch.reno += grown;
+            if epoch.reno >= cwnd + 1.0 {
+                per = per.min((cwnd / (epoch.reno - cwnd).floor()).floor());
             }
         }
-        per.max(LEAST_PER_SEGMENT)
+        let per_segment = per.max(LEAST_PER_SEGMENT);
+        self.pace = Some(Pace { at: now, cwnd, per_segment });
+        per_segment
     }
 
     /// Whether slow start has gone far enough.
@@ -261,8 +292,8 @@ impl Part for Cubic {
         "As in Linux, the window that Reno would have grows by 3 (1 - beta) / (1 + beta) segments per round trip for good; \
          RFC 9438 section 4.3 lets it grow by one once it has passed the window before the last loss.",
         "A mark leaves as much as a loss; its packets are not ECN-capable, as Linux asks for ECN only if told to.",
-        "Linux looks at the cubic at most once in a tick of its clock and rounds to 1/1024 s; here it is looked at with \
-         every ACK, and exact.",
+        "Linux looks at the cubic at most once in a tick of its clock and rounds times to 1/1024 s; here they are exact. \
+         Growth is counted in whole segments, as there.",
     ];
 }
 
@@ -292,15 +323,35 @@ mod tests {
         cubic
     }
 
+    /// `bictcp_update`: for a thirty-second of a second the pace stays, unless the window changes. Reno's window of 10 segments
+    /// is one larger once more than 18 are acknowledged (10 * 15 / 8).
+    #[test]
+    fn the_pace_is_computed_once_in_a_while() {
+        let pace = |hold: Duration| {
+            let mut cubic = CubicGrowth::new(&Config { hold, ..Config::default() });
+            cubic.on_congestion(Bytes(10 * MSS), Bytes(MSS));
+            let per = (0..80)
+                .map(|ack| cubic.per_segment(Time::from_us(1000 * ack), 10.0, 1.0))
+                .collect::<std::vec::Vec<_>>();
+            per.iter().position(|&per| per == 10.0)
+        };
+        assert_eq!(pace(Duration::ZERO), Some(18));
+        assert_eq!(pace(Config::default().hold), Some(32));
+        let mut cubic = growth();
+        cubic.on_congestion(Bytes(10 * MSS), Bytes(MSS));
+        assert_eq!(cubic.per_segment(Time(0), 10.0, 19.0), 10.0, "Reno's window is one segment ahead");
+        assert_eq!(cubic.per_segment(Time(1), 9.0, 19.0), 3.0, "another window, and Reno's is three ahead");
+    }
+
     #[test]
     fn the_window_is_a_cubic_of_the_time_since_the_loss() {
         let epoch = after_loss().epoch.unwrap();
         assert!((epoch.until_origin - 4.217_163).abs() < 1e-6, "{epoch:?}");
-        // The target is cwnd + cwnd / per: 70 segments at once, 100 at K, 100 + 0.4 * 8 two seconds later.
+        // The target is cwnd + cwnd / per: 70 segments at once, 100 at K, 100 + 0.4 * 8 two seconds later, in whole segments.
         let target = |ms: u64, cwnd: f64| cwnd + cwnd / after_loss().per_segment(Time::from_us(1000 * ms), cwnd, 1.0);
-        assert!((target(1000, 80.0) - (100.0 - 0.4 * 3.217_163_f64.powi(3))).abs() < 1e-3, "{}", target(1000, 80.0));
+        assert!((target(1000, 80.0) - (100.0 - (0.4 * 3.217_163_f64.powi(3)).floor())).abs() < 1e-6);
         assert!((target(4217, 90.0) - 100.0).abs() < 1e-6);
-        assert!((target(6217, 90.0) - 103.2).abs() < 2e-3);
+        assert!((target(6218, 90.0) - 103.0).abs() < 1e-6);
         assert_eq!(after_loss().per_segment(Time(0), 90.0, 1.0), 100.0 * 90.0, "far above: hardly any growth");
         assert_eq!(after_loss().per_segment(Time::from_us(60_000_000), 90.0, 1.0), 2.0, "half a window per round trip");
     }

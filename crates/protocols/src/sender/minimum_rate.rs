@@ -303,6 +303,7 @@ mod tests {
         assert_eq!(after(4, 1, 1), 6, "the share of a window is not whole yet");
         assert_eq!(after(2, 1, 2), 7);
         assert_eq!(after(4, 8, 2), 10, "one to the threshold, one beyond it");
+        assert_eq!(after(9, 10, 1), 10, "a segment of which slow start takes a part is used up");
     }
 
     /// Equations 13 and 14: with a mark the window is cut by half of alpha, below the minimum too.

@@ -110,6 +110,8 @@ pub struct Pulser {
     /// There is incast.
     saved: Option<Saved>,
     in_recovery: bool,
+    /// The windows that would have come back when the loss was found that may be undone, if there was incast then.
+    before_loss: Option<Windows>,
 }
 
 impl Pulser {
@@ -126,6 +128,7 @@ impl Pulser {
             ssthresh: config.ssthresh,
             saved: None,
             in_recovery: false,
+            before_loss: None,
         }
     }
 
@@ -159,16 +162,39 @@ impl Pulser {
         response
     }
 
+    /// Where windows are saved again, forgets what was saved if an ACK is to do so: what that ACK tells besides is
+    /// of the window in use.
+    fn forget(&mut self, view: &SenderView, ack: &Ack) {
+        let again = self.save_again && ack.ein && ack.may_move_window;
+        if again && self.saved.is_some_and(|saved| view.una > saved.at) {
+            self.saved = None;
+        }
+    }
+
     /// Looks at an ACK's incast mark, outside recovery.
     fn heed(&mut self, view: &SenderView, ack: &Ack) {
         if ack.ein {
             match &mut self.saved {
-                Some(saved) if !self.save_again || view.una <= saved.at => saved.batch_end = view.nxt,
-                _ if ack.may_move_window => self.brake(view),
-                _ => {}
+                Some(saved) => saved.batch_end = view.nxt,
+                None if ack.may_move_window => self.brake(view),
+                None => {}
             }
         } else if self.restores(view, ack) {
             self.restore();
+        }
+    }
+
+    /// The threshold that a loss leaves of the window from before the incast, once the sender inside has answered the loss
+    /// with it: that answer, which does not cut again what a mark has cut already, or the cut of the window, which
+    /// does not take the little that the brake lets be in flight for what the path bears.
+    fn left_by_loss(&self, view: &SenderView, saved: Windows) -> Bytes {
+        self.inner.windows().ssthresh.max(self.inner.cut(view, saved, Congestion::Loss).ssthresh)
+    }
+
+    /// The window that is to come back has changed.
+    fn keep(&mut self, windows: Windows) {
+        if let Some(saved) = &mut self.saved {
+            saved.windows = windows;
         }
     }
 
@@ -210,6 +236,7 @@ impl Sender for Pulser {
     }
 
     fn on_ack(&mut self, view: &SenderView, ack: &Ack) -> MarkResponse {
+        self.forget(view, ack);
         if self.saved.is_none() && !(ack.ein && ack.may_move_window) {
             return self.inner.on_ack(view, ack);
         }
@@ -225,6 +252,7 @@ impl Sender for Pulser {
         if self.in_recovery || (self.saved.is_none() && !ack.ein) {
             return self.inner.on_duplicate_ack(view, ack);
         }
+        self.forget(view, ack);
         let heard = self.saved.is_none() || self.marks_in_safe == MarksInSafe::Cut;
         let may_move_window = ack.may_move_window && heard;
         let response = self.answer(|inner| inner.on_duplicate_ack(view, &Ack { may_move_window, ..*ack }));
@@ -236,11 +264,20 @@ impl Sender for Pulser {
     }
 
     fn on_loss(&mut self, view: &SenderView) {
-        self.inner.on_loss(view);
         self.in_recovery = true;
-        if let Some(saved) = &mut self.saved {
-            saved.windows = self.inner.cut(view, saved.windows, Congestion::Loss);
-        }
+        self.before_loss = self.saved();
+        let Some(saved) = self.saved() else { return self.inner.on_loss(view) };
+        let braked = self.inner.windows();
+        self.inner.set_windows(saved);
+        self.inner.on_loss(view);
+        // Above its threshold the window has what recovery lends it.
+        let Windows { cwnd, ssthresh } = self.inner.windows();
+        let lent = cwnd.saturating_sub(ssthresh);
+        let ssthresh = self.left_by_loss(view, saved);
+        self.keep(Windows { cwnd: ssthresh.min(saved.cwnd), ssthresh });
+        // The window in use is cut too. It does not grow by that, however much is in flight or was cut before.
+        let left = self.inner.cut(view, braked, Congestion::Loss).cwnd.min(braked.cwnd);
+        self.inner.set_windows(Windows { cwnd: left + lent, ssthresh: left });
     }
 
     fn on_partial_ack(&mut self, view: &SenderView, ack: &Ack) {
@@ -250,25 +287,55 @@ impl Sender for Pulser {
     fn on_recovered(&mut self, view: &SenderView, ack: &Ack) {
         self.inner.on_recovered(view, ack);
         self.in_recovery = false;
-        if self.saved.is_some() {
+        self.before_loss = None;
+        if self.saved.is_some() || ack.ein {
+            // The window does not grow by this ACK.
             let windows = self.inner.windows();
-            self.inner.set_windows(Windows { cwnd: windows.cwnd.min(self.safe), ..windows });
+            let most = if self.saved.is_some() { self.safe } else { Windows::UNLIMITED };
+            self.inner.set_windows(Windows { cwnd: windows.cwnd.min(windows.ssthresh).min(most), ..windows });
         }
+        self.forget(view, ack);
         self.heed(view, ack);
     }
 
     fn on_timeout(&mut self, view: &SenderView, again: bool) {
+        if !again && !self.in_recovery {
+            self.before_loss = self.saved();
+        }
         self.in_recovery = false;
+        let Some(saved) = self.saved.take().map(|saved| saved.windows) else {
+            return self.inner.on_timeout(view, again);
+        };
+        let braked = self.inner.windows();
+        let left = if again { braked } else { self.inner.cut(view, braked, Congestion::Loss) };
+        self.inner.set_windows(saved);
         self.inner.on_timeout(view, again);
-        if let Some(saved) = self.saved.take() {
-            let Windows { ssthresh, .. } = self.inner.cut(view, saved.windows, Congestion::Loss);
-            self.inner.set_windows(Windows { ssthresh, ..self.inner.windows() });
+        // The same timeout again says nothing new.
+        let ssthresh = if again { braked.ssthresh } else { self.left_by_loss(view, saved) };
+        self.inner.set_windows(Windows { cwnd: self.inner.windows().cwnd.min(left.cwnd).min(braked.cwnd), ssthresh });
+    }
+
+    fn on_undo(&mut self, before: Windows) {
+        self.in_recovery = false;
+        let braked_then = self.before_loss.take();
+        let outside = braked_then.unwrap_or(before);
+        match &mut self.saved {
+            Some(saved) => {
+                saved.windows.cwnd = saved.windows.cwnd.max(outside.cwnd);
+                saved.windows.ssthresh = saved.windows.ssthresh.max(outside.ssthresh);
+                let cwnd = if braked_then.is_some() { before.cwnd } else { Bytes::ZERO };
+                self.inner.on_undo(Windows { cwnd, ..before });
+            }
+            None => self.inner.on_undo(Windows { cwnd: outside.cwnd.max(before.cwnd), ..before }),
         }
     }
 
     fn on_restart(&mut self, why: Restart) {
         self.restore();
         self.in_recovery = false;
+        if matches!(why, Restart::Fresh) {
+            self.before_loss = None;
+        }
         self.inner.on_restart(why);
     }
 
@@ -314,8 +381,9 @@ impl Part for Pulser {
         "A window below the safe one stays as it is; equation 2 would raise it (set_safe = \"assign\").",
         "What a congestion mark does during incast the paper does not say, and the prototype has none: here it cuts the \
          window that will come back, as it would cut the sender inside (marks_in_safe).",
-        "A loss while the window is safe cuts the window that will come back, as the sender inside would; a timeout forgets \
-         it, and leaves what that cut would as ssthresh. The paper is silent.",
+        "A loss while the window is safe cuts the window that will come back, as the sender inside would, once for a congestion; \
+         the safe window is cut too, and never grows by that. A timeout forgets the old window, and leaves what that cut would \
+         as ssthresh. The paper is silent.",
         "ssthresh stays at the safe window, as in the authors' prototype; the paper does not speak of it.",
     ];
 
@@ -332,7 +400,7 @@ impl Part for Pulser {
 mod tests {
     use super::*;
     use crate::sender::tests::Script;
-    use crate::sender::{Growth, WindowRules};
+    use crate::sender::{Growth, LossBasis, WindowRules};
 
     const MSS: u64 = 1000;
 
@@ -406,6 +474,18 @@ mod tests {
         assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(4)));
     }
 
+    /// What a mark on that ACK cuts is the window that is saved now, not the one that is lost.
+    #[test]
+    fn a_mark_counts_on_an_ack_that_saves_again() {
+        let mut script = pulser(|config| config.save_again = true);
+        ack(&mut script, true, false);
+        while saved_segments(&script) == Some(20) && script.view().una < script.view().nxt {
+            ack(&mut script, true, false);
+        }
+        script.send_window_full();
+        assert_eq!((ack(&mut script, true, true), saved_segments(&script)), (2, Some(2)));
+    }
+
     #[test]
     fn a_timeout_forgets_the_window_and_leaves_half_of_it_as_ssthresh() {
         let mut script = pulser(|_| ());
@@ -426,6 +506,78 @@ mod tests {
         assert_eq!(segments(&script).0, 10, "all of it was without a mark");
     }
 
+    /// As where recovery counts what is in flight, and lends the window nothing.
+    fn repaired_by_sack(loss_basis: LossBasis) -> Script<Pulser> {
+        let mut script = Script::new(MSS, 20, |context| {
+            let rules = WindowRules { loss_basis, inflate_in_recovery: false, ..context.rules };
+            Pulser::new(&Config::default(), &SenderContext { rules, ..*context })
+        });
+        script.send_window_full();
+        script
+    }
+
+    /// 20 segments in flight, of which a mark has left a window of 10 that will come back: the loss of one of them is the
+    /// same congestion.
+    #[test]
+    fn a_loss_after_a_mark_cuts_once_and_the_window_in_use_does_not_grow() {
+        for loss_basis in [LossBasis::Flight, LossBasis::Cwnd] {
+            let mut script = repaired_by_sack(loss_basis);
+            ack(&mut script, true, false);
+            assert_eq!((ack(&mut script, true, true), saved_segments(&script)), (4, Some(10)));
+            script.third_duplicate();
+            let left = if loss_basis == LossBasis::Flight { 9 } else { 10 };
+            assert_eq!((segments(&script), saved_segments(&script)), ((2, 2), Some(left)));
+            script.timeout();
+            assert_eq!((segments(&script), saved_segments(&script)), ((1, left), None));
+        }
+    }
+
+    /// Nothing had been lost: both windows are as before, and recovery is over.
+    #[test]
+    fn an_undone_loss_leaves_both_windows_as_before() {
+        let mut script = repaired_by_sack(LossBasis::Cwnd);
+        ack(&mut script, true, false);
+        let before = script.sender.windows();
+        script.third_duplicate();
+        script.sender.on_undo(before);
+        assert_eq!((segments(&script), saved_segments(&script)), ((4, 4), Some(20)));
+        // The sender inside hears of it too: it would take a duplicate for one of recovery otherwise, and grow.
+        script.duplicate_ack(false);
+        assert_eq!(segments(&script).0, 4);
+        assert_eq!(ack(&mut script, false, false), 20);
+        // A duplicate with an incast mark brakes, as outside recovery.
+        let _ = script.sender.on_duplicate_ack(
+            &script.view(),
+            &Ack {
+                acked: Bytes::ZERO,
+                delivered: Bytes(MSS),
+                rtt: None,
+                ece: false,
+                ein: true,
+                telemetry: None,
+                may_move_window: true,
+            },
+        );
+        assert_eq!((segments(&script).0, saved_segments(&script)), (4, Some(20)));
+    }
+
+    #[test]
+    fn an_undone_timeout_gives_back_what_it_made_forget() {
+        let mut script = pulser(|_| ());
+        ack(&mut script, true, false);
+        let before = script.sender.windows();
+        script.timeout();
+        script.sender.on_undo(before);
+        assert_eq!((segments(&script).0, saved_segments(&script)), (20, None));
+        // If the incast began after the timeout, the window that comes back is the one from before both.
+        let mut script = pulser(|_| ());
+        let before = script.sender.windows();
+        script.timeout();
+        ack(&mut script, true, false);
+        script.sender.on_undo(before);
+        assert_eq!((segments(&script).0, saved_segments(&script)), (1, Some(20)));
+    }
+
     /// Linux keeps windows in whole segments, and so does what comes back.
     #[test]
     fn what_comes_back_is_whole_segments_where_windows_are_kept_so() {
@@ -434,8 +586,8 @@ mod tests {
                 let rules = WindowRules { growth: Growth::Segments, ..context.rules };
                 Pulser::new(&Config::default(), &SenderContext { rules, ..*context })
             });
-            script.send_window_full();
             script.sender.set_windows(Windows { cwnd: Bytes(5 * MSS), ssthresh: Bytes(5 * MSS) });
+            script.send_window_full();
             ack(&mut script, true, false);
             script
         };

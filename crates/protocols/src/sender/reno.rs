@@ -213,12 +213,12 @@ impl Window {
     }
 
     /// As Linux counts: one segment for each acknowledged up to ssthresh, what is left of the ACK goes to
-    /// congestion avoidance.
+    /// congestion avoidance. At a faster pace a segment of which slow start takes a part is used up.
     #[inline]
     fn grow_in_segments(&mut self, acked: Bytes, pace: Pace) {
         let acked = Bytes(acked.0.next_multiple_of(self.mss.0));
         let slow_start = acked.times(pace.slow_start).min(self.ssthresh.saturating_sub(self.cwnd));
-        let left = acked - Bytes(slow_start.0.div_ceil(pace.slow_start));
+        let left = acked - Bytes(slow_start.0.div_ceil(pace.slow_start).next_multiple_of(self.mss.0));
         self.cwnd += slow_start;
         self.earned += left.times(pace.per_window).0;
         if self.earned >= self.cwnd.0 {
@@ -226,7 +226,7 @@ impl Window {
             self.earned %= self.cwnd.0;
             self.cwnd += self.mss.times(segments);
         }
-        self.cwnd += self.whole(left.times(pace.avoidance));
+        self.cwnd += left.times(pace.avoidance);
     }
 
     /// `amount`, without what is no whole segment where the window is kept in whole segments.
@@ -340,6 +340,19 @@ impl<V: Variant> Reno<V> {
         MarkResponse::Reduced
     }
 
+    /// Lets the window grow, unless the ACK carries ECE or the window is held.
+    #[inline]
+    fn grow(&mut self, view: &SenderView, ack: &Ack) {
+        let held = self.held && self.acks_only_before_cut(view.una);
+        if !ack.ece && ack.may_move_window && !held && (view.window_used || !self.rules.validate_window) {
+            let counted = match self.rules.growth_counts {
+                GrowthCounts::Acked => ack.acked,
+                GrowthCounts::Delivered => ack.delivered,
+            };
+            self.variant.grow(&mut self.window, view, counted);
+        }
+    }
+
     /// The windows after a mark that found `cwnd`.
     #[inline]
     fn after_mark(&self, view: &SenderView, cwnd: Bytes) -> Windows {
@@ -385,15 +398,7 @@ impl<V: Variant + Clone> Sender for Reno<V> {
         self.learn(view, ack);
         self.variant.measure(&mut self.window, view, ack);
         let response = self.react_to_mark(view, ack);
-        // An ACK that carries ECE does not grow the window.
-        let held = self.held && self.acks_only_before_cut(view.una);
-        if !ack.ece && ack.may_move_window && !held && (view.window_used || !self.rules.validate_window) {
-            let counted = match self.rules.growth_counts {
-                GrowthCounts::Acked => ack.acked,
-                GrowthCounts::Delivered => ack.delivered,
-            };
-            self.variant.grow(&mut self.window, view, counted);
-        }
+        self.grow(view, ack);
         response
     }
 
@@ -435,9 +440,12 @@ impl<V: Variant + Clone> Sender for Reno<V> {
         if ack.may_move_window {
             let most = match self.rules.recovery_exit {
                 RecoveryExit::Flight => self.window.whole(view.flight()).max(self.window.mss) + self.window.mss,
-                RecoveryExit::Ssthresh => Windows::UNLIMITED,
+                RecoveryExit::Ssthresh | RecoveryExit::SsthreshGrows => Windows::UNLIMITED,
             };
             self.window.set(self.window.ssthresh.min(most));
+            if self.rules.recovery_exit == RecoveryExit::SsthreshGrows {
+                self.grow(view, ack);
+            }
         }
     }
 

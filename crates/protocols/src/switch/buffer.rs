@@ -4,6 +4,7 @@ use super::{PacketView, QueueState, Quiet};
 use crate::registry::registry;
 use crate::units::Bytes;
 
+pub mod capacity;
 pub mod dynamic_threshold;
 pub mod static_limit;
 

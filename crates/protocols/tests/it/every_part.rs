@@ -4,7 +4,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use incast_protocols::analysis::batch::Bottleneck;
-use incast_protocols::application::{Application, ApplicationChoice, ApplicationContext, Request, RequestId};
+use incast_protocols::application::{
+    Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId,
+};
 use incast_protocols::echo::{Echo, EchoChoice, EchoContext, Feedback};
 use incast_protocols::switch::buffer::static_limit::{self, Admit, Static};
 use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
@@ -510,6 +512,10 @@ enum Step {
     Ask(u64, Option<u64>),
     /// The response to the i-th of the outstanding requests is complete; so many segments came out of order.
     Finish(usize, u64),
+    /// The i-th of the waiting requests is no longer wanted.
+    Withdraw(usize),
+    /// Payload arrives.
+    Progress,
     /// Time goes on by so many microseconds, timers expire.
     Wait(u64),
 }
@@ -518,13 +524,15 @@ proptest! {
     #![proptest_config(config())]
 
     /// Whatever an application holds back, it sends each request exactly once, only what was asked for, and
-    /// in the end everything.
+    /// in the end everything that was not withdrawn.
     #[test]
     fn every_application_sends_each_request_exactly_once(
         steps in prop::collection::vec(
             prop_oneof![
                 (1..20_u64, prop::option::of(1..200_000_u64)).prop_map(|(count, size)| Step::Ask(count, size)),
                 (any::<prop::sample::Index>(), 0..5_u64).prop_map(|(which, late)| Step::Finish(which.index(1 << 20), late)),
+                any::<prop::sample::Index>().prop_map(|which| Step::Withdraw(which.index(1 << 20))),
+                Just(Step::Progress),
                 (0..1000_u64).prop_map(Step::Wait),
             ],
             1..100,
@@ -532,24 +540,26 @@ proptest! {
     ) {
         let bottleneck =
             Bottleneck { rate: RATE, base_rtt: Duration::from_us(100), buffer: Bytes(65_536), mss: Bytes(1446) };
-        let context = ApplicationContext { bottleneck };
+        let context = ApplicationContext { bottleneck, workers: Some(40), rto_min: Duration::from_ms(200) };
         for choice in ApplicationChoice::defaults() {
             let name = choice.info().name;
             let mut application = choice.build(&context);
-            let (mut asked, mut now, mut outstanding, mut sent) = (0, Time(0), Vec::new(), BTreeSet::new());
+            let (mut asked, mut now, mut outstanding, mut sent) = (0, Time(0), Vec::<Grant>::new(), BTreeSet::new());
+            let mut withdrawn = BTreeSet::new();
             // At the end the responses of all that is outstanding come in, until nothing is left.
             let finish_all = std::iter::repeat_n(Step::Finish(0, 0), 20 * steps.len());
             for step in steps.iter().copied().chain(finish_all) {
                 match step {
                     Step::Ask(count, size) => {
                         for _ in 0..count {
-                            application.on_request(now, Request { id: RequestId(asked), expected: size.map(Bytes) });
+                            let (id, expected) = (RequestId(asked), size.map(Bytes));
+                            application.on_request(now, Request { id, expected, window: None });
                             asked += 1;
                         }
                     }
                     Step::Finish(which, out_of_order) if !outstanding.is_empty() => {
-                        let id = outstanding.swap_remove(which % outstanding.len());
-                        application.on_finished(now, id, out_of_order);
+                        let grant = outstanding.swap_remove(which % outstanding.len());
+                        application.on_finished(now, grant, Outcome { received: Bytes(1000), out_of_order });
                     }
                     Step::Finish(..) => {
                         // Nothing is outstanding: at most a timer stands between the program and its requests.
@@ -558,6 +568,16 @@ proptest! {
                             application.on_timer(now, 0);
                         }
                     }
+                    Step::Withdraw(which) => {
+                        let waiting: Vec<_> = (0..asked).map(RequestId).filter(|id| !sent.contains(id)).collect();
+                        let waiting: Vec<_> = waiting.into_iter().filter(|id| !withdrawn.contains(id)).collect();
+                        if !waiting.is_empty() {
+                            let id = waiting[which % waiting.len()];
+                            application.on_withdrawn(now, id);
+                            withdrawn.insert(id);
+                        }
+                    }
+                    Step::Progress => application.on_progress(now, Bytes(100)),
                     Step::Wait(us) => {
                         now += Duration::from_us(us);
                         while let Some(due) = application.next_timer().filter(|&due| due <= now) {
@@ -566,13 +586,18 @@ proptest! {
                         }
                     }
                 }
-                while let Some(id) = application.poll(now) {
+                while let Some(grant) = application.poll(now) {
+                    let id = grant.id();
+                    prop_assert!(!withdrawn.contains(&id), "\"{}\" sent {:?}, which was withdrawn", name, id);
                     prop_assert!(id.0 < asked, "\"{}\" sent what was not asked for: {:?}", name, id);
                     prop_assert!(sent.insert(id), "\"{}\" sent {:?} twice", name, id);
-                    outstanding.push(id);
+                    outstanding.push(grant);
                 }
             }
-            prop_assert_eq!(sent.len() as u64, asked, "\"{}\" left requests unsent", name);
+            let served = (sent.len() + withdrawn.len()) as u64;
+            prop_assert_eq!(served, asked, "\"{}\" left requests unsent", name);
+            let status = application.status();
+            prop_assert_eq!((status.waiting, status.outstanding), (0, outstanding.len() as u64), "\"{}\"", name);
         }
     }
 }

@@ -8,7 +8,8 @@ use incast_protocols::{Bytes, CoflowId, Duration, Message, Rate, Time};
 use proptest::prelude::*;
 
 const MSS: u64 = 1446;
-const CONTEXT: NicContext = NicContext { rate: Rate(1_000_000_000), mss: Bytes(MSS), header: Bytes(54) };
+const CONTEXT: NicContext =
+    NicContext { rate: Rate(1_000_000_000), mss: Bytes(MSS), header: Bytes(54), window_unit: Bytes(1), port: None };
 
 /// What happens at a NIC.
 #[derive(Clone, Copy, Debug)]
@@ -201,8 +202,10 @@ proptest! {
             let mut world = World::new(choice.build(&CONTEXT));
             // Windows that senders scale are rounded up by them.
             let is_scaled = name == "dcmrg";
+            // Credit closes windows.
+            let closes = name == "credit";
             world.least = if is_scaled { MSS } else { 0 };
-            let least = if is_scaled { 1 } else { MSS };
+            let least = if closes { 0 } else if is_scaled { 1 } else { MSS };
             for &step in &steps {
                 world.step(step);
                 for flow in world.flows.clone() {

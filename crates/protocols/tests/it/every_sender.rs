@@ -7,8 +7,8 @@ use incast_protocols::sender::minimum_rate::{CaLaw, DeadlinePassed, Theta};
 use incast_protocols::sender::new_reno::Halving;
 use incast_protocols::sender::reno::{Reno, Variant};
 use incast_protocols::sender::{
-    Ack, Conduct, Congestion, Family, Growth, LossBasis, MarkResponse, Restart, Sender, SenderChoice, SenderContext,
-    SenderView, WindowRules, Windows, dcmrg, dctcp, mrg, pulser, swift,
+    Ack, Conduct, Congestion, Family, Growth, LossBasis, MarkResponse, RecoveryExit, Restart, Sender, SenderChoice,
+    SenderContext, SenderView, WindowRules, Windows, dcmrg, dctcp, mrg, pulser, swift,
 };
 use incast_protocols::{Bytes, Duration, Message, Rate};
 use proptest::prelude::*;
@@ -255,7 +255,13 @@ impl<S: Sender + Clone> Sender for Checked<S> {
         let after = self.inner.windows();
         holds!(self, self.braked || ack.may_move_window || after == before, "the window may not move");
         if self.is_reno() {
-            holds!(self, !ack.may_move_window || after.cwnd <= after.ssthresh, "still inflated: {after:?}");
+            if self.context.rules.recovery_exit == RecoveryExit::SsthreshGrows {
+                // It ends at ssthresh, and grows from there.
+                let cwnd = if ack.may_move_window { before.ssthresh } else { before.cwnd };
+                self.after_growth(Windows { cwnd, ..before }, ack.delivered.max(ack.acked));
+            } else {
+                holds!(self, !ack.may_move_window || after.cwnd <= after.ssthresh, "still inflated: {after:?}");
+            }
             holds!(self, after.ssthresh == before.ssthresh, "the end of recovery moved ssthresh");
         } else if self.conduct.family == Family::Own {
             self.after_growth(before, ack.delivered.max(ack.acked));

@@ -13,6 +13,7 @@ mod linux_rules;
 mod nic;
 mod paper_vectors;
 mod real_program;
+mod receiver_credit;
 mod replay;
 mod rfc6582_conformance;
 mod rfc8257_conformance;

@@ -2,6 +2,7 @@
 //! more when the interface changes or begins to need something that only a simulator has, and a program with threads
 //! and sockets uses it as it is.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
@@ -9,16 +10,22 @@ use std::thread;
 
 use incast_protocols::analysis::batch::Bottleneck;
 use incast_protocols::application::{
-    AnyApplication, Application, ApplicationChoice, ApplicationContext, Request, RequestId, ars,
+    AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, Status,
+    ars, credit,
 };
 use incast_protocols::{Bytes, Duration, Rate, Time};
 
 /// The whole interface: what a program tells and asks, in types of this crate and of the language alone.
 const ON_REQUEST: fn(&mut AnyApplication, Time, Request) = <AnyApplication as Application>::on_request;
-const ON_FINISHED: fn(&mut AnyApplication, Time, RequestId, u64) = <AnyApplication as Application>::on_finished;
+const ON_WITHDRAWN: fn(&mut AnyApplication, Time, RequestId) = <AnyApplication as Application>::on_withdrawn;
+const ON_PROGRESS: fn(&mut AnyApplication, Time, Bytes) = <AnyApplication as Application>::on_progress;
+const ON_FINISHED: fn(&mut AnyApplication, Time, Grant, Outcome) = <AnyApplication as Application>::on_finished;
 const NEXT_TIMER: fn(&AnyApplication) -> Option<Time> = <AnyApplication as Application>::next_timer;
 const ON_TIMER: fn(&mut AnyApplication, Time, u64) = <AnyApplication as Application>::on_timer;
-const POLL: fn(&mut AnyApplication, Time) -> Option<RequestId> = <AnyApplication as Application>::poll;
+const POLL: fn(&mut AnyApplication, Time) -> Option<Grant> = <AnyApplication as Application>::poll;
+const WINDOW: fn(&AnyApplication) -> Option<Bytes> = <AnyApplication as Application>::window;
+const WATCHES_PROGRESS: fn(&AnyApplication) -> bool = <AnyApplication as Application>::watches_progress;
+const STATUS: fn(&AnyApplication) -> Status = <AnyApplication as Application>::status;
 
 /// A scheduler may live in a task that moves between threads, behind a lock, for as long as the program likes.
 const fn may_live_anywhere<T: Application + Clone + Send + Sync + 'static>() {}
@@ -60,35 +67,45 @@ fn aggregate(mut application: AnyApplication, rounds: u64) -> usize {
             socket
         })
         .collect();
-    let (mut outstanding, mut most) = (0, 0);
+    let (mut grants, mut most) = (BTreeMap::new(), 0);
     for round in 0..rounds {
         // No decision of these schedulers hangs on the time, so that any will do.
         let now = Time(round);
         for worker in 0..WORKERS {
             let id = RequestId(round * WORKERS + worker);
-            ON_REQUEST(&mut application, now, Request { id, expected: Some(Bytes(RESPONSE as u64)) });
+            let request = Request { id, expected: Some(Bytes(RESPONSE as u64)), window: WINDOW(&application) };
+            ON_REQUEST(&mut application, now, request);
         }
         for answered in 0..=WORKERS {
-            while let Some(id) = POLL(&mut application, now) {
-                (&sockets[(id.0 % WORKERS) as usize]).write_all(&[7]).expect("the worker listens");
-                outstanding += 1;
-                most = most.max(outstanding);
+            while let Some(grant) = POLL(&mut application, now) {
+                let worker = grant.id().0 % WORKERS;
+                (&sockets[worker as usize]).write_all(&[7]).expect("the worker listens");
+                grants.insert(worker, grant);
+                most = most.max(grants.len());
             }
-            assert_eq!(NEXT_TIMER(&application), None);
             if answered < WORKERS {
                 let worker = responses.recv().expect("every request is answered");
-                outstanding -= 1;
-                ON_FINISHED(&mut application, now, RequestId(round * WORKERS + worker), 0);
+                let grant = grants.remove(&worker).expect("only what was asked for is answered");
+                let mut received = Bytes(RESPONSE as u64);
+                if WATCHES_PROGRESS(&application) {
+                    ON_PROGRESS(&mut application, now, received);
+                    received = Bytes::ZERO;
+                }
+                ON_FINISHED(&mut application, now, grant, Outcome { received, out_of_order: 0 });
             }
         }
     }
-    assert_eq!(outstanding, 0);
+    assert_eq!((grants.len(), STATUS(&application).outstanding), (0, 0));
     most
 }
 
 #[test]
 fn every_scheduler_serves_a_program_with_sockets() {
+    // What this program has no use for.
+    let _: fn(&AnyApplication) -> Option<Time> = NEXT_TIMER;
     let _: fn(&mut AnyApplication, Time, u64) = ON_TIMER;
+    let _: fn(&mut AnyApplication, Time, RequestId) = ON_WITHDRAWN;
+    let context = |bottleneck| ApplicationContext { bottleneck, workers: None, rto_min: Duration::from_ms(200) };
     let bottleneck = Bottleneck {
         rate: Rate(1_000_000_000),
         base_rtt: Duration::from_us(100),
@@ -96,10 +113,18 @@ fn every_scheduler_serves_a_program_with_sockets() {
         mss: Bytes(1448),
     };
     for choice in ApplicationChoice::defaults() {
-        // 20,000 bytes are 14 packets in windows of at most 4, and 53 packets are held: ARS asks all at once.
-        let expected = if matches!(choice, ApplicationChoice::Sequential(_)) { 1 } else { WORKERS as usize };
-        assert_eq!(aggregate(choice.build(&ApplicationContext { bottleneck }), 3), expected, "{}", choice.info().name);
+        // 20,000 bytes are 14 packets in windows of at most 4, and 53 packets are held: ARS asks all at once. Credit has 45,871
+        // bytes for windows of 5792.
+        let expected = match &choice {
+            ApplicationChoice::Sequential(_) => 1,
+            ApplicationChoice::Credit(_) => 7,
+            _ => WORKERS as usize,
+        };
+        assert_eq!(aggregate(choice.build(&context(bottleneck)), 3), expected, "{}", choice.info().name);
     }
     let two = ApplicationChoice::Ars(ars::Config { batch_size: Some(2), ..ars::Config::default() });
-    assert_eq!(aggregate(two.build(&ApplicationContext { bottleneck }), 2), 2);
+    assert_eq!(aggregate(two.build(&context(bottleneck)), 2), 2);
+    let learned = credit::Config { learn: true, clamp: false, ..credit::Config::default() };
+    // Four windows of 5792 bytes are one response.
+    assert_eq!(aggregate(ApplicationChoice::Credit(learned).build(&context(bottleneck)), 1), 1);
 }

@@ -98,7 +98,7 @@ fn replay(name: &str, recording: &str) -> String {
 }
 
 fn replay_with(choice: &ReceiverChoice, recording: &str) -> String {
-    let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(1446), header: Bytes(54) };
+    let context = NicContext::new(Rate(1_000_000_000), Bytes(1446), Bytes(54));
     let mut nic = Nic { controller: choice.build(&context), ends: Vec::new(), told: String::new() };
     for line in parse(recording) {
         happen(&mut nic, &line);

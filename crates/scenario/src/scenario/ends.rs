@@ -7,12 +7,12 @@ use incast_protocols::echo::{self, EchoChoice};
 use incast_protocols::receiver::{self, ReceiverChoice};
 use incast_protocols::sender::{self, SenderChoice};
 use incast_protocols::stack::EndStack;
+use incast_protocols::switch::buffer::capacity::passes;
 use incast_protocols::switch::buffer::{self, BufferChoice};
 use incast_protocols::switch::marker::{self, MarkerChoice};
 use incast_protocols::{Bytes, Place};
 
 use super::Checked;
-use crate::capacity::passes;
 use crate::document::Problems;
 use crate::network::{Layout, check_time};
 use crate::node::Path;

@@ -1,6 +1,6 @@
 //! What hosts add to the time of packets, as a scenario writes it.
 
-use incast_plan::Noise;
+use incast_plan::{Noise, NoisePer, Ticks};
 use incast_protocols::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "HostTiming")]
 pub(crate) struct HostsSpec {
-    /// Time that a host adds to each packet, drawn anew for each: once on sending, between TCP and the queue of the host's
+    /// Time that a host adds to each packet, drawn anew as `noise_per` says: once on sending, between TCP and the queue of the host's
     /// port, and once on receiving, between the wire and TCP. Packets keep their order.
     /// Default: exponential with a mean of 1us.
     pub(crate) noise: Option<Noise>,
@@ -19,7 +19,11 @@ pub(crate) struct HostsSpec {
     pub(crate) sending: Option<Noise>,
     /// The same on receiving only. Default: `noise`.
     pub(crate) receiving: Option<Noise>,
+    /// What the noise is drawn for: each packet, or each burst. Default: "packet".
+    pub(crate) noise_per: Option<NoisePer>,
     /// The delay of each host's link is longer by a time that is drawn once for each host, from 0 to this, e.g. "10ns".
     /// Default: all links are as long as the topology says.
     pub(crate) skew: Option<Duration>,
+    /// When the clocks tick by which timers of TCP go (`timer_tick`). Default: "own".
+    pub(crate) ticks: Option<Ticks>,
 }

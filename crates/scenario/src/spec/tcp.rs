@@ -22,8 +22,7 @@ const PROFILES: [(&str, &str); 5] = [
 ];
 
 /// What keys that need SACK are without it.
-const WITHOUT_SACK: [(&str, &str); 6] = [
-    ("recovery", "\"rfc\""),
+const WITHOUT_SACK: [(&str, &str); 5] = [
     ("loss_detection", "\"duplicates\""),
     ("tail_loss_probe", "false"),
     ("dsack", "false"),
@@ -31,7 +30,7 @@ const WITHOUT_SACK: [(&str, &str); 6] = [
     ("undo", "false"),
 ];
 /// What keys that need RACK are without it.
-const WITHOUT_RACK: [(&str, &str); 3] = [("frto", "false"), ("undo", "false"), ("tso_divisor", "0")];
+const WITHOUT_RACK: [(&str, &str); 2] = [("frto", "false"), ("undo", "false")];
 /// What keys that need DSACK are without it.
 const WITHOUT_DSACK: [(&str, &str); 1] = [("undo", "false")];
 
@@ -138,11 +137,19 @@ impl TcpTable {
             }
             Ok(())
         };
+        // Without SACK, Linux keeps its rate reduction, and the bunches of segments that it sends.
+        let reduces = keys.get("partial_ack").is_some_and(|key| key == "waits");
         if !sack {
             without(&mut keys, &WITHOUT_SACK)?;
+            if !reduces {
+                without(&mut keys, &[("recovery", "\"rfc\"")])?;
+            }
         }
         if keys.get("loss_detection").is_some_and(|key| key == "duplicates") {
             without(&mut keys, &WITHOUT_RACK)?;
+            if sack || !reduces {
+                without(&mut keys, &[("tso_divisor", "0")])?;
+            }
         }
         if keys.get("dsack") == Some(&Value::Bool(false)) {
             without(&mut keys, &WITHOUT_DSACK)?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use incast_plan::{End, HostNoise, Node, Noise, Plan};
+use incast_plan::{End, HostNoise, Node, Noise, NoisePer, Plan};
 use incast_protocols::Duration;
 use incast_scenario::{Override, Scenario};
 
@@ -522,7 +522,7 @@ tcp = { rto_min = "7ms", delayed_ack = "none" }
         })
         .collect();
     insta::assert_snapshot!(ends.join("\n"), @r#"
-    a: dctcp+dctcp+none+all-at-once 1000B 5ms Some(DelayedAck { every: 4, timeout: Duration(40000000000), quick: 0, quick_again: false, below_rto_min: false })
+    a: dctcp+dctcp+none+all-at-once 1000B 5ms Some(DelayedAck { every: 4, timeout: Duration(40000000000), quick: 0, quick_again: false, below_rto_min: false, growth: Bytes(0) })
     b: newreno+none+none+all-at-once 1000B 7ms None
     "#);
 }
@@ -709,9 +709,9 @@ fn hosts_have_noise_and_their_links_skew() {
     let traffic = "[traffic.a]\nkind = \"incast\"\nsenders = 3\nsize = \"1B\"\n";
     let noise = |hosts: &str| plan_of(STAR, &format!("{traffic}{hosts}")).network.noise;
     let us = |us| Noise::Exponential { mean: Duration::from_us(us) };
-    assert_eq!(noise(""), HostNoise { sending: us(1), receiving: us(1) });
-    let receiving = "[hosts]\nnoise = { kind = \"exponential\", mean = \"3us\" }\nreceiving = { kind = \"none\" }\n";
-    assert_eq!(noise(receiving), HostNoise { sending: us(3), receiving: Noise::None });
+    assert_eq!(noise(""), HostNoise { sending: us(1), receiving: us(1), per: NoisePer::Packet });
+    let receiving = "[hosts]\nnoise = { kind = \"exponential\", mean = \"3us\" }\nreceiving = { kind = \"none\" }\nnoise_per = \"burst\"\n";
+    assert_eq!(noise(receiving), HostNoise { sending: us(3), receiving: Noise::None, per: NoisePer::Burst });
 
     let skewed = format!("{STAR}{traffic}[hosts]\nskew = \"2ns\"\n");
     let delays = |seed| {

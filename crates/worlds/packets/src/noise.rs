@@ -1,6 +1,6 @@
 //! What a host adds to the time of each packet, with the order of packets kept.
 
-use incast_plan::Noise;
+use incast_plan::{Noise, NoisePer};
 use incast_protocols::Time;
 use incast_protocols::random::Stream;
 
@@ -19,8 +19,10 @@ impl Delays {
 
     /// When a packet that comes at `now` is through.
     #[inline]
-    pub(crate) fn through(&mut self, now: u64, noise: &Noise) -> u64 {
-        self.last = self.last.max(now.saturating_add(noise.draw(&mut self.random).0));
+    pub(crate) fn through(&mut self, now: u64, noise: &Noise, per: NoisePer) -> u64 {
+        if per == NoisePer::Packet || self.last <= now {
+            self.last = self.last.max(now.saturating_add(noise.draw(&mut self.random).0));
+        }
         self.last
     }
 }
@@ -30,12 +32,13 @@ impl Delays {
 pub(crate) struct Receiving {
     pub(crate) delays: Delays,
     pub(crate) noise: Noise,
+    pub(crate) per: NoisePer,
 }
 
 impl Receiving {
     #[inline]
     pub(crate) fn through(&mut self, now: Time) -> u64 {
-        self.delays.through(now.0, &self.noise)
+        self.delays.through(now.0, &self.noise, self.per)
     }
 }
 
@@ -49,11 +52,29 @@ mod tests {
         let noise = Noise::Exponential { mean: Duration::from_us(5) };
         let mut delays = Delays::new(Stream::new(1, 2, 3));
         let sent = (0..1_000).map(|number| number * 1_000_000);
-        let through: Vec<(u64, u64)> = sent.map(|at| (at, delays.through(at, &noise))).collect();
+        let through: Vec<(u64, u64)> = sent.map(|at| (at, delays.through(at, &noise, NoisePer::Packet))).collect();
         assert!(through.iter().all(|(at, through)| at <= through));
         assert!(through.windows(2).all(|pair| pair[0].1 <= pair[1].1));
         // With gaps of a fifth of the mean, some wait for those before them and some do not.
         assert!(through.windows(2).any(|pair| pair[0].1 == pair[1].1));
         assert!(through.windows(2).any(|pair| pair[0].1 < pair[1].1));
+    }
+
+    #[test]
+    fn what_comes_while_a_burst_waits_goes_with_it_and_the_next_waits_as_long_on_average() {
+        let us = 1_000_000;
+        let noise = Noise::Exponential { mean: Duration::from_us(5) };
+        let mut delays = Delays::new(Stream::new(1, 2, 3));
+        let mut first_waits = 0;
+        for burst in 1..=10_000 {
+            // Bursts of three packets, further apart than any wait is long.
+            let at = burst * 200 * us;
+            let first = delays.through(at, &noise, NoisePer::Burst);
+            first_waits += first - at;
+            for later in [at, at + (first - at) / 2] {
+                assert_eq!(delays.through(later, &noise, NoisePer::Burst), first.max(later));
+            }
+        }
+        assert!((first_waits / 10_000).abs_diff(5 * us) < us / 5);
     }
 }

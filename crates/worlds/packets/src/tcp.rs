@@ -7,8 +7,10 @@
 //! RFC 6675), rate reduction (RFC 6937), limited transmit (RFC 3042), RTO (RFC 6298) with Karn's rule or
 //! timestamps, ECN (RFC 3168) with the echo as a part, flow control with window scaling (RFC 7323) and
 //! zero-window probes, idle restart, half-close.
-//! Not modelled: urgent data, resets, DSACK, RACK and tail loss probes, undo of spurious retransmissions.
+//! RACK and tail loss probes (RFC 8985), F-RTO and undo stand in modules of their own.
+//! Not modelled: urgent data, resets.
 
+pub(crate) mod clock;
 pub(crate) mod endpoint;
 mod flight;
 mod output;

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use incast_plan::{End, Plan};
+use incast_plan::{End, HostNoise, Plan};
 use incast_protocols::application::AnyApplication;
 use incast_protocols::echo::AnyEcho;
 use incast_protocols::receiver::{AckCause, AnyReceiver};
@@ -117,6 +117,8 @@ pub(crate) struct World<'p, O> {
     endpoints: Vec<AnyEndpoint>,
     nics: Vec<Nic<AnyReceiver>>,
     programs: Vec<Program<AnyApplication>>,
+    /// Whether any of them is told of all payload that arrives.
+    watches_progress: bool,
     columns: columns::Columns,
     /// By connection: the aggregator whose it is.
     program_of: Vec<u32>,
@@ -328,6 +330,9 @@ impl<O: Observer> World<'_, O> {
         let controlled = endpoint.flow.is_some();
         if let Some(data) = &arrived.data {
             self.curve.add(now, data.delivered);
+            if self.watches_progress {
+                self.note_progress(now, packet, data.delivered);
+            }
             if data.out_of_order {
                 self.count_out_of_order(packet);
             }
@@ -538,8 +543,8 @@ impl<O: Observer> World<'_, O> {
         packets: &[Packet],
         schedule: &mut impl Schedule,
     ) {
-        let noise = &self.plan.network.noise.sending;
-        let late = packets.iter().map(|packet| (delays.through(now, noise), packet));
+        let HostNoise { sending, per, .. } = &self.plan.network.noise;
+        let late = packets.iter().map(|packet| (delays.through(now, sending, *per), packet));
         self.enqueue_all(uplink, late, schedule);
         self.sending[host as usize] = delays;
     }

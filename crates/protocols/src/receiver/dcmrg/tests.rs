@@ -11,7 +11,7 @@ const LEAST: Bytes = Bytes(92);
 
 /// A port of ten gigabit per second of payload.
 fn controller() -> Dcmrg {
-    let context = NicContext { rate: Rate(10 * GIGABIT), mss: Bytes(MSS), header: Bytes::ZERO };
+    let context = NicContext::new(Rate(10 * GIGABIT), Bytes(MSS), Bytes::ZERO);
     Dcmrg::new(&Config::default(), &context)
 }
 
@@ -156,12 +156,12 @@ fn windows_are_what_the_rate_lets_through_in_the_reference_round_trip() {
 /// Of 10 Gbit/s 1460 of 1514 bytes are payload, of which 95 % are handed out.
 #[test]
 fn what_is_handed_out_is_payload_with_headroom() {
-    let context = NicContext { rate: Rate(10 * GIGABIT), mss: Bytes(MSS), header: Bytes(54) };
+    let context = NicContext::new(Rate(10 * GIGABIT), Bytes(MSS), Bytes(54));
     let capacity = |percent| Dcmrg::new(&Config { headroom_factor: Share::percent(percent) }, &context).level;
     assert_eq!(capacity(100), Rate(9_643_328_929));
     assert_eq!(capacity(95), Rate(9_161_162_482));
     assert_eq!(capacity(0), Rate(0));
-    let fast = NicContext { rate: Rate(u64::MAX), mss: Bytes(9_000), header: Bytes(40) };
+    let fast = NicContext::new(Rate(u64::MAX), Bytes(9_000), Bytes(40));
     let mut dcmrg = Dcmrg::new(&Config::default(), &fast);
     arrive(&mut dcmrg, 0, 0.0, None);
     let window = dcmrg.window(Time(0), FlowIndex(0)).unwrap().0 as f64;

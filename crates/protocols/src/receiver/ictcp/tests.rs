@@ -5,7 +5,7 @@ use crate::switch::Marks;
 use crate::units::{Offset, Rate};
 
 const MSS: Bytes = Bytes(1446);
-const CONTEXT: NicContext = NicContext { rate: Rate(1_000_000_000), mss: MSS, header: Bytes(54) };
+const CONTEXT: NicContext = NicContext::new(Rate(1_000_000_000), MSS, Bytes(54));
 
 fn ictcp() -> Ictcp {
     Ictcp::new(&Config::default(), &CONTEXT)

@@ -18,7 +18,7 @@ struct Nic {
 
 impl Nic {
     fn new(mss: u64, config: &Config) -> Self {
-        let context = NicContext { rate: Rate(1_000_000_000), mss: Bytes(mss), header: Bytes(54) };
+        let context = NicContext::new(Rate(1_000_000_000), Bytes(mss), Bytes(54));
         Self { controller: Rdtcp::new(config, &context), mss, now: Time(1), ends: Vec::new(), left: Vec::new() }
     }
 

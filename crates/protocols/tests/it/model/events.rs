@@ -67,7 +67,7 @@ pub(crate) fn rules() -> impl Strategy<Value = WindowRules> {
         1..=2_u64,
         prop_oneof![Just(Growth::Bytes), Just(Growth::Segments)],
         any::<bool>(),
-        prop_oneof![Just(RecoveryExit::Flight), Just(RecoveryExit::Ssthresh)],
+        prop_oneof![Just(RecoveryExit::Flight), Just(RecoveryExit::Ssthresh), Just(RecoveryExit::SsthreshGrows)],
         (
             any::<bool>(),
             any::<bool>(),

@@ -1,12 +1,13 @@
 //! One end of a connection: its state, its two halves, its timer.
 
-use incast_plan::{Ect, Tcp, WindowPerMessage};
+use incast_plan::{Ect, LostSyn, Tcp, WindowPerMessage};
 use incast_protocols::echo::Echo;
 use incast_protocols::receiver::{AckCause, FlowIndex};
 use incast_protocols::sender::{Sender, Windows};
 use incast_protocols::{Bytes, Duration, Offset};
 use incast_record::EventKind;
 
+use super::clock::Clock;
 use super::receive::{ReceiveHalf, Received, field};
 use super::sack::Options;
 use super::send::{Fin, SendHalf};
@@ -48,7 +49,8 @@ pub(crate) struct Endpoint<S, E> {
     pub(crate) scheduled_at: u64,
     handshake_sent_at: u64,
     /// SYN or SYN-ACK was sent again: its answer is no RTT sample (Karn).
-    handshake_repeated: bool,
+    /// How often a part of the handshake was sent again, as far as this end knows.
+    handshake_repeats: u32,
 }
 
 /// What a segment changed, as far as others have to know.
@@ -86,14 +88,19 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             close_when_done: false,
             scheduled_at: NEVER,
             handshake_sent_at: 0,
-            handshake_repeated: false,
+            handshake_repeats: 0,
         }
+    }
+
+    /// Timers go by this clock from now on.
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
+        self.send.clock = clock;
+        self.receive.clock = clock;
     }
 
     /// Begins the handshake.
     pub(crate) fn open(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
         self.state = State::SynSent;
-        self.handshake_sent_at = now;
         self.send_syn(now, tcp, out);
     }
 
@@ -105,6 +112,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     }
 
     fn send_syn(&mut self, now: u64, tcp: &Tcp, out: &mut Outbox) {
+        self.handshake_sent_at = now;
         // A controller has granted what it grants before.
         let window = if self.flow.is_some() { self.receive.edge } else { tcp.receive_buffer.0 };
         let (_, edge) = self.receive.announce(tcp, tcp.largest_syn_window(window));
@@ -115,7 +123,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             flags: self.template.flags.with(Flags::SYN).with_if(carries_message, Flags::MESSAGE),
             ..self.template
         });
-        self.send.timeout_at = now + self.send.rtt.rto().0;
+        self.send.timeout_at = self.send.clock.after(now, self.send.rtt.rto());
     }
 
     /// Fills acknowledgement, window and echo into what was put into `out` from `first` on.
@@ -235,7 +243,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                 arrived.syn_ack_due = true;
             }
             State::SynReceived if syn && !ack => {
-                self.handshake_repeated = true;
+                self.handshake_repeats += 1;
                 arrived.syn_ack_due = true;
             }
             State::SynReceived if ack => {
@@ -267,13 +275,15 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         arrived
     }
 
-    /// The handshake measured a round trip; or, if part of it was lost, the sender starts from one segment
-    /// (RFC 5681 section 3.1).
+    /// The handshake measured a round trip; or part of it was lost.
     fn handshake_done(&mut self, now: u64, tcp: &Tcp) {
-        if self.handshake_repeated {
+        let forgives = tcp.lost_syn == LostSyn::Linux;
+        if self.handshake_repeats > u32::from(forgives) {
             let windows = self.send.sender.windows();
             self.send.sender.set_windows(Windows { cwnd: windows.cwnd.min(tcp.mss), ..windows });
-        } else {
+        }
+        // A timestamp says which SYN was answered.
+        if self.handshake_repeats == 0 || forgives && tcp.timestamps {
             self.send.sample(Duration(now - self.handshake_sent_at), tcp);
         }
     }
@@ -351,7 +361,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     pub(crate) fn syn_ack_sent(&mut self, now: u64) {
         if self.state == State::SynReceived {
             self.handshake_sent_at = now;
-            self.send.timeout_at = now + self.send.rtt.rto().0;
+            self.send.timeout_at = self.send.clock.after(now, self.send.rtt.rto());
         }
     }
 
@@ -382,13 +392,15 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             State::SynSent | State::SynReceived => {
                 let message = self.send.outgoing.front().map(|span| span.id);
                 out.signals.push(Signal { kind: EventKind::TimeoutControl, message, offset: 0 });
-                self.handshake_repeated = true;
-                self.send.rtt.back_off(tcp);
+                self.handshake_repeats += 1;
+                if self.state == State::SynReceived || self.handshake_repeats > tcp.syn_linear_timeouts {
+                    self.send.rtt.back_off(tcp);
+                }
                 if self.state == State::SynSent {
                     self.send_syn(now, tcp, out);
                     false
                 } else {
-                    self.send.timeout_at = now + self.send.rtt.rto().0;
+                    self.send.timeout_at = self.send.clock.after(now, self.send.rtt.rto());
                     true
                 }
             }

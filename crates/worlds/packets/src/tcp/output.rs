@@ -172,7 +172,16 @@ impl<S: Sender> SendHalf<S> {
     fn restart_window(&mut self, now: u64, tcp: &Tcp) {
         let (idle, rto) = (now - self.last_sent_at, self.rtt.rto().0);
         let rule = match self.window_per_message {
-            WindowPerMessage::Fresh => return self.sender.on_restart(Restart::Fresh),
+            WindowPerMessage::Fresh => {
+                // A recovery that waits for later data to be acknowledged (RFC 6582 section 3.2) would set the window to a
+                // threshold that is no more.
+                if tcp.waits_for_room() {
+                    self.in_recovery = false;
+                    self.first_waits = false;
+                    self.duplicates = 0;
+                }
+                return self.sender.on_restart(Restart::Fresh);
+            }
             WindowPerMessage::RestartAfterIdle if tcp.slow_start_restart == SlowStartRestart::Off => {
                 SlowStartRestart::Rfc5681
             }
@@ -232,7 +241,7 @@ impl<S: Sender> SendHalf<S> {
             self.after_new_data(now, tcp);
         }
         if self.timeout_at == NEVER && self.outstanding() {
-            self.timeout_at = now + self.rtt.rto().0;
+            self.timeout_at = self.clock.after(now, self.rtt.rto());
         }
     }
 
@@ -265,7 +274,7 @@ impl<S: Sender> SendHalf<S> {
                 most = self.board.next_sacked(self.next).map_or(most, |sacked| most.min(sacked - self.next));
             }
             let mut payload = self.next_segment(now, tcp).min(most);
-            let window = self.window_end(now);
+            let window = self.window_end(now, tcp);
             let plain = self.duplicates == 0 && self.board.is_empty();
             let credit = if plain { 0 } else { self.credit(tcp) };
             let allowed = if credit == 0 { window } else { window.saturating_add(credit).min(self.edge) };
@@ -286,7 +295,7 @@ impl<S: Sender> SendHalf<S> {
                     if payload == 0 {
                         // Zero window: the timer will probe it.
                         if self.timeout_at == NEVER {
-                            self.timeout_at = now + self.rtt.rto().0;
+                            self.timeout_at = self.clock.after(now, self.rtt.rto());
                         }
                         break;
                     }
@@ -299,7 +308,7 @@ impl<S: Sender> SendHalf<S> {
                 self.limited_transmit += payload;
             }
             if self.reduced_until.is_some() {
-                self.prr.on_sent(payload);
+                self.reduced_by(tcp, payload);
             }
             self.next = self.emit(now, tcp, template, self.next, payload, out);
         }
@@ -321,7 +330,7 @@ impl<S: Sender> SendHalf<S> {
             return false;
         }
         let Some(first) = self.timing.as_ref().and_then(|timing| timing.flight.first()) else { return false };
-        let room = self.window_end(now).min(self.edge).saturating_sub(self.next);
+        let room = self.window_end(now, tcp).min(self.edge).saturating_sub(self.next);
         let part = self.sender.windows().cwnd.0.min(self.edge - self.una) / u64::from(tcp.tso_divisor);
         let young = self.rtt.smoothed().is_none_or(|srtt| now - first.at < srtt.0 / 2);
         room < BUNCH && room < part && !young
@@ -329,11 +338,11 @@ impl<S: Sender> SendHalf<S> {
 
     /// How far the windows let go; while a mark's cut is spread over a round trip, rate reduction.
     #[inline]
-    fn window_end(&self, now: u64) -> u64 {
+    fn window_end(&self, now: u64, tcp: &Tcp) -> u64 {
         let view = self.view(now);
         let window = self.sender.send_window(&view);
         if self.reduced_until.is_some() && !self.is_held_back(&view, window) {
-            return (self.next + self.prr.budget()).min(self.edge);
+            return (self.next + self.reduction_budget(tcp)).min(self.edge);
         }
         self.una.saturating_add(window.0)
     }

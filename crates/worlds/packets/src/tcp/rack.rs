@@ -7,7 +7,6 @@ use incast_protocols::{Bytes, Duration};
 use incast_record::EventKind;
 
 use super::flight::{Flight, Found, Sent};
-use super::rtt::whole_ticks;
 use super::scoreboard::Hole;
 use super::send::SendHalf;
 use super::{DUPLICATE_THRESHOLD, NEVER, Outbox};
@@ -182,7 +181,7 @@ impl<S: Sender> SendHalf<S> {
         self.uses_rack(tcp) && (!self.board.is_empty() || self.repairs_timeout() || self.has_lost() || self.has_doubt())
     }
 
-    fn has_lost(&self) -> bool {
+    pub(super) fn has_lost(&self) -> bool {
         self.timing.as_ref().is_some_and(|timing| timing.flight.has_lost())
     }
 
@@ -194,6 +193,8 @@ impl<S: Sender> SendHalf<S> {
         timing.acknowledged(now, tcp, ack);
         timing.rack.highest_sacked = highest_sacked;
         let news = std::mem::take(&mut timing.news);
+        timing.told_of_older =
+            timing.flight.first().is_some_and(|first| first.start == self.una && news.is_older_than(first.at));
         timing.doubt.arrived(news.original, self.recover);
         if let Some((first, last)) = news.measures(tcp.timestamps) {
             timing.rack.measured(now - last);
@@ -216,9 +217,8 @@ impl<S: Sender> SendHalf<S> {
         let wait = rack.rtt + rack.window(timing.flight.told(), repairing, srtt);
         let found = timing.flight.find_lost(now, rack.at, rack.end, wait);
         if let Some(wait) = found.wait {
-            let wait = whole_ticks(Duration(wait + tcp.timer_margin.0), tcp);
             timing.timer = Timer::Reordering;
-            self.timeout_at = now + wait.min(rto).0;
+            self.timeout_at = self.clock.after(now, Duration(wait + tcp.timer_margin.0).min(rto));
         }
         found
     }
@@ -226,18 +226,38 @@ impl<S: Sender> SendHalf<S> {
     /// An ACK that may mean a loss, with news of `told` bytes beyond the gap.
     #[cold]
     pub(super) fn on_dubious_ack(&mut self, now: u64, tcp: &Tcp, told: u64, template: &Packet, out: &mut Outbox) {
+        if self.timing.as_mut().is_some_and(|timing| std::mem::take(&mut timing.told_of_older)) {
+            self.restart_timer(now, tcp);
+        }
+        let reduces = self.in_recovery || self.reduced_until.is_some();
+        let began = self.look_for_losses(now, tcp, told, told, template, out);
+        if reduces && !began {
+            self.reduce(tcp, told, false);
+        }
+    }
+
+    /// Begins a recovery, and says so, if anything is lost that none is going on for. The ACK at hand has news of `told` bytes
+    /// beyond the gap, and of `delivered` in all.
+    pub(super) fn look_for_losses(
+        &mut self,
+        now: u64,
+        tcp: &Tcp,
+        told: u64,
+        delivered: u64,
+        template: &Packet,
+        out: &mut Outbox,
+    ) -> bool {
         if self.has_doubt() {
             self.resolve_doubt(tcp, told);
         }
         let found = self.find_lost(now, tcp);
-        if self.in_recovery || self.reduced_until.is_some() {
-            self.reduce(tcp, told, false);
-        }
         // What a timeout has found lost needs no other answer, unless it is lost again.
         let lost = if self.repairs_timeout() { found.lost_again } else { self.has_lost() };
-        if lost && !self.in_recovery {
-            self.begin_recovery(now, tcp, told, template, out);
+        let begins = lost && !self.in_recovery;
+        if begins {
+            self.begin_recovery(now, tcp, delivered, template, out);
         }
+        begins
     }
 
     /// Something may have been lost all that time.
@@ -285,7 +305,7 @@ impl<S: Sender> SendHalf<S> {
         if std::mem::take(&mut timing.timer) != Timer::Retransmission {
             return self.resume_timer(now);
         }
-        self.timeout_at = if self.outstanding() { now + self.rtt.rto().0 } else { NEVER };
+        self.timeout_at = if self.outstanding() { self.clock.after(now, self.rtt.rto()) } else { NEVER };
     }
 
     /// New data has left: the end of the flight is elsewhere, and the retransmission timer goes on.
@@ -310,7 +330,7 @@ impl<S: Sender> SendHalf<S> {
     /// When the retransmission timer expires, counted from when the first segment left.
     fn retransmission_at(&self, now: u64) -> u64 {
         let sent_at = self.timing.as_ref().and_then(|timing| timing.flight.first()).map_or(now, |sent| sent.at);
-        (sent_at + self.rtt.rto().0).max(now + 1)
+        self.clock.after(now, Duration((sent_at + self.rtt.rto().0).saturating_sub(now).max(1)))
     }
 
     /// Lets a probe leave in two round trips unless ACKs come, if nothing is lost as far as is known, and before
@@ -328,10 +348,10 @@ impl<S: Sender> SendHalf<S> {
         let wait = srtt.map_or(tcp.rto_initial, |srtt| {
             // A single segment may wait for the peer's delayed ACK.
             let more = if timing.flight.len() == 1 { tcp.rto_min.0 } else { tcp.timer_margin.0 };
-            whole_ticks(Duration(2 * srtt.0 + more), tcp)
+            Duration(2 * srtt.0 + more)
         });
         timing.timer = Timer::Probe;
-        self.timeout_at = (now + wait.min(rto).0).min(latest);
+        self.timeout_at = self.clock.after(now, wait.min(rto)).min(latest);
         true
     }
 
@@ -361,7 +381,7 @@ impl<S: Sender> SendHalf<S> {
             timing.probe = Probe { after, repeated: new.is_none() };
             timing.timer = Timer::Retransmission;
         }
-        self.timeout_at = now + self.rtt.rto().0;
+        self.timeout_at = self.clock.after(now, self.rtt.rto());
     }
 
     /// What an ACK up to `ack`, with news or without, says of the probe (RFC 8985 section 7.4.2). Whether it repaired a
@@ -404,12 +424,21 @@ impl<S: Sender> SendHalf<S> {
     pub(super) fn begin_recovery_by_rack(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let Some(timing) = &mut self.timing else { return };
         timing.probe.settle();
-        let waits_for_more = timing.timer == Timer::Reordering;
         if let Some(hole) = timing.flight.next_lost().map(|sent| Hole { start: sent.start, end: sent.end }) {
             self.retransmit(now, tcp, hole, template, out);
+            self.after_repair(now, hole.start);
         }
-        if !waits_for_more {
-            self.restart_timer(now, tcp);
+    }
+
+    /// What is lost has left again: if it is the first segment in flight, its timeout begins anew, unless the timer tells what
+    /// else is lost (`tcp_xmit_retransmit_queue`).
+    fn after_repair(&mut self, now: u64, start: u64) {
+        let rto = self.rtt.rto();
+        if let Some(timing) = self.timing.as_mut().filter(|timing| timing.timer != Timer::Reordering)
+            && start <= self.una
+        {
+            timing.timer = Timer::Retransmission;
+            self.timeout_at = self.clock.after(now, rto);
         }
     }
 
@@ -449,13 +478,9 @@ impl<S: Sender> SendHalf<S> {
             }
             if let Some(hole) = lost {
                 self.retransmit(now, tcp, hole, template, out);
-                if hole.start <= self.una
-                    && self.timing.as_ref().is_some_and(|timing| timing.timer != Timer::Reordering)
-                {
-                    self.restart_timer(now, tcp);
-                }
+                self.after_repair(now, hole.start);
             } else {
-                self.prr.on_sent(bytes);
+                self.reduced_by(tcp, bytes);
                 self.next = self.emit(now, tcp, template, self.next, bytes, out);
             }
         };

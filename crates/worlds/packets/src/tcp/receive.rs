@@ -1,11 +1,12 @@
 //! The receiving half of a connection's end.
 
 use incast_plan::{LARGEST_PACKET, Tcp, WindowScaling};
-use incast_protocols::Duration;
 use incast_protocols::echo::Echo;
 use incast_protocols::switch::Marks;
+use incast_protocols::{Bytes, Duration};
 use std::collections::VecDeque;
 
+use super::clock::Clock;
 use super::ranges::Ranges;
 use super::sack::OptionsWriter;
 use super::{NEVER, Span, unwrap};
@@ -27,10 +28,15 @@ pub(crate) struct ReceiveHalf<E> {
     pub(crate) beyond_gap: Ranges,
     pub(crate) options: OptionsWriter,
     pub(crate) echo: E,
+    /// The most that the application lets be announced, if it does.
+    pub(crate) limit: Option<Bytes>,
+    pub(crate) clock: Clock,
     /// Segments since the last ACK.
     unacknowledged: u32,
     /// Segments that will be acknowledged at once although ACKs are delayed.
     quick: u32,
+    /// By how much the window still grows.
+    growth: u64,
     /// When data arrived last, where that matters; `NEVER` before the first.
     last_data_at: u64,
     /// This end answers what it receives, so its ACKs can ride on answers: none leaves at once for being quick.
@@ -74,8 +80,11 @@ impl<E: Echo> ReceiveHalf<E> {
             beyond_gap: Ranges::default(),
             options: OptionsWriter::new(wants_telemetry),
             echo,
+            limit: None,
+            clock: Clock::new(tcp, Duration::ZERO),
             unacknowledged: 0,
             quick: tcp.delayed_ack.map_or(0, |delayed| delayed.quick),
+            growth: tcp.delayed_ack.map_or(0, |delayed| delayed.growth.0),
             last_data_at: NEVER,
             answers: false,
             ack_due: false,
@@ -136,6 +145,9 @@ impl<E: Echo> ReceiveHalf<E> {
         let end = start + u64::from(packet.payload);
         let mut received = Received { start, ..Received::default() };
         if packet.payload > 0 {
+            if self.growth > 0 && (start <= self.next || tcp.sack) {
+                self.grow(tcp, packet.payload);
+            }
             let changes = self.echo.would_change(packet.marks());
             self.echo.on_data(packet.marks(), packet.flags.has(Flags::CWR));
             self.highest = self.highest.max(end);
@@ -168,7 +180,7 @@ impl<E: Echo> ReceiveHalf<E> {
                 Some(delayed) if !changes && !quick && self.unacknowledged < delayed.every => {
                     self.note_joined(now, tcp, start);
                     if self.ack_at == NEVER && !self.ack_due {
-                        self.ack_at = now + delayed.longest(tcp).0;
+                        self.ack_at = self.clock.after(now, delayed.longest(tcp));
                     }
                 }
                 Some(_) if tcp.gro.0 > 0 && !changes && !self.ack_due && self.waits_to_join(now, tcp, start) => {}
@@ -188,6 +200,17 @@ impl<E: Echo> ReceiveHalf<E> {
             self.ack_due = true;
         }
         received
+    }
+
+    /// The window grows with a segment that arrives: one ACK at least leaves at once (`tcp_grow_window`).
+    #[cold]
+    fn grow(&mut self, tcp: &Tcp, payload: u16) {
+        /// Shorter segments do not count.
+        const SHORTEST: u16 = 128;
+        if payload >= SHORTEST {
+            self.growth = self.growth.saturating_sub(tcp.mss.times(2).0);
+            self.quick |= 1;
+        }
     }
 
     /// A segment is joined to those before it, or is the first of others.
@@ -274,6 +297,8 @@ impl<E: Echo> ReceiveHalf<E> {
     /// back, and is as far as the header's field can say.
     #[inline]
     pub(crate) fn announce(&mut self, tcp: &Tcp, window: u64) -> (u64, u64) {
+        // Linux rounds a limited window up to what the field can say.
+        let window = self.limit.map_or(window, |limit| window.min(round_up(tcp, limit.0)));
         self.edge = self.edge.max(self.next + window.min(tcp.largest_window()));
         self.announced = self.next;
         self.unacknowledged = 0;
@@ -292,6 +317,12 @@ impl<E: Echo> ReceiveHalf<E> {
         self.ack_due = false;
         self.ack_at = NEVER;
     }
+}
+
+/// The least that the header's field can say and that is no less than a window.
+const fn round_up(tcp: &Tcp, window: u64) -> u64 {
+    let said = field(tcp, window);
+    if said == window { window } else { field(tcp, window + (1 << tcp.window_shift())) }
 }
 
 /// What the header's field says of a window (RFC 7323 section 2.3).

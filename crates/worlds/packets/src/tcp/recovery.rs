@@ -2,6 +2,7 @@
 //! a gap, else by SACK (RFC 6675).
 
 use incast_plan::{LossDetection, Reduction, Tcp};
+use incast_protocols::Bytes;
 use incast_protocols::sender::{Ack, Sender};
 use incast_record::EventKind;
 
@@ -47,7 +48,14 @@ impl<S: Sender> SendHalf<S> {
             self.board.find_lost(tcp.mss.0);
         }
         // Without SACK, each duplicate says that a segment has left the network.
-        let left = if tcp.sack { told } else { tcp.mss.0 };
+        let mut left = if tcp.sack { told } else { tcp.mss.0 };
+        if tcp.waits_for_room() {
+            // At least the first one has not (`tcp_limit_reno_sacked`).
+            let most = (self.highest - self.una).div_ceil(tcp.mss.0).saturating_sub(1);
+            if u64::from(self.duplicates) > most {
+                (self.duplicates, left) = (most as u32, 0);
+            }
+        }
         if self.in_recovery {
             self.reduce(tcp, left, false);
             return;
@@ -72,6 +80,7 @@ impl<S: Sender> SendHalf<S> {
         // By duplicates alone, those of retransmissions could be taken for a new loss (RFC 6582 section 4.1).
         self.may_recover_from = self.highest + u64::from(!tcp.sack);
         self.signal(out, EventKind::FastRetransmit);
+        let cwnd = self.sender.windows().cwnd;
         self.sender.on_loss(&self.view(now));
         self.cwr_wanted = self.sender.ecn_capable();
         self.limited_transmit = 0;
@@ -80,13 +89,16 @@ impl<S: Sender> SendHalf<S> {
         if tcp.sack {
             first = self.board.begin(self.una);
         }
-        self.prr.begin(self.highest - self.una);
+        let whole = if self.reduces_segments(tcp) { cwnd.0 } else { self.highest - self.una };
+        self.first_waits = tcp.waits_for_room();
+        self.begin_reduction(tcp, whole);
         self.reduce(tcp, told, false);
         if self.uses_rack(tcp) {
             return self.begin_recovery_by_rack(now, tcp, template, out);
         }
         if first {
             self.retransmit_first(now, tcp, template, out);
+            self.first_waits = false;
         }
         self.restart_timer(now, tcp);
     }
@@ -102,6 +114,9 @@ impl<S: Sender> SendHalf<S> {
         template: &Packet,
         out: &mut Outbox,
     ) {
+        if tcp.waits_for_room() && self.una <= self.recover {
+            return self.on_partial_ack_by_room(now, tcp, ack, delivered);
+        }
         if self.una >= self.recover {
             self.in_recovery = false;
             self.duplicates = 0;
@@ -109,10 +124,19 @@ impl<S: Sender> SendHalf<S> {
                 timing.rack.recovered();
             }
             self.board.find_lost(tcp.mss.0);
-            self.sender.on_recovered(&self.view(now), ack);
-            self.restart_timer(now, tcp);
-            if self.is_dubious(tcp) {
-                self.on_dubious_ack(now, tcp, 0, template, out);
+            if !self.uses_rack(tcp) {
+                self.sender.on_recovered(&self.view(now), ack);
+                return self.restart_timer(now, tcp);
+            }
+            if self.find_lost(now, tcp).wait.is_none() {
+                self.restart_timer(now, tcp);
+            }
+            // Where the next recovery begins at once, the window does not grow before.
+            let begins = self.has_lost();
+            let grows = if begins { Bytes::ZERO } else { ack.delivered };
+            self.sender.on_recovered(&self.view(now), &Ack { delivered: grows, ..*ack });
+            if begins {
+                self.begin_recovery(now, tcp, delivered, template, out);
             }
             return;
         }
@@ -139,21 +163,67 @@ impl<S: Sender> SendHalf<S> {
         }
     }
 
+    /// Without SACK, an ACK in recovery for no data that was sent after its begin (`tcp_fastretrans_alert`).
+    fn on_partial_ack_by_room(&mut self, now: u64, tcp: &Tcp, ack: &Ack, delivered: u64) {
+        // One segment filled the gap; the others that are acknowledged are those that duplicates have told of.
+        let acked = delivered.div_ceil(tcp.mss.0);
+        let new = acked.saturating_sub(self.duplicates.into()).max(1);
+        self.duplicates = self.duplicates.saturating_sub(acked.saturating_sub(1) as u32);
+        self.first_waits = self.una < self.recover;
+        if self.first_waits {
+            self.sender.on_partial_ack(&self.view(now), ack);
+        } else {
+            self.duplicates = 0;
+            self.sender.on_recovered(&self.view(now), &Ack { delivered: Bytes::ZERO, ..*ack });
+        }
+        self.reduce(tcp, tcp.mss.times(new).0, !self.first_waits);
+        self.restart_timer(now, tcp);
+    }
+
     /// Lets proportional rate reduction count an ACK.
     #[cold]
     pub(super) fn reduce(&mut self, tcp: &Tcp, delivered: u64, progress: bool) {
         if tcp.reduction == Reduction::Proportional {
             let pipe = self.pipe(tcp);
             let ssthresh = self.sender.windows().ssthresh.0;
-            self.prr.on_ack(delivered, pipe, ssthresh, tcp.mss.0, progress);
+            if self.reduces_segments(tcp) {
+                let segments = |bytes: u64| bytes.div_ceil(tcp.mss.0);
+                self.prr.on_ack(segments(delivered), segments(pipe), segments(ssthresh), 1, progress);
+            } else {
+                self.prr.on_ack(delivered, pipe, ssthresh, tcp.mss.0, progress);
+            }
         }
+    }
+
+    /// Whether rate reduction counts whole segments, and in proportion to the window, as Linux does; bytes, and in proportion to
+    /// the flight, elsewhere.
+    fn reduces_segments(&self, tcp: &Tcp) -> bool {
+        self.uses_rack(tcp) || tcp.waits_for_room()
+    }
+
+    /// Rate reduction begins with a window, or a flight, of so many bytes.
+    pub(super) fn begin_reduction(&mut self, tcp: &Tcp, whole: u64) {
+        self.prr.begin(if self.reduces_segments(tcp) { whole.div_ceil(tcp.mss.0) } else { whole });
+    }
+
+    /// `bytes` have left during rate reduction.
+    pub(super) fn reduced_by(&mut self, tcp: &Tcp, bytes: u64) {
+        self.prr.on_sent(if self.reduces_segments(tcp) { bytes.div_ceil(tcp.mss.0) } else { bytes });
+    }
+
+    /// What rate reduction lets leave, in bytes.
+    pub(super) fn reduction_budget(&self, tcp: &Tcp) -> u64 {
+        self.prr.budget() * if self.reduces_segments(tcp) { tcp.mss.0 } else { 1 }
     }
 
     /// Bytes in the network.
     pub(super) fn pipe(&self, tcp: &Tcp) -> u64 {
         match &self.timing {
             Some(timing) if tcp.loss_detection == LossDetection::Rack => timing.flight.in_network(),
-            _ if !tcp.sack => (self.highest - self.una).saturating_sub(tcp.mss.times(self.duplicates.into()).0),
+            _ if !tcp.sack => {
+                let left = u64::from(self.duplicates) + u64::from(self.first_waits);
+                (self.highest - self.una).saturating_sub(tcp.mss.times(left).0)
+            }
             _ => self.board.pipe(self.una, self.highest),
         }
     }
@@ -180,7 +250,7 @@ impl<S: Sender> SendHalf<S> {
         }
         let message = self.outgoing.iter().find(|span| hole.start < span.end).map_or(self.limit, |span| span.end);
         let end = hole.end.min(message).min(self.limit).min(hole.start + tcp.mss.0);
-        self.prr.on_sent(end - hole.start);
+        self.reduced_by(tcp, end - hole.start);
         self.emit(now, tcp, template, hole.start, end - hole.start, out)
     }
 
@@ -190,7 +260,8 @@ impl<S: Sender> SendHalf<S> {
         let mut pipe = self.pipe(tcp);
         loop {
             let room = self.room(now, tcp, pipe);
-            let lost = self.board.next_hole(self.una, true);
+            let first = Hole { start: self.una, end: self.highest.min(self.una + tcp.mss.0) };
+            let lost = if self.first_waits { Some(first) } else { self.board.next_hole(self.una, true) };
             let new = if lost.is_none() { self.new_payload(now, tcp) } else { None };
             let hole = lost.or_else(|| if new.is_none() { self.board.next_hole(self.una, false) } else { None });
             let bytes = match (hole, new) {
@@ -210,9 +281,10 @@ impl<S: Sender> SendHalf<S> {
             if let Some(hole) = hole {
                 let end = self.retransmit(now, tcp, hole, template, out);
                 self.board.retransmitted(end);
+                self.first_waits = false;
                 pipe += end - hole.start;
             } else {
-                self.prr.on_sent(bytes);
+                self.reduced_by(tcp, bytes);
                 self.next = self.emit(now, tcp, template, self.next, bytes, out);
                 pipe += bytes;
             }
@@ -227,7 +299,7 @@ impl<S: Sender> SendHalf<S> {
             Reduction::Proportional
                 if (self.in_recovery || self.reduced_until.is_some()) && !self.is_held_back(&view, window) =>
             {
-                self.prr.budget()
+                self.reduction_budget(tcp)
             }
             Reduction::Immediate | Reduction::Proportional => window.0.saturating_sub(pipe),
         }

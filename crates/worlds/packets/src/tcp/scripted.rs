@@ -11,7 +11,7 @@ mod sending;
 mod timing;
 mod undo;
 
-use incast_plan::{Reduction, Tcp, WindowPerMessage};
+use incast_plan::{LostSyn, Reduction, Tcp, WindowPerMessage};
 use incast_protocols::echo::EchoContext;
 use incast_protocols::echo::dctcp::{self, DctcpEcho};
 use incast_protocols::receiver::AckCause;

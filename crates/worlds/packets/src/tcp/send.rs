@@ -6,6 +6,7 @@ use incast_protocols::{Bytes, Duration, Message, Offset, Time};
 use incast_record::EventKind;
 use std::collections::VecDeque;
 
+use super::clock::Clock;
 use super::output::Usage;
 use super::prr::Prr;
 use super::rtt::RttEstimator;
@@ -44,6 +45,7 @@ pub(crate) struct SendHalf<S> {
     pub(super) segment_limit: u64,
     pub(crate) sender: S,
     pub(crate) rtt: RttEstimator,
+    pub(crate) clock: Clock,
     /// When the retransmission timer expires.
     pub(crate) timeout_at: u64,
     /// For a sender or a TCP that works with time, and a sender that has had a window below a segment. All others pay for
@@ -54,6 +56,8 @@ pub(crate) struct SendHalf<S> {
     pub(super) timed_at: u64,
     pub(super) duplicates: u32,
     pub(super) in_recovery: bool,
+    /// The first segment in flight is lost and waits for rate reduction to let it leave again.
+    pub(super) first_waits: bool,
     pub(super) partial_ack_seen: bool,
     /// Recovery, or the sending again after a timeout, ends when this is acknowledged.
     pub(super) recover: u64,
@@ -101,12 +105,14 @@ impl<S: Sender> SendHalf<S> {
             segment_limit: 0,
             sender,
             rtt: RttEstimator::new(tcp),
+            clock: Clock::new(tcp, Duration::ZERO),
             timeout_at: NEVER,
             timing,
             timed_offset: 0,
             timed_at: NEVER,
             duplicates: 0,
             in_recovery: false,
+            first_waits: false,
             partial_ack_seen: false,
             recover: 0,
             may_recover_from: 0,
@@ -176,7 +182,7 @@ impl<S: Sender> SendHalf<S> {
         if self.timing.is_some() {
             return self.restart_timer_or_probe(now, tcp);
         }
-        self.timeout_at = if self.outstanding() { now + self.rtt.rto().0 } else { NEVER };
+        self.timeout_at = if self.outstanding() { self.clock.after(now, self.rtt.rto()) } else { NEVER };
     }
 
     /// Takes a round-trip time that was measured without a segment of this half, as the handshake does.
@@ -239,20 +245,32 @@ impl<S: Sender> SendHalf<S> {
                 self.on_ack_in_recovery(now, tcp, &ack, delivered, template, out);
             } else {
                 self.duplicates = 0;
-                // A congestion window does not count a FIN as data.
-                if self.answers_probe(tcp, self.una, true) {
+                let by_rack = self.uses_rack(tcp);
+                let repaired = self.answers_probe(tcp, self.una, true);
+                if repaired {
                     self.reduce_for_probe(now, &ack);
-                } else if acked > 0 {
-                    let response = self.sender.on_ack(&self.view(now), &ack);
+                }
+                if by_rack {
+                    self.restart_timer(now, tcp);
+                    if self.is_dubious(tcp) {
+                        self.look_for_losses(now, tcp, told, delivered, template, out);
+                    }
+                }
+                // A congestion window does not count a FIN as data. An ACK that begins a recovery does not grow it.
+                if !repaired && acked > 0 {
+                    let response =
+                        self.sender.on_ack(&self.view(now), &Ack { may_move_window: !self.in_recovery, ..ack });
                     self.note(tcp, response, acked, out);
                 }
                 if self.reduced_until.is_some() {
                     self.reduce(tcp, delivered, true);
                 }
-                self.restart_timer(now, tcp);
-                if told > 0 || self.is_dubious(tcp) {
-                    // RFC 6675 section 5: what tells of new data beyond a gap is a duplicate, whatever else it says.
-                    self.on_duplicate(now, tcp, told, template, out);
+                if !by_rack {
+                    self.restart_timer(now, tcp);
+                    if told > 0 {
+                        // RFC 6675 section 5: what tells of new data beyond a gap is a duplicate, whatever else it says.
+                        self.on_duplicate(now, tcp, told, template, out);
+                    }
                 }
             }
             if self.una > self.limit {
@@ -332,7 +350,7 @@ impl<S: Sender> SendHalf<S> {
             self.cwr_wanted = true;
             self.signal(out, EventKind::MarkReduction);
             if tcp.reduction == Reduction::Proportional && !self.in_recovery {
-                self.prr.begin(self.highest - self.una + acked);
+                self.begin_reduction(tcp, self.highest - self.una + acked);
                 self.reduced_until = Some(self.highest);
             }
         }
@@ -351,14 +369,14 @@ impl<S: Sender> SendHalf<S> {
             if self.next < self.limit {
                 // A byte beyond the closed window, so that its ACK tells the window again.
                 self.next = self.emit(now, tcp, template, self.next, 1, out);
-                self.timeout_at = now + self.rtt.rto().0;
+                self.timeout_at = self.clock.after(now, self.rtt.rto());
             }
             return;
         }
         if self.edge <= self.una && self.una < self.limit {
             // The probe of a closed window, or its answer, was lost: no sign of congestion (RFC 9293 section 3.8.6.1).
             self.retransmit_first(now, tcp, template, out);
-            self.timeout_at = now + self.rtt.rto().0;
+            self.timeout_at = self.clock.after(now, self.rtt.rto());
             return;
         }
         let kind = if self.una >= self.limit {
@@ -377,6 +395,7 @@ impl<S: Sender> SendHalf<S> {
         let repairs = self.in_recovery || self.repairs_timeout();
         self.begin_doubt(self.in_recovery || again);
         self.in_recovery = false;
+        self.first_waits = false;
         self.recover = self.highest;
         self.may_recover_from = self.highest + u64::from(!tcp.sack);
         self.limited_transmit = 0;

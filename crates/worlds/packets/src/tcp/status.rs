@@ -103,7 +103,7 @@ impl<S: Sender> SendHalf<S> {
         let reduces = tcp.reduction == Reduction::Proportional && (self.in_recovery || self.reduced_until.is_some());
         let pipe = self.pipe(tcp);
         Sending {
-            cwnd: if reduces { Bytes(pipe + self.prr.budget()) } else { cwnd },
+            cwnd: if reduces { Bytes(pipe + self.reduction_budget(tcp)) } else { cwnd },
             ssthresh: Some(ssthresh).filter(|ssthresh| *ssthresh < Windows::UNLIMITED),
             congestion,
             una: self.una,

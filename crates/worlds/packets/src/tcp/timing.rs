@@ -9,6 +9,7 @@ use super::undo::Doubt;
 
 /// What time costs a connection that works with it. All others pay for one look at the place where it would be.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
 pub(super) struct Timing {
     /// The sender wants it.
     pub(super) wanted: bool,
@@ -26,6 +27,8 @@ pub(super) struct Timing {
     pub(super) rack: Rack,
     pub(super) probe: Probe,
     pub(super) doubt: Doubt,
+    /// The ACK at hand has told of a segment that left before the first one in flight did last: time has come since then.
+    pub(super) told_of_older: bool,
     /// With timestamps an ACK says which transmission it answers.
     timestamps: bool,
 }
@@ -44,6 +47,7 @@ impl Timing {
             rack: Rack::default(),
             probe: Probe::default(),
             doubt: Doubt::default(),
+            told_of_older: false,
             timestamps: tcp.timestamps,
         }
     }
@@ -133,6 +137,11 @@ impl News {
 
     fn sample(timestamps: bool, sent: &Sent) -> Option<u64> {
         (timestamps || !sent.again).then_some(sent.at)
+    }
+
+    /// Whether one beyond the gap left once, and before `at`.
+    pub(super) fn is_older_than(&self, at: u64) -> bool {
+        self.sacked.is_some_and(|(first, _)| first < at)
     }
 
     /// When the last of them left, if that is certain.

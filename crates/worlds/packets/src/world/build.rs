@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 
-use incast_plan::{End, Handshake, Network, Node, Plan};
+use incast_plan::{Class, End, Handshake, HostNoise, Network, Node, Plan, Tcp, WindowScaling};
 use incast_protocols::analysis::batch::Bottleneck;
-use incast_protocols::application::ApplicationContext;
+use incast_protocols::application::{Application, ApplicationContext};
 use incast_protocols::echo::EchoContext;
-use incast_protocols::receiver::{NicContext, Receiver};
+use incast_protocols::receiver::{LastPort, NicContext, Receiver};
 use incast_protocols::sender::{PathFacts, Sender, SenderContext};
 use incast_protocols::switch::Quiet;
+use incast_protocols::switch::buffer::capacity::port_limit;
 use incast_protocols::switch::buffer::{AnyBuffer, Buffer, BufferContext, PortIndex};
 use incast_protocols::switch::marker::{AnyMarker, Marker, MarkerContext};
 use incast_protocols::switch::scheduler::SchedulerContext;
-use incast_protocols::{Duration, Priority, Rate};
+use incast_protocols::{Bytes, Duration, Priority, Rate};
 use incast_record::Totals;
 
 use super::columns::Columns;
@@ -24,6 +25,7 @@ use crate::link::{Impairment, Link, Port};
 use crate::noise::{Delays, Receiving};
 use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
+use crate::tcp::clock::Clock;
 use crate::tcp::{Endpoint, Outbox};
 use incast_world::Curve;
 use incast_world::Routes;
@@ -72,7 +74,8 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
         let mut link_and_port = Link::new(link.rate, link.delay.0, port, admits, classes, impairment);
         if matches!(link.to, Node::Host(_)) && !network.noise.receiving.is_none() {
             let delays = Delays::new(stream(seed, Purpose::Receiving, number as u64));
-            link_and_port.receiving = Some(Box::new(Receiving { delays, noise: network.noise.receiving.clone() }));
+            let HostNoise { receiving: noise, per, .. } = network.noise.clone();
+            link_and_port.receiving = Some(Box::new(Receiving { delays, noise, per }));
         }
         if observer.watches(number as u32) {
             link_and_port.watch();
@@ -174,6 +177,7 @@ impl<'p, O: Observer> World<'p, O> {
             endpoints: Vec::new(),
             nics: Vec::new(),
             programs: Vec::new(),
+            watches_progress: false,
             columns: Columns::new(plan),
             program_of,
             flows: Vec::new(),
@@ -192,23 +196,54 @@ impl<'p, O: Observer> World<'p, O> {
     }
 
     fn add_nics(&mut self) {
-        self.nics = (0..self.plan.network.hosts).map(|_| Nic::new(None)).collect();
-        for (connection, writes) in self.plan.connections.iter().zip(&self.to_write) {
-            let class = &self.plan.classes[connection.class as usize];
+        let hosts = self.plan.network.hosts;
+        self.nics = (0..hosts).map(|_| Nic::new(None)).collect();
+        let controls = |class: &Class| {
+            let context = NicContext::new(Rate(0), class.tcp.mss, class.tcp.header);
+            class.stack.receiver.build(&context).is_active()
+        };
+        let controlled: Vec<bool> = self.plan.classes.iter().map(controls).collect();
+        if !controlled.contains(&true) {
+            return;
+        }
+        // The first connection on which a host receives under control decides what is at its NIC.
+        let mut contexts = vec![None; hosts as usize];
+        for (index, writes) in (0..).zip(&self.to_write) {
+            let connection = &self.plan.connections[index as usize];
+            let class = connection.class as usize;
+            let tcp = &self.plan.classes[class].tcp;
             for (host, receives) in [(connection.client, writes[1] > 0), (connection.server, writes[0] > 0)] {
-                let nic = &mut self.nics[host as usize];
-                if !receives || nic.controller.is_some() {
-                    continue;
+                let context = &mut contexts[host as usize];
+                if receives && controlled[class] && context.is_none() {
+                    *context = Some((class, self.context_of_nic(host, tcp)));
                 }
-                let downlink = self.routes.downlink[host as usize] as usize;
-                let context = NicContext {
-                    rate: self.plan.network.links[downlink].rate,
-                    mss: class.tcp.mss,
-                    header: class.tcp.header,
-                };
-                nic.controller = Some(class.stack.receiver.build(&context)).filter(Receiver::is_active);
+                if let Some((_, NicContext { port: Some(port), .. })) = context.as_mut().filter(|_| receives) {
+                    port.base_rtt = port.base_rtt.max(self.idle_rtt(index));
+                    port.rto_min = port.rto_min.min(tcp.rto_min);
+                }
             }
         }
+        for (nic, context) in self.nics.iter_mut().zip(contexts) {
+            *nic = Nic::new(context.map(|(class, context)| self.plan.classes[class].stack.receiver.build(&context)));
+        }
+    }
+
+    /// What a controller may know without looking at connections.
+    fn context_of_nic(&self, host: u32, tcp: &Tcp) -> NicContext {
+        let network = &self.plan.network;
+        let link = &network.links[self.routes.downlink[host as usize] as usize];
+        let window_unit = match tcp.window_scaling {
+            WindowScaling::Rfc7323 => Bytes(1 << tcp.window_shift()),
+            WindowScaling::Exact | WindowScaling::Off => Bytes(1),
+        };
+        let port = match (link.from, &link.port) {
+            (Node::Switch(switch), Some(port)) => {
+                let buffer = port_limit(&network.switches[switch as usize].buffers[port.buffer as usize]);
+                Some(LastPort { buffer, base_rtt: Duration::ZERO, rto_min: tcp.rto_min })
+            }
+            _ => None,
+        };
+        NicContext { window_unit, port, ..NicContext::new(link.rate, tcp.mss, tcp.header) }
     }
 
     fn add_programs(&mut self) {
@@ -223,7 +258,13 @@ impl<'p, O: Observer> World<'p, O> {
                 buffer: aggregator.last_port_buffer,
                 mss: class.tcp.mss,
             };
-            let scheduler = class.stack.application.build(&ApplicationContext { bottleneck });
+            let context = ApplicationContext {
+                bottleneck,
+                workers: u32::try_from(aggregator.workers.len()).ok(),
+                rto_min: class.tcp.rto_min,
+            };
+            let scheduler = class.stack.application.build(&context);
+            self.watches_progress |= scheduler.watches_progress();
             self.programs.push(Program::new(scheduler, first));
             first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
         }
@@ -336,6 +377,8 @@ impl<'p, O: Observer> World<'p, O> {
         let class_index = connection.class;
         let mut endpoint =
             Endpoint::new(template, class_index, host, &class.tcp, connection.window_per_message, sender, echo);
+        endpoint.set_clock(Clock::new(&class.tcp, self.plan.network.clock_phase(host)));
+        endpoint.receive.limit = self.window_of_program(index, end);
         endpoint.to_write = self.to_write[index as usize][usize::from(end == End::Server)];
         endpoint.close_when_done = connection.close_when_done;
         endpoint

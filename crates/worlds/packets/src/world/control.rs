@@ -1,5 +1,6 @@
 //! NICs with a receiver controller: registering flows, gating ACKs, carrying out actions.
 
+use incast_plan::End;
 use incast_protocols::receiver::{AckCause, Action, Arrival, FlowIndex, Gate, Receiver, SentAck};
 use incast_protocols::{Bytes, Offset, Time};
 
@@ -29,6 +30,7 @@ impl<R> Nic<R> {
 impl<O: Observer> World<'_, O> {
     /// Makes an end that will receive data known to its NIC's controller, if there is an active one.
     pub(super) fn register(&mut self, now: u64, index: u32) {
+        let only_answers = self.only_answers_arrive(index);
         let peer_writes = {
             let peer = &self.endpoints[(index ^ 1) as usize];
             peer.to_write > 0 || peer.send.limit > 0
@@ -46,6 +48,16 @@ impl<O: Observer> World<'_, O> {
         nic.flows[flow as usize] = index;
         endpoint.flow = Some(FlowIndex(flow));
         controller.on_open(Time(now), FlowIndex(flow));
+        if only_answers {
+            controller.on_answers_only(FlowIndex(flow));
+        }
+    }
+
+    /// Whether what arrives at an end are responses to requests that it sends on the same connection.
+    fn only_answers_arrive(&self, index: u32) -> bool {
+        let end = if index.is_multiple_of(2) { End::Client } else { End::Server };
+        let program = self.aggregator_at(self.endpoints[index as usize].template.connection, end);
+        program.is_some_and(|program| self.plan.aggregators[program as usize].opened_by_workers.is_empty())
     }
 
     pub(super) fn unregister(&mut self, now: u64, index: u32) {

@@ -1,8 +1,10 @@
 //! Aggregators that ask their workers round by round, and workers that answer.
 
+use std::collections::BTreeMap;
+
 use incast_plan::End;
-use incast_protocols::application::{Application, Request, RequestId};
-use incast_protocols::{Message, Time};
+use incast_protocols::application::{Application, Grant, Outcome, Request, RequestId};
+use incast_protocols::{Bytes, Message, Time};
 
 use super::{NONE, Schedule, World};
 use crate::observe::Observer;
@@ -22,11 +24,27 @@ pub(crate) struct Program<A> {
     /// Segments beyond a gap that its sockets have counted since the scheduler was last told.
     out_of_order: u64,
     scheduled_at: u64,
+    /// Leave to ask for the responses that are outstanding.
+    grants: BTreeMap<u32, Grant>,
+    /// Whether the scheduler is told of all payload that arrives.
+    watches: bool,
+    /// The receive window of its connections, if the scheduler limits it.
+    window: Option<Bytes>,
 }
 
-impl<A> Program<A> {
-    pub(super) const fn new(scheduler: A, first: u32) -> Self {
-        Self { scheduler, first, round: 0, missing: 0, out_of_order: 0, scheduled_at: NEVER }
+impl<A: Application> Program<A> {
+    pub(super) fn new(scheduler: A, first: u32) -> Self {
+        Self {
+            first,
+            round: 0,
+            missing: 0,
+            out_of_order: 0,
+            scheduled_at: NEVER,
+            grants: BTreeMap::new(),
+            watches: scheduler.watches_progress(),
+            window: scheduler.window(),
+            scheduler,
+        }
     }
 }
 
@@ -59,15 +77,34 @@ impl<O: Observer> World<'_, O> {
 
     #[cold]
     pub(super) fn count_out_of_order(&mut self, packet: &Packet) {
-        let program = self.program_of.get(packet.connection as usize).copied().unwrap_or(NONE);
-        if program == NONE {
-            return;
-        }
-        let host = self.plan.aggregators[program as usize].host;
-        let connection = &self.plan.connections[packet.connection as usize];
-        let receiver = if packet.flags.has(Flags::FROM_CLIENT) { connection.server } else { connection.client };
-        if receiver == host {
+        let end = if packet.flags.has(Flags::FROM_CLIENT) { End::Server } else { End::Client };
+        if let Some(program) = self.aggregator_at(packet.connection, end) {
             self.programs[program as usize].out_of_order += 1;
+        }
+    }
+
+    /// The aggregator at this end of a connection.
+    pub(super) fn aggregator_at(&self, connection: u32, end: End) -> Option<u32> {
+        let program = self.program_of.get(connection as usize).copied().filter(|program| *program != NONE)?;
+        let connection = &self.plan.connections[connection as usize];
+        let host = if end == End::Client { connection.client } else { connection.server };
+        (host == self.plan.aggregators[program as usize].host).then_some(program)
+    }
+
+    /// The window to which an aggregator limits this end of its connection.
+    pub(super) fn window_of_program(&self, connection: u32, end: End) -> Option<Bytes> {
+        self.programs[self.aggregator_at(connection, end)? as usize].window
+    }
+
+    /// Payload arrived at an end.
+    #[cold]
+    pub(super) fn note_progress(&mut self, now: u64, packet: &Packet, delivered: u64) {
+        let end = if packet.flags.has(Flags::FROM_CLIENT) { End::Server } else { End::Client };
+        if let Some(program) = self.aggregator_at(packet.connection, end)
+            && self.programs[program as usize].watches
+        {
+            let state = &mut self.programs[program as usize];
+            state.scheduler.on_progress(Time(now), Bytes(delivered));
         }
     }
 
@@ -96,10 +133,13 @@ impl<O: Observer> World<'_, O> {
 
     fn want(&mut self, now: u64, response: u32) {
         let (program, round, worker) = self.locate(response);
-        let expected = self.plan.aggregators[program as usize].rounds[round].responses[worker].message.size;
+        let aggregator = &self.plan.aggregators[program as usize];
+        let expected = aggregator.rounds[round].responses[worker].message.size;
+        let buffer = self.plan.classes[aggregator.class as usize].tcp.receive_buffer;
         let state = &mut self.programs[program as usize];
         let id = RequestId(u64::from(response - state.first));
-        state.scheduler.on_request(Time(now), Request { id, expected });
+        let window = Some(state.window.map_or(buffer, |window| window.min(buffer)));
+        state.scheduler.on_request(Time(now), Request { id, expected, window });
     }
 
     /// The jitter of a request is over.
@@ -111,8 +151,10 @@ impl<O: Observer> World<'_, O> {
 
     /// Sends the requests that the scheduler lets go.
     fn run_scheduler(&mut self, now: u64, program: u32, schedule: &mut impl Schedule) {
-        while let Some(id) = self.programs[program as usize].scheduler.poll(Time(now)) {
-            let response = self.programs[program as usize].first + id.0 as u32;
+        self.limit_windows(program);
+        while let Some(grant) = self.programs[program as usize].scheduler.poll(Time(now)) {
+            let response = self.programs[program as usize].first + grant.id().0 as u32;
+            self.programs[program as usize].grants.insert(response, grant);
             let flow = self.flow_of(response);
             self.flows[flow as usize].start = Time(now);
             let request = Message { size: Some(self.plan.aggregators[program as usize].request), ..Message::default() };
@@ -126,6 +168,23 @@ impl<O: Observer> World<'_, O> {
             state.scheduled_at = at;
             let host = self.plan.aggregators[program as usize].host;
             schedule.arm(at, host, Entity::of(Kind::Scheduler(program)));
+        }
+    }
+
+    /// Has the connections announce what the scheduler wants from now on.
+    fn limit_windows(&mut self, program: u32) {
+        let window = self.programs[program as usize].scheduler.window();
+        if std::mem::replace(&mut self.programs[program as usize].window, window) == window {
+            return;
+        }
+        let aggregator = &self.plan.aggregators[program as usize];
+        for worker in 0..aggregator.workers.len() {
+            let (connection, from) = aggregator.responds_on(worker);
+            let slot = self.slot_of[connection as usize];
+            if slot != NONE {
+                let index = slot * 2 + u32::from(from == End::Client);
+                self.endpoints[index as usize].receive.limit = window;
+            }
         }
     }
 
@@ -166,23 +225,26 @@ impl<O: Observer> World<'_, O> {
             MessageId::Flow(flow) => {
                 let row = &mut self.flows[flow as usize];
                 row.end = Some(Time(now));
-                row.delivered = incast_protocols::Bytes(span.end - span.start);
+                let received = Bytes(span.end - span.start);
+                row.delivered = received;
                 self.unfinished -= 1;
                 self.finished_at = self.finished_at.max(now);
                 let planned = self.plan.sends.len() as u32;
                 if flow >= planned {
-                    self.response_finished(now, flow - planned, schedule);
+                    self.response_finished(now, flow - planned, received, schedule);
                 }
             }
         }
     }
 
-    fn response_finished(&mut self, now: u64, response: u32, schedule: &mut impl Schedule) {
+    fn response_finished(&mut self, now: u64, response: u32, received: Bytes, schedule: &mut impl Schedule) {
         let (program, _, _) = self.locate(response);
         let state = &mut self.programs[program as usize];
         let out_of_order = std::mem::take(&mut state.out_of_order);
-        let id = RequestId(u64::from(response - state.first));
-        state.scheduler.on_finished(Time(now), id, out_of_order);
+        let received = if state.watches { Bytes::ZERO } else { received };
+        if let Some(grant) = state.grants.remove(&response) {
+            state.scheduler.on_finished(Time(now), grant, Outcome { received, out_of_order });
+        }
         state.missing -= 1;
         if state.missing == 0 {
             state.round += 1;

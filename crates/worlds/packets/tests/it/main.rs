@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod ars;
+mod credit;
 mod dcmrg;
 mod drivers;
 mod fork_join;
@@ -14,6 +15,7 @@ mod ports;
 mod properties;
 mod pulser;
 mod rdtcp;
+mod receiver_credit;
 mod recording;
 mod recovery;
 mod shared_buffer;

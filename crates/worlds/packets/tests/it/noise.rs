@@ -3,7 +3,7 @@
 use crate::support::{
     add_flow, cable, dctcp, leaf_spine_load, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp,
 };
-use incast_plan::{Fraction, Handshake, HostNoise, Noise, Plan, Tcp};
+use incast_plan::{Fraction, Handshake, HostNoise, Noise, NoisePer, Plan, Tcp};
 use incast_protocols::{Duration, Time};
 
 const GBPS: u64 = 1_000_000_000;
@@ -33,7 +33,7 @@ fn each_crossing_takes_longer_by_what_both_hosts_add() {
         let punctual = fct(&plan);
         plan.network.noise.sending = always(sending);
         assert_eq!(fct(&plan) - punctual, crossings * sending.0);
-        plan.network.noise = HostNoise { sending: Noise::None, receiving: always(receiving) };
+        plan.network.noise = HostNoise { receiving: always(receiving), ..HostNoise::default() };
         assert_eq!(fct(&plan) - punctual, crossings * receiving.0);
         plan.network.noise.sending = always(sending);
         assert_eq!(fct(&plan) - punctual, crossings * (sending.0 + receiving.0));
@@ -47,7 +47,7 @@ fn a_long_flow_loses_no_throughput_to_noise() {
         let network = star(2, cable(GBPS, Duration::from_us(25)), &packets(1000), &no_marks());
         let mut plan = plan(network, new_reno(), tcp());
         add_flow(&mut plan, 0, 1, Some(20_000_000), Time(0), Handshake::Before);
-        plan.network.noise = HostNoise { sending: noise.clone(), receiving: noise };
+        plan.network.noise = HostNoise { sending: noise.clone(), receiving: noise, ..HostNoise::default() };
         fct(&plan)
     };
     let (punctual, noisy) = (time(Noise::None), time(exponential(5)));
@@ -62,8 +62,8 @@ fn both_drivers_give_the_same_bytes_with_noise() {
         add_flow(&mut incast, sender, 0, Some(1 << 18), Time(0), Handshake::Counted);
     }
     let mut leaf_spine = leaf_spine_load(8, 8, 4, 2_000, 1, 40, 38);
-    for plan in [&mut incast, &mut leaf_spine] {
-        plan.network.noise = HostNoise { sending: exponential(2), receiving: exponential(1) };
+    for (plan, per) in [(&mut incast, NoisePer::Packet), (&mut leaf_spine, NoisePer::Burst)] {
+        plan.network.noise = HostNoise { sending: exponential(2), receiving: exponential(1), per };
         let run = run_both(plan);
         assert!(run.totals.dropped > 100, "{}", run.totals.dropped);
     }
@@ -77,7 +77,7 @@ fn noise_is_seeded() {
         let network = star(9, cable(GBPS, Duration::from_us(25)), &packets(1000), &no_marks());
         let mut plan = plan(network, new_reno(), tcp());
         plan.seed = seed;
-        plan.network.noise = HostNoise { sending: exponential(1), receiving: exponential(1) };
+        plan.network.noise = HostNoise { sending: exponential(1), receiving: exponential(1), ..HostNoise::default() };
         for sender in 1..9 {
             add_flow(&mut plan, sender, 0, Some(1 << 16), Time(0), Handshake::Counted);
         }

@@ -10,7 +10,9 @@ use crate::support::{
 };
 use incast_packets::DriverKind;
 use incast_plan::{Handshake, Plan, Tcp};
-use incast_protocols::application::{Application, ApplicationChoice, ApplicationContext, Request, RequestId};
+use incast_protocols::application::{
+    Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId,
+};
 use incast_protocols::receiver::{
     AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, ReceiverChoice, SentAck,
 };
@@ -259,6 +261,7 @@ impl Careful {
         // Twice 25 us and twice 0.32 us there, and back again.
         assert_eq!(context.bottleneck.base_rtt, Duration(101_280_000));
         assert_eq!(context.bottleneck.buffer, Bytes(65_536));
+        assert_eq!(context.workers, Some(24));
         Self { log, pending: VecDeque::new(), outstanding: 0, limit: 8, resume_at: None }
     }
 }
@@ -269,8 +272,14 @@ impl Application for Careful {
         self.pending.push_back(request.id);
     }
 
-    fn on_finished(&mut self, now: Time, request: RequestId, out_of_order: u64) {
+    fn on_withdrawn(&mut self, _now: Time, request: RequestId) {
+        unreachable!("{request:?}: an aggregator wants all that it asks for");
+    }
+
+    fn on_finished(&mut self, now: Time, grant: Grant, outcome: Outcome) {
         self.outstanding -= 1;
+        assert_eq!(outcome.received, Bytes(50_000));
+        let (request, out_of_order) = (grant.id(), outcome.out_of_order);
         if out_of_order > 0 {
             self.limit = 1;
             self.resume_at = Some(now + Duration::from_us(300));
@@ -287,15 +296,13 @@ impl Application for Careful {
         write(&self.log, format!("{now} resumes"));
     }
 
-    fn poll(&mut self, _now: Time) -> Option<RequestId> {
+    fn poll(&mut self, now: Time) -> Option<Grant> {
         if self.outstanding >= self.limit || self.resume_at.is_some() {
             return None;
         }
+        let id = self.pending.pop_front()?;
         self.outstanding += 1;
-        self.pending.pop_front().or_else(|| {
-            self.outstanding -= 1;
-            None
-        })
+        Some(Grant::new(now, id, Bytes::ZERO))
     }
 }
 

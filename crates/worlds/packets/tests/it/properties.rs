@@ -7,8 +7,9 @@ use crate::support::{
 };
 use incast_packets::DriverKind;
 use incast_plan::{
-    Connection, DelayedAck, Ect, End, Fraction, Handshake, HostNoise, LossDetection, Noise, Pacing, Plan, Record,
-    Reduction, Reorder, RtoForm, RttSamples, Send, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
+    Connection, DelayedAck, Ect, End, Fraction, Handshake, HostNoise, LossDetection, Noise, NoisePer, Pacing,
+    PartialAck, Plan, Record, Reduction, Reorder, RtoForm, RttSamples, Send, SlowStartRestart, Tcp, WindowPerMessage,
+    WindowScaling,
 };
 use incast_protocols::echo::EchoChoice;
 use incast_protocols::receiver::{ReceiverChoice, rdtcp};
@@ -113,6 +114,8 @@ impl TcpSwitches {
             },
             sack: self.sack,
             reduction: if self.proportional { Reduction::Proportional } else { Reduction::Immediate },
+            // Not `Waits`, with which a connection in some 10,000 without SACK does not end: see docs/explanation/modelled.md.
+            partial_ack: PartialAck::Repairs,
             limited_transmit: self.limited_transmit,
             timestamps: self.timestamps,
             window_scaling: [WindowScaling::Exact, WindowScaling::Rfc7323, WindowScaling::Off]
@@ -138,7 +141,7 @@ fn noise() -> impl Strategy<Value = Noise> {
 }
 
 fn small() -> impl Strategy<Value = Small> {
-    let network = (any::<u64>(), any::<bool>(), 0_u32..5, 1_u64..40, 1_u64..60_000, 1_u32..30, 0_u32..20);
+    let network = (any::<u64>(), any::<bool>(), 0_u32..6, 1_u64..40, 1_u64..60_000, 1_u32..30, 0_u32..20);
     let shared = prop::option::weighted(0.3, (1_u32..40, 0_u64..4_000, 1_u64..600));
     let faults = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
     let wires = (faults, (noise(), noise()));
@@ -190,6 +193,7 @@ fn stack(number: u32) -> EndStack {
         0 => new_reno(),
         1 => dctcp(),
         2 => EndStack { receiver: ReceiverChoice::Ictcp(Default::default()), ..new_reno() },
+        5 => EndStack { receiver: ReceiverChoice::Credit(Default::default()), ..new_reno() },
         4 => EndStack {
             sender: SenderChoice::Pulser(Default::default()),
             echo: EchoChoice::PulserEcho(Default::default()),
@@ -248,6 +252,7 @@ fn planned(small: &Small) -> Plan {
             quick: 0,
             quick_again: false,
             below_rto_min: us % 2 == 0,
+            growth: Bytes(us * 50),
         }),
         gro: Duration::from_us(small.delayed_ack.map_or(0, |(_, us)| us % 30)),
         receive_buffer: Bytes(small.receive_buffer),
@@ -257,7 +262,9 @@ fn planned(small: &Small) -> Plan {
     let mut plan = plan(network, stack(small.stack), settings);
     plan.seed = small.seed;
     let (sending, receiving) = small.noise.clone();
-    plan.network.noise = HostNoise { sending, receiving };
+    let per = if small.seed.is_multiple_of(2) { NoisePer::Packet } else { NoisePer::Burst };
+    plan.network.noise = HostNoise { sending, receiving, per };
+    plan.network.clock_phases = (0..6).map(|host| Duration::from_us(host * 37)).collect();
     for (index, (from, step, counted, window, close, messages)) in small.connections.iter().enumerate() {
         let server_sends = messages.iter().any(|message| !message.2);
         plan.connections.push(Connection {
@@ -312,9 +319,9 @@ fn crowd(seed: u64, switches: TcpSwitches, loss: f64, shared: Option<u32>) -> Pl
         }),
         None => packets(20),
     };
-    let network = leaf_spine(4, 8, 2, wire, &buffer, &marker((seed % 5) as u32, 10));
+    let network = leaf_spine(4, 8, 2, wire, &buffer, &marker((seed % 6) as u32, 10));
     let settings = switches.set(&Tcp { rto_min: Duration::from_ms(1), rto_initial: Duration::from_ms(2), ..tcp() });
-    let mut plan = plan(network, stack((seed % 5) as u32), settings);
+    let mut plan = plan(network, stack((seed % 6) as u32), settings);
     plan.seed = seed;
     let mut random = Random(seed);
     let mut at = 0;
@@ -342,8 +349,8 @@ proptest! {
         prop_assert!(run.flows.iter().all(|flow| flow.end.is_some() && flow.size == Some(flow.delivered)));
         prop_assert_eq!(run.totals.in_network, 0);
         prop_assert_eq!(run.totals.sent, run.totals.delivered + run.totals.dropped + run.totals.lost_on_wire);
-        // A receiver that counts what it grants loses nothing at its own port, and shared memory may hold everything.
-        prop_assert!(run.totals.dropped > 0 || seed % 5 == 3 || shared.is_some());
+        // Receivers that count what they grant lose nothing at their own port, and shared memory may hold everything.
+        prop_assert!(run.totals.dropped > 0 || [3, 5].contains(&(seed % 6)) || shared.is_some());
     }
 }
 

@@ -99,6 +99,33 @@ fn a_repeated_handshake_starts_small() {
     assert_eq!(server.end.send.rtt.smoothed(), Some(Duration::from_us(300)));
 }
 
+/// Linux from 6.5 on: four SYNs after the same time, and one lost SYN costs neither window nor sample.
+#[test]
+fn on_linux_a_lost_syn_costs_a_second_and_no_more() {
+    let linux = || Tcp { syn_linear_timeouts: 4, lost_syn: LostSyn::Linux, timestamps: true, ..tcp() };
+    let mut client = Script::closed(10, linux());
+    client.write(20_000);
+    open(&mut client);
+    let waits: Vec<u64> = (0..7).map(|_| (client.timer(), client.timer_in_us()).1).collect();
+    assert_eq!(waits, [10_000, 10_000, 10_000, 10_000, 20_000, 40_000, 80_000]);
+    for (repeats, window) in [(1, 10_000), (2, 1000)] {
+        let mut client = Script::closed(10, linux());
+        client.write(20_000);
+        open(&mut client);
+        for _ in 0..repeats {
+            client.timer();
+        }
+        client.now += 200 * US;
+        arrive(&mut client, syn_ack(9000));
+        assert_eq!(client.end.send.sender.windows.cwnd, Bytes(window), "{repeats}");
+        assert_eq!(client.end.send.rtt.smoothed(), Some(Duration::from_us(200)));
+    }
+    // A SYN-ACK's time doubles at once.
+    let mut server = Script::closed(10, linux());
+    arrive(&mut server, syn(9000));
+    assert_eq!((server.timer(), server.timer_in_us()), ("0+0S".to_owned(), 20_000));
+}
+
 /// Both directions close; what comes again is acknowledged again, pure ACKs are not.
 #[test]
 fn a_closed_end_acknowledges_what_comes_again() {

@@ -54,17 +54,32 @@ fn what_is_overtaken_is_lost_a_quarter_of_a_round_trip_later() {
     assert_eq!(script.timer_in_us(), 10_000, "the retransmission timer goes on");
 }
 
-/// The reordering timer waits for the margin too, and comes in whole ticks (`TCP_TIMEOUT_MIN_US`).
+/// The reordering timer waits for the margin too (`TCP_TIMEOUT_MIN_US`), in whole ticks, and until the tick after. It is set
+/// 1.1 ms after a tick.
 #[test]
 fn a_margin_and_a_coarse_clock_make_the_reordering_timer_late() {
     let (margin, tick) = (Duration::from_ms(2), Duration::from_ms(4));
-    for (timer_margin, timer_tick, us) in [(margin, Duration::ZERO, 2_012), (margin, tick, 4_000), (tick, tick, 8_000)]
+    for (timer_margin, timer_tick, us) in [(margin, Duration::ZERO, 2_012), (margin, tick, 6_900), (tick, tick, 10_900)]
     {
         let rto_min = Duration::from_ms(200);
         let mut script = ten_in_flight(Tcp { timer_margin, timer_tick, rto_min, ..rack() });
         script.sack(0, &[(1000, 2000)]);
         assert_eq!(script.timer_in_us(), us);
     }
+}
+
+/// In recovery the first segment has left again. A SACK for what left before that restarts its timer (`tcp_clean_rtx_queue`).
+#[test]
+fn a_sack_of_older_data_restarts_the_timer() {
+    let mut script = ten_in_flight(rack());
+    script.sack(0, &[(1000, 5000)]);
+    assert_eq!(script.timer_in_us(), 10_000);
+    script.now += 100 * US;
+    script.sack(0, &[(1000, 6000)]);
+    assert_eq!(script.timer_in_us(), 10_000);
+    script.now += 100 * US;
+    script.sack(0, &[(1000, 6000)]);
+    assert_eq!(script.timer_in_us(), 9_900, "no news");
 }
 
 /// What duplicates cannot tell: a retransmission is lost if something that left after it has arrived. No timeout.
@@ -144,10 +159,10 @@ fn a_probe_is_due_after_two_round_trips() {
     single.write(1000);
     assert_eq!(single.timer_in_us(), 10_100, "the timeout itself: a round trip and its minimum");
     let late = Tcp { timer_margin: Duration::from_ms(2), rto_min: Duration::from_ms(200), ..probing() };
-    for (timer_tick, us) in [(Duration::ZERO, 2_200), (Duration::from_ms(4), 4_000)] {
+    for (timer_tick, us) in [(Duration::ZERO, 2_200), (Duration::from_ms(4), 7_000)] {
         let mut script = Script::new(10, Tcp { timer_tick, ..late.clone() });
         script.write(2000);
-        assert_eq!(script.timer_in_us(), us, "200 us and the margin, in whole ticks");
+        assert_eq!(script.timer_in_us(), us, "200 us and the margin are a tick, set 1 ms after one");
     }
 }
 

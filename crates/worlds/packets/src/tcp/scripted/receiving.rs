@@ -242,11 +242,32 @@ fn an_end_that_answers_acknowledges_late() {
     assert!(at_once(&mut script, 5000), "no answer carried the ACK, so a pause counts again");
 }
 
-/// `tcp_delack_max`: with a short least timeout, ACKs are delayed by less than that.
+/// `tcp_grow_window`: while the receive window grows, no ACK waits, and 16 more do not.
+#[test]
+fn each_segment_is_acknowledged_while_the_window_grows() {
+    let delay = DelayedAck { quick: 2, growth: Bytes(8000), ..Default::default() };
+    let at_once = |tcp: Tcp, early: bool| {
+        let mut script = Script::new(1, tcp);
+        if early {
+            script.data(50_000, 1000, Flags::default());
+        }
+        let mut acks = (0..9).map(|segment| !script.data(segment * 1000, 1000, Flags::default()).is_empty());
+        acks.by_ref().take_while(|at_once| *at_once).count()
+    };
+    let tcp = |growth| Tcp { sack: true, delayed_ack: Some(DelayedAck { growth: Bytes(growth), ..delay }), ..tcp() };
+    assert_eq!(at_once(tcp(0), false), 2);
+    assert_eq!(at_once(tcp(8000), false), 4 + 2, "four segments let it grow, and use no quick ACK up");
+    assert_eq!(at_once(tcp(8000), true), 9, "beyond a gap every segment is acknowledged at once");
+    let mut short = Script::new(1, tcp(8000));
+    let acks: Vec<_> = (0..4).map(|segment| !short.data(segment * 100, 100, Flags::default()).is_empty()).collect();
+    assert_eq!(acks, [true, true, false, true], "short segments do not count");
+}
+
+/// `tcp_delack_max`: with a short least timeout, ACKs are delayed by less than that. The data comes 1 ms after a tick.
 #[test]
 fn no_ack_waits_for_as_long_as_the_least_timeout() {
     for (below_rto_min, rto_min, tick, ms) in
-        [(false, 10, 4, 40), (true, 10, 4, 8), (true, 10, 0, 10), (true, 200, 4, 40)]
+        [(false, 10, 4, 43), (true, 10, 4, 11), (true, 10, 0, 10), (true, 200, 4, 43)]
     {
         let delay = DelayedAck { below_rto_min, ..Default::default() };
         let (rto_min, timer_tick) = (Duration::from_ms(rto_min), Duration::from_ms(tick));

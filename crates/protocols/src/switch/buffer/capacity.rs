@@ -1,11 +1,11 @@
 //! What a buffer holds, found by asking it, so that every registered buffer can be asked.
 
-use incast_protocols::Bytes;
-use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
-use incast_protocols::switch::{PacketView, QueueState};
-use incast_protocols::{Rate, Time};
+use super::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
+use crate::switch::{PacketView, QueueState};
+use crate::units::{Amount, Bytes, Rate, Time};
 
-use crate::limits;
+/// What is taken for no limit at all.
+const NO_LIMIT: u64 = 1 << 40;
 
 /// Whether a packet of `packet` bytes that finds so much at an otherwise unused switch is taken.
 fn admits(buffer: &BufferChoice, waiting_packets: u32, waiting_bytes: u64, in_service: u64, packet: Bytes) -> bool {
@@ -21,17 +21,30 @@ fn admits(buffer: &BufferChoice, waiting_packets: u32, waiting_bytes: u64, in_se
 }
 
 /// Whether an idle port lets a packet of this size pass.
-pub(crate) fn passes(buffer: &BufferChoice, packet: Bytes) -> bool {
+#[must_use]
+pub fn passes(buffer: &BufferChoice, packet: Bytes) -> bool {
     admits(buffer, 0, 0, 0, packet)
 }
 
-/// What one port can hold while the others are empty: its limit in bytes, or in packets times `packet`.
-pub(crate) fn port_capacity(buffer: &BufferChoice, packet: Bytes) -> Bytes {
-    let most = limits::MESSAGE_BYTES;
-    let bytes = limit(most, |waiting, in_service| admits(buffer, 1, waiting, in_service, Bytes(1)));
+/// What one port can hold while the others are empty, in bytes or in packets, as it counts.
+#[must_use]
+pub fn port_limit(buffer: &BufferChoice) -> Amount {
+    let bytes = limit(NO_LIMIT, |waiting, in_service| admits(buffer, 1, waiting, in_service, Bytes(1)));
+    if bytes < NO_LIMIT {
+        return Amount::Bytes(Bytes(bytes));
+    }
     let packets =
         limit(u64::from(u32::MAX), |waiting, in_service| admits(buffer, waiting as u32, 0, in_service, Bytes(1)));
-    Bytes(bytes.min(packets.saturating_mul(packet.0)).min(most))
+    Amount::Packets(packets as u32)
+}
+
+/// The same in bytes, where each packet has `packet`.
+#[must_use]
+pub fn port_capacity(buffer: &BufferChoice, packet: Bytes) -> Bytes {
+    match port_limit(buffer) {
+        Amount::Bytes(bytes) => bytes,
+        Amount::Packets(packets) => Bytes(u64::from(packets).saturating_mul(packet.0).min(NO_LIMIT)),
+    }
 }
 
 /// The first number waiting at which an idle port takes no more. Where the packet in transmission does not count, an
@@ -58,6 +71,7 @@ fn first_refused(end: u64, admitted: impl Fn(u64) -> bool) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::format;
 
     fn buffer(limit: &str, count_in_service: bool) -> BufferChoice {
         let text = format!("{{\"name\":\"static\",\"limit\":\"{limit}\",\"count_in_service\":{count_in_service}}}");
@@ -68,7 +82,9 @@ mod tests {
     fn a_ports_capacity_is_its_limit() {
         for counted in [true, false] {
             assert_eq!(port_capacity(&buffer("64KiB", counted), Bytes(1064)), Bytes(65_536));
+            assert_eq!(port_limit(&buffer("64KiB", counted)), Amount::Bytes(Bytes(65_536)));
             assert_eq!(port_capacity(&buffer("250packets", counted), Bytes(1500)), Bytes(375_000));
+            assert_eq!(port_limit(&buffer("250packets", counted)), Amount::Packets(250));
         }
     }
 

@@ -1,0 +1,645 @@
+//! The search for the knee: a budget of bytes learned from what comes back. It grows only while goodput grows with it, and
+//! is cut where data is lost.
+//!
+//! A budget that is too large is found out by a timeout of 200 ms, or a hundred ideal queries. So the search does not go on
+//! until something is lost, as congestion control does: doubling must pay 10 %, and where it does not, the path is full.
+//! From then on it holds, and tries now a little more, now less. Segments beyond a gap, and a stall, cut the budget to 0.7.
+//!
+//! **Others at the same port.** Long flows keep the port full and lose data, whatever the budget is. Cuts then leave the link
+//! to the long flows: less is worse. The sign is that goodput is less after a cut than it was before, stalls included. The
+//! search then takes the cut back, and goes by goodput alone: it doubles the budget again while that pays, and at last does
+//! without a limit, and without limited windows, for a while. It keeps the way with the greatest goodput. When goodput falls,
+//! losses count again.
+
+use super::super::{Grant, Outcome, Outstanding};
+use crate::registry::Conflict;
+use crate::units::{Bytes, Duration, Time};
+
+/// How the budget is learned.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Search {
+    /// A doubled budget stays if goodput grows by this factor.
+    #[schemars(range(min = 1.0, max = 2.0))]
+    pub growth_pays: f64,
+    /// A budget half as large again stays if goodput grows by this factor.
+    #[schemars(range(min = 1.0, max = 2.0))]
+    pub trial_pays: f64,
+    /// What a cut leaves of the budget.
+    #[schemars(range(min = 0.1, max = 0.99))]
+    pub cut: f64,
+    /// Measurements from one trial to the next.
+    #[schemars(range(min = 1))]
+    pub hold: u32,
+    /// Nothing arrived for so long, and for twice as long as a request usually takes: a stall.
+    pub stall: Duration,
+    /// Whether it may do without a limit where cuts do not help.
+    pub free: bool,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { growth_pays: 1.10, trial_pays: 1.05, cut: 0.7, hold: 12, stall: Duration::from_ms(50), free: true }
+    }
+}
+
+impl Search {
+    /// # Errors
+    /// A stall that is always there.
+    pub(super) fn check(&self) -> Result<(), Conflict> {
+        if self.stall == Duration::ZERO {
+            return Err(Conflict::at("stall", alloc::format!("found {}, expected more than no time", self.stall)));
+        }
+        Ok(())
+    }
+}
+
+/// Why the budget changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// More pays, or is tried.
+    More,
+    /// More did not pay: as before.
+    Back,
+    /// Less is tried.
+    Less,
+    /// Segments arrived beyond a gap.
+    OutOfOrder,
+    /// Nothing arrived for long.
+    Stall,
+    /// Cuts do not help: no limit for a while.
+    Free,
+    /// The limit is back.
+    Limited,
+}
+
+impl Why {
+    /// Whether it is a cut.
+    #[must_use]
+    pub const fn is_cut(self) -> bool {
+        matches!(self, Self::OutOfOrder | Self::Stall)
+    }
+
+    /// A name for counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::More => "more",
+            Self::Back => "back",
+            Self::Less => "less",
+            Self::OutOfOrder => "out-of-order",
+            Self::Stall => "stall",
+            Self::Free => "free",
+            Self::Limited => "limited",
+        }
+    }
+}
+
+/// A measurement covers at least so many responses, and so many budgets of bytes; if it does not end idle, more of them.
+const RESPONSES: u64 = 4;
+const BUDGETS_TO_IDLE: u128 = 2;
+const BUDGETS: u128 = 8;
+/// Where losses do not count, or are weighed: what was lost last shows at the end of a query only.
+const BUDGETS_WITH_LOSSES: u128 = 64;
+/// Who knows only of whole responses errs by those that are under way: one measurement has so many times more of them, if it
+/// began idle; or fewer, as those under way at its beginning make up for those at its end.
+const TIMES_OUTSTANDING_FROM_IDLE: u64 = 16;
+const TIMES_OUTSTANDING: u64 = 4;
+/// Measurements by which limit and no limit are compared.
+const COMPARED: u32 = 3;
+/// Without limit for so long that the comparisons in between cost one part in so many.
+const FREE_PER_COMPARED: f64 = 50.0;
+const LONGEST_FREE: u32 = 5000;
+/// Goodput that is less than what it was by more than noise.
+const WORSE: f64 = 0.97;
+/// The same for a cut.
+const WORTH: f64 = 0.95;
+const MOST_CAUTION: u32 = 16;
+/// What was under way when the budget was cut is waited for as long as so many stalls.
+const LONGEST_OUTLIVED: u64 = 20;
+/// More than any port holds.
+const MOST: u64 = 1 << 30;
+/// Most holds from one trial without limit to the next.
+const MOST_PATIENCE: u32 = 64;
+
+/// The state of the search.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// Doubling; the last budget that paid, and its goodput.
+    Up { paid: Option<(Bytes, f64)> },
+    /// The budget stays for so many measurements.
+    Hold { left: u32 },
+    /// The budget was cut from `back`; goodput before, once all has come in that was under way then.
+    Cut { back: Bytes, before: Option<f64> },
+    /// More than `back`.
+    Try { back: Bytes },
+    /// Less than `back`.
+    Less { back: Bytes },
+    /// No limit for so many measurements: a trial, or because that pays.
+    Free { left: u32, trial: bool },
+}
+
+/// What has come back since the last measurement.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    received: u128,
+    /// Some of it was told only with whole responses.
+    whole: bool,
+    /// Something was under way when it began.
+    warm: bool,
+    responses: u64,
+    /// Time in which something was under way, without the present stretch.
+    busy: Duration,
+    /// A request had to wait, or would have.
+    limited: bool,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
+/// The search of one aggregator. It is told what becomes of grants, and says how many bytes may be under way.
+#[derive(Clone, Debug)]
+pub struct Knee {
+    search: Search,
+    segment: Bytes,
+    budget: Bytes,
+    /// Losses have shown that this is too much; it is forgotten by and by.
+    ceiling: Bytes,
+    phase: Phase,
+    /// Whether the next trial is of less.
+    less_is_next: bool,
+    /// How many times as long as usual it holds, as trials have done harm.
+    caution: u32,
+    sample: Sample,
+    /// Since when something has been under way, or come in.
+    busy_since: Option<Time>,
+    /// Nothing has come in since nothing was under way.
+    filling: bool,
+    /// Largest cost since then.
+    largest: Bytes,
+    /// When the budget was cut, and how many requests of then are not over yet: what these tell is known.
+    cut_at: Time,
+    old: u64,
+    /// Average goodput with the limit, in bytes per picosecond, and without it.
+    limited: Option<f64>,
+    free: Option<f64>,
+    /// Losses do not count: only goodput does.
+    deaf: bool,
+    /// While they do not: trials until no limit is tried again, and between the next two times.
+    free_in: u32,
+    free_every: u32,
+    /// Measurements in the former.
+    compared: u32,
+    /// The last call.
+    now: Time,
+    /// When payload arrived last, or began to be awaited.
+    progress: Time,
+    stalled: bool,
+    last_stall: Option<Time>,
+    /// How long a request usually takes.
+    usual: Option<Duration>,
+    changes: u64,
+    last_change: Option<Why>,
+}
+
+impl Knee {
+    /// A search that begins with a budget of `start`, in steps of `segment` bytes.
+    #[must_use]
+    pub fn new(search: &Search, segment: Bytes, start: Bytes) -> Self {
+        Self {
+            search: search.clone(),
+            segment,
+            budget: start.max(segment),
+            ceiling: Bytes(MOST),
+            phase: Phase::Up { paid: None },
+            less_is_next: false,
+            caution: 1,
+            sample: Sample::default(),
+            busy_since: None,
+            filling: true,
+            largest: Bytes::ZERO,
+            cut_at: Time(0),
+            old: 0,
+            limited: None,
+            free: None,
+            deaf: false,
+            free_in: 0,
+            free_every: 1,
+            compared: 0,
+            now: Time(0),
+            progress: Time(0),
+            stalled: false,
+            last_stall: None,
+            usual: None,
+            changes: 0,
+            last_change: None,
+        }
+    }
+
+    /// Bytes that may be under way; `None`: as many as there are.
+    #[must_use]
+    pub const fn budget(&self) -> Option<Bytes> {
+        match self.phase {
+            Phase::Free { .. } => None,
+            _ => Some(self.budget),
+        }
+    }
+
+    /// How often the budget has changed, and why it did last.
+    #[must_use]
+    pub const fn changes(&self) -> (u64, Option<Why>) {
+        (self.changes, self.last_change)
+    }
+
+    /// A request was let go; with it, so much is under way.
+    pub fn on_granted(&mut self, now: Time, cost: Bytes, under_way: Outstanding) {
+        self.now = now;
+        if self.busy_since.is_none() {
+            self.busy_since = Some(now);
+            self.filling = true;
+            self.progress = now;
+            self.stalled = false;
+            self.largest = Bytes::ZERO;
+        }
+        self.largest = self.largest.max(cost);
+        // Where there is no limit, what counts is whether there would be one.
+        self.sample.limited |= under_way.bytes > u128::from(self.budget.0);
+    }
+
+    /// A request has to wait.
+    pub fn on_refused(&mut self) {
+        self.sample.limited = true;
+    }
+
+    /// So much payload arrived.
+    pub fn on_progress(&mut self, now: Time, received: Bytes, under_way: Outstanding) {
+        self.look_at(now, under_way);
+        if core::mem::take(&mut self.filling) && self.busy_since.is_some() {
+            // The first byte of a query takes its time with any budget.
+            self.busy_since = Some(now);
+        }
+        self.sample.received += u128::from(received.0);
+        if !self.sample.whole && under_way.requests > 0 {
+            self.look_at_sample(now, under_way);
+        }
+    }
+
+    fn look_at(&mut self, now: Time, under_way: Outstanding) {
+        self.now = now;
+        self.look_for_stall(now, under_way);
+        self.progress = now;
+        self.stalled = false;
+    }
+
+    /// When nothing will have arrived for too long.
+    #[must_use]
+    pub fn stalls_at(&self) -> Option<Time> {
+        let awaited = self.busy_since.is_some() && !self.stalled;
+        self.patience_for_bytes().filter(|_| awaited).map(|longest| Time(self.progress.0.saturating_add(longest.0)))
+    }
+
+    /// The time of [`stalls_at`](Self::stalls_at) has come.
+    pub fn on_timer(&mut self, now: Time, out_of_order: u64, under_way: Outstanding) {
+        self.now = now;
+        if out_of_order > 0 {
+            self.cut(Why::OutOfOrder, under_way);
+        }
+        self.look_for_stall(now, under_way);
+    }
+
+    /// A request is over; without it, so much is under way.
+    pub fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, under_way: Outstanding) {
+        self.look_at(now, under_way);
+        let old = self.old;
+        let of_old = u64::from(grant.at().0 <= self.cut_at.0);
+        self.old = old.saturating_sub(of_old).min(under_way.requests);
+        if now.since(self.cut_at).0 > LONGEST_OUTLIVED * self.search.stall.0 {
+            self.old = 0;
+        }
+        if outcome.out_of_order > 0 && old == 0 {
+            self.cut(Why::OutOfOrder, under_way);
+        }
+        // What a stall has made late says nothing of how long requests usually take.
+        if self.last_stall.is_none_or(|stall| stall.0 < grant.at().0) {
+            let took = now.since(grant.at());
+            self.usual = Some(self.usual.map_or(took, |usual| Duration(usual.0 - usual.0 / 16 + took.0 / 16)));
+        }
+        if self.old == 0 && old > 0 {
+            self.outlived();
+        }
+        self.sample.received += u128::from(outcome.received.0);
+        self.sample.whole |= outcome.received.0 > 0;
+        self.sample.responses += 1;
+        self.look_at_sample(now, under_way);
+        if under_way.requests == 0 {
+            self.busy_since = None;
+            self.old = 0;
+        }
+    }
+
+    fn look_at_sample(&mut self, now: Time, under_way: Outstanding) {
+        if let Phase::Cut { before: None, .. } = self.phase {
+            return;
+        }
+        let idle = under_way.requests == 0;
+        let stretch = self.busy_since.map_or(Duration::ZERO, |since| now.since(since));
+        let busy = self.sample.busy.0.saturating_add(stretch.0);
+        if self.is_complete(under_way) {
+            let Sample { received, limited, .. } = core::mem::take(&mut self.sample);
+            self.sample.warm = !idle;
+            self.busy_since = Some(now);
+            if limited && busy > 0 {
+                self.measured(received as f64 / busy as f64);
+            } else {
+                self.measured_unlimited();
+            }
+        } else if idle && self.sample.whole && self.sample.warm {
+            // What was under way when it began has come in, and nothing takes its place.
+            self.sample = Sample::default();
+        } else if idle {
+            self.sample.busy = Duration(busy);
+        }
+    }
+
+    fn is_complete(&self, under_way: Outstanding) -> bool {
+        let Sample { received, whole, warm, responses, .. } = self.sample;
+        let idle = under_way.requests == 0;
+        let weighs = self.deaf || matches!(self.phase, Phase::Cut { .. });
+        let budgets = match (idle, weighs) {
+            (true, _) => BUDGETS_TO_IDLE,
+            (false, false) => BUDGETS,
+            (false, true) => BUDGETS_WITH_LOSSES,
+        };
+        let enough = match (whole, idle, warm) {
+            (false, _, _) | (true, true, false) => true,
+            (true, true, true) => false,
+            (true, false, warm) => {
+                let times = if warm { TIMES_OUTSTANDING } else { TIMES_OUTSTANDING_FROM_IDLE };
+                responses >= times * under_way.requests
+            }
+        };
+        enough && (!whole || responses >= RESPONSES) && received >= budgets * u128::from(self.base().0)
+    }
+
+    /// As long as nothing may arrive; unknown before the first response.
+    fn patience_for_bytes(&self) -> Option<Duration> {
+        self.usual.map(|usual| self.search.stall.max(usual.doubled()))
+    }
+
+    fn look_for_stall(&mut self, now: Time, under_way: Outstanding) {
+        if self.stalls_at().is_some_and(|at| at.0 <= now.0) {
+            self.stalled = true;
+            self.last_stall = Some(now);
+            if self.old == 0 {
+                self.cut(Why::Stall, under_way);
+            }
+        }
+    }
+
+    fn cut(&mut self, why: Why, under_way: Outstanding) {
+        if self.deaf {
+            return;
+        }
+        if let Phase::Try { .. } = self.phase {
+            self.be_careful();
+        }
+        let (back, sample, busy_since) = (self.base(), self.sample, self.busy_since);
+        self.ceiling = Bytes((back.0 as f64 * 0.9) as u64).max(self.least());
+        self.set(Bytes((back.0 as f64 * self.search.cut) as u64), why);
+        self.phase = Phase::Cut { back, before: None };
+        // What is lost shows in the goodput only when all has come in that was under way.
+        (self.sample, self.busy_since) = (sample, busy_since);
+        (self.cut_at, self.old) = (self.now, under_way.requests);
+        if self.old == 0 {
+            self.outlived();
+        }
+    }
+
+    /// All has come in that was under way when the budget was cut.
+    fn outlived(&mut self) {
+        let Phase::Cut { back, before: None } = self.phase else { return };
+        let Sample { received, busy, .. } = self.sample;
+        let busy = busy.0 + self.busy_since.map_or(0, |since| self.now.since(since).0);
+        if busy > 0 && received >= BUDGETS_TO_IDLE * u128::from(back.0) {
+            self.phase = Phase::Cut { back, before: Some(received as f64 / busy as f64) };
+        } else {
+            self.hold();
+        }
+        self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };
+        self.busy_since = self.busy_since.map(|_| self.now);
+    }
+
+    /// A measurement is complete; something was held back meanwhile, or would have been.
+    fn measured(&mut self, goodput: f64) {
+        match self.phase {
+            Phase::Up { paid: Some((budget, before)) } if goodput <= self.search.growth_pays * before => {
+                self.set(budget, Why::Back);
+                self.limited = Some(before);
+                self.top_reached();
+            }
+            Phase::Up { .. } => {
+                let base = self.base();
+                self.phase = Phase::Up { paid: Some((base, goodput)) };
+                self.set(base.times(2), Why::More);
+            }
+            Phase::Hold { left } => {
+                let fell = self.limited.is_some_and(|limited| goodput < self.search.cut * limited);
+                average(&mut self.limited, goodput);
+                self.compared += 1;
+                if self.deaf && fell && self.free.is_none() {
+                    self.hear();
+                } else {
+                    self.held(left);
+                }
+            }
+            Phase::Try { back } => {
+                if self.limited.is_some_and(|limited| goodput <= self.search.trial_pays * limited) {
+                    if self.limited.is_some_and(|limited| goodput < WORSE * limited) {
+                        self.ceiling = Bytes(self.budget.0 / 10 * 9).max(self.least());
+                        self.be_careful();
+                    }
+                    self.set(back, Why::Back);
+                    self.hold();
+                } else {
+                    self.caution = 1;
+                    self.limited = Some(goodput);
+                    self.try_more();
+                }
+            }
+            Phase::Less { back } => {
+                if self.limited.is_some_and(|limited| goodput < WORSE * limited) {
+                    self.set(back, Why::Back);
+                }
+                self.hold();
+            }
+            Phase::Cut { back, before } => {
+                if self.search.free && before.is_some_and(|before| goodput < WORTH * before) {
+                    self.set(back, Why::Back);
+                    self.go_deaf();
+                } else {
+                    self.hold();
+                }
+            }
+            Phase::Free { left, trial } => self.measured_free(left, trial, goodput),
+        }
+    }
+
+    /// A measurement is complete in which nothing had to wait.
+    fn measured_unlimited(&mut self) {
+        if self.deaf && matches!(self.phase, Phase::Up { .. }) {
+            self.top_reached();
+        }
+    }
+
+    /// Doubling no longer pays.
+    fn top_reached(&mut self) {
+        if self.deaf && self.search.free {
+            self.go_free(COMPARED, true);
+        } else {
+            self.hold();
+        }
+    }
+
+    /// A budget was held for a measurement.
+    fn held(&mut self, left: u32) {
+        if let (Some(free), Some(limited)) = (self.free, self.limited)
+            && self.compared >= COMPARED
+        {
+            self.free = None;
+            if free > self.search.trial_pays * limited {
+                return self.go_free(Self::worth(free, limited), false);
+            }
+        }
+        if left > 1 {
+            self.phase = Phase::Hold { left: left - 1 };
+            return;
+        }
+        self.ceiling = Bytes(self.ceiling.0.saturating_mul(5) / 4).min(Bytes(MOST));
+        if self.deaf && self.search.free {
+            self.free_in = self.free_in.saturating_sub(1);
+            if self.free_in == 0 {
+                return self.go_free(COMPARED, true);
+            }
+        }
+        let back = self.budget;
+        self.less_is_next = !self.less_is_next;
+        if self.less_is_next && self.budget > self.largest.max(self.least()) {
+            self.phase = Phase::Less { back };
+            self.set(Bytes(self.budget.0 / 4 * 3), Why::Less);
+        } else {
+            self.try_more();
+        }
+    }
+
+    fn try_more(&mut self) {
+        let (back, base) = (self.budget, self.base());
+        self.set(Bytes(base.0.saturating_add(base.0 / 2)) + self.segment, Why::More);
+        if self.budget > back {
+            self.phase = Phase::Try { back };
+        } else {
+            self.hold();
+        }
+    }
+
+    /// Cuts do not help.
+    fn go_deaf(&mut self) {
+        self.deaf = true;
+        self.ceiling = Bytes(MOST);
+        self.phase = Phase::Up { paid: None };
+        (self.free_in, self.free_every) = (1, 1);
+    }
+
+    /// Goodput fell: losses count again.
+    fn hear(&mut self) {
+        self.deaf = false;
+        (self.limited, self.compared) = (None, 0);
+        let base = self.base().0 as f64;
+        self.set(Bytes((base * self.search.cut) as u64), Why::Less);
+        self.hold();
+    }
+
+    fn go_free(&mut self, left: u32, trial: bool) {
+        self.phase = Phase::Free { left, trial };
+        self.changed(Why::Free);
+    }
+
+    /// For how many measurements to do without a limit until it is compared again.
+    fn worth(free: f64, limited: f64) -> u32 {
+        let most = f64::from(LONGEST_FREE);
+        (f64::from(COMPARED) * FREE_PER_COMPARED * free / limited).clamp(f64::from(COMPARED), most) as u32
+    }
+
+    fn measured_free(&mut self, left: u32, trial: bool, goodput: f64) {
+        let fell = self.free.is_some_and(|before| goodput < self.search.cut * before);
+        average(&mut self.free, goodput);
+        let collapsed = trial && self.limited.is_some_and(|limited| goodput < self.search.cut * limited);
+        let left = if fell || collapsed { 0 } else { left - 1 };
+        if left > 0 {
+            self.phase = Phase::Free { left, trial };
+            return;
+        }
+        let pays = match (self.free, self.limited) {
+            (Some(free), Some(limited)) if trial && !fell && free > self.search.trial_pays * limited => {
+                Some(Self::worth(free, limited))
+            }
+            _ => None,
+        };
+        if let Some(left) = pays {
+            self.phase = Phase::Free { left, trial: false };
+            return;
+        }
+        if fell {
+            self.free = None;
+            return self.hear();
+        }
+        if trial {
+            self.free = None;
+            self.free_every = (self.free_every * 2).min(MOST_PATIENCE);
+            self.free_in = self.free_every;
+        } else {
+            // Things may have changed since it was measured.
+            self.limited = None;
+        }
+        self.compared = 0;
+        self.changed(Why::Limited);
+        self.hold();
+    }
+
+    fn be_careful(&mut self) {
+        self.caution = (self.caution * 2).min(MOST_CAUTION);
+    }
+
+    fn hold(&mut self) {
+        self.phase = Phase::Hold { left: self.search.hold.max(1).saturating_mul(self.caution) };
+    }
+
+    /// What a change counts from: a response that is larger than the budget goes alone.
+    fn base(&self) -> Bytes {
+        self.budget.max(self.largest)
+    }
+
+    fn least(&self) -> Bytes {
+        self.segment.times(2)
+    }
+
+    fn set(&mut self, budget: Bytes, why: Why) {
+        let budget = budget.min(self.ceiling).max(self.least());
+        if budget != self.budget {
+            self.budget = budget;
+            self.changed(why);
+        }
+        self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };
+        self.busy_since = self.busy_since.map(|_| self.now);
+    }
+
+    fn changed(&mut self, why: Why) {
+        self.changes += 1;
+        self.last_change = Some(why);
+    }
+}
+
+/// A quarter of what is new.
+fn average(of: &mut Option<f64>, new: f64) {
+    *of = Some(of.map_or(new, |old| old + (new - old) / 4.0));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+use super::super::super::RequestId;
+use super::*;
+use proptest::prelude::*;
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+const SEGMENT: Bytes = Bytes(1448);
+const WINDOW: Bytes = Bytes(4 * 1448);
+
+fn knee() -> Knee {
+    Knee::new(&Search::default(), SEGMENT, WINDOW.times(4))
+}
+
+/// So many requests, each of which costs a window.
+fn outstanding(requests: u64) -> Outstanding {
+    Outstanding { requests, bytes: u128::from(requests * WINDOW.0) }
+}
+
+/// A path that many requests keep busy: what it carries with a budget, and what it loses.
+struct Path {
+    knee: Knee,
+    now: Time,
+    /// Bytes per microsecond with a budget; none means no limit.
+    goodput: fn(Option<u64>) -> f64,
+    /// Whether data is lost with it.
+    lossy: fn(Option<u64>) -> bool,
+    received: u64,
+    /// When each was granted that is under way.
+    under_way: VecDeque<Time>,
+}
+
+impl Path {
+    fn new(goodput: fn(Option<u64>) -> f64, lossy: fn(Option<u64>) -> bool) -> Self {
+        Self { knee: knee(), now: Time(0), goodput, lossy, received: 0, under_way: VecDeque::new() }
+    }
+
+    /// So many responses of one window each come in, as fast as the path is with the budget of the moment. The budgets.
+    fn run(&mut self, responses: u32) -> Vec<Option<u64>> {
+        let mut budgets = Vec::new();
+        for number in 0..responses {
+            let budget = self.knee.budget().map(|budget| budget.0);
+            let requests = (budget.unwrap_or(1 << 20) / WINDOW.0).max(1);
+            while (self.under_way.len() as u64) < requests {
+                self.under_way.push_back(self.now);
+                self.knee.on_granted(self.now, WINDOW, outstanding(self.under_way.len() as u64));
+            }
+            self.knee.on_refused();
+            let took = WINDOW.0 as f64 / (self.goodput)(budget);
+            self.now += Duration((took * 1e6) as u64);
+            let out_of_order = u64::from((self.lossy)(budget) && number % 16 == 0);
+            let sent = self.under_way.pop_front().unwrap();
+            let grant = Grant::new(sent, RequestId(number.into()), WINDOW);
+            let outcome = Outcome { received: WINDOW, out_of_order };
+            self.knee.on_finished(self.now, &grant, &outcome, outstanding(self.under_way.len() as u64));
+            self.received += WINDOW.0;
+            budgets.push(budget);
+        }
+        budgets
+    }
+}
+
+/// 12.5 bytes per microsecond (100 Mbit/s) once 40,000 bytes are under way; 64,000 fit.
+fn fan_in(budget: Option<u64>) -> f64 {
+    let budget = budget.unwrap_or(1 << 20) as f64;
+    12.5 * (budget / 40_000.0).min(1.0) * if budget > 64_000.0 { 0.3 } else { 1.0 }
+}
+
+fn overflows(budget: Option<u64>) -> bool {
+    budget.is_none_or(|budget| budget > 64_000)
+}
+
+#[test]
+fn it_grows_to_the_knee_and_stays_near_it() {
+    let mut path = Path::new(fan_in, overflows);
+    let budgets: Vec<_> = path.run(4000).into_iter().map(Option::unwrap).collect();
+    assert_eq!(budgets[0], WINDOW.times(4).0);
+    let held = &budgets[1000..];
+    let near = held.iter().filter(|&&budget| (28_000..=64_000).contains(&budget)).count();
+    assert!(near * 10 >= held.len() * 9, "{near} of {}", held.len());
+    let ideal = 4000.0 * WINDOW.0 as f64 / 12.5 * 1e6;
+    assert!(path.now.0 as f64 <= 1.25 * ideal, "{} against {ideal}", path.now.0);
+}
+
+#[test]
+fn where_more_does_not_pay_it_does_not_grow_until_something_is_lost() {
+    let mut path = Path::new(|_| 12.5, overflows);
+    let budgets = path.run(4000);
+    assert!(budgets.iter().all(|budget| budget.unwrap() <= 64_000));
+    assert!(!path.knee.changes().1.unwrap().is_cut());
+}
+
+/// Long flows at the port: something is lost whatever the budget, and what is asked for shares the link by what is under way.
+fn beside(budget: Option<u64>) -> f64 {
+    let budget = budget.unwrap_or(200_000) as f64;
+    12.5 * budget / (budget + 60_000.0)
+}
+
+#[test]
+fn beside_long_flows_it_is_no_worse_than_without_limit() {
+    let mut path = Path::new(beside, |_| true);
+    path.run(20_000);
+    let (before, began) = (path.received, path.now);
+    path.run(20_000);
+    let goodput = (path.received - before) as f64 / (path.now.0 - began.0) as f64 * 1e6;
+    assert!(goodput >= 0.95 * beside(None), "{goodput}");
+    // The long flows end: without them no limit is the worst there is.
+    (path.goodput, path.lossy) = (fan_in, overflows);
+    path.run(2000);
+    assert!(path.run(20_000).iter().filter(|budget| budget.is_none()).count() < 1000);
+}
+
+/// Losses that have nothing to do with the budget: those of a bad cable.
+#[test]
+fn losses_that_cuts_do_not_help_are_ignored() {
+    let mut path = Path::new(fan_in, |_| true);
+    path.run(20_000);
+    let (before, began) = (path.received, path.now);
+    let free = path.run(40_000).iter().filter(|budget| budget.is_none()).count();
+    let goodput = (path.received - before) as f64 / (path.now.0 - began.0) as f64 * 1e6;
+    assert!(goodput >= 0.9 * 12.5, "{goodput}");
+    assert!(free < 2000, "{free}: no limit is the worst there is");
+}
+
+#[test]
+fn one_loss_is_counted_once() {
+    let mut knee = knee();
+    let outcome = |out_of_order| Outcome { received: WINDOW, out_of_order };
+    for id in 0..4 {
+        knee.on_granted(Time(id), WINDOW, outstanding(id + 1));
+    }
+    for id in 0..4 {
+        knee.on_finished(
+            Time(1000 + id),
+            &Grant::new(Time(id), RequestId(id), WINDOW),
+            &outcome(1),
+            outstanding(3 - id),
+        );
+    }
+    assert_eq!(knee.changes(), (1, Some(Why::OutOfOrder)));
+    assert_eq!(knee.budget(), Some(Bytes((4.0 * WINDOW.0 as f64 * 0.7) as u64)));
+}
+
+/// Servers that take 100 ms each are slow, not lost.
+#[test]
+fn slow_servers_are_no_stall() {
+    let mut knee = knee();
+    let mut now = Time(0);
+    for id in 0..100 {
+        knee.on_granted(now, WINDOW, outstanding(1));
+        let sent = now;
+        now += Duration::from_ms(100);
+        assert!(knee.stalls_at().is_none_or(|at| at.0 > now.0));
+        let grant = Grant::new(sent, RequestId(id), WINDOW);
+        knee.on_finished(now, &grant, &Outcome { received: WINDOW, out_of_order: 0 }, outstanding(0));
+    }
+    assert_eq!(knee.changes(), (0, None));
+}
+
+proptest! {
+    #[test]
+    fn the_budget_stays_within_its_bounds(
+        events in prop::collection::vec((0..6_u8, 0..1_000_000_u64, 0..1_000_000_000_000_u64), 0..500),
+    ) {
+        let mut knee = Knee::new(&Search { hold: 1, ..Search::default() }, SEGMENT, WINDOW);
+        let mut now = Time(0);
+        for (kind, bytes, wait) in events {
+            now = Time(now.0 + wait);
+            match kind {
+                0 => knee.on_granted(now, Bytes(bytes), outstanding(bytes % 90)),
+                1 => knee.on_refused(),
+                5 => knee.on_progress(now, Bytes(bytes), outstanding(bytes % 3)),
+                2 => knee.on_timer(now, bytes % 2, outstanding(bytes % 90)),
+                _ => {
+                    let grant = Grant::new(Time(now.0.saturating_sub(wait)), RequestId(0), Bytes(bytes));
+                    let outcome = Outcome { received: Bytes(bytes), out_of_order: u64::from(kind == 4) };
+                    knee.on_finished(now, &grant, &outcome, outstanding(bytes % 3));
+                }
+            }
+            prop_assert!(knee.budget().is_none_or(|budget| (2 * SEGMENT.0..=MOST).contains(&budget.0)));
+        }
+    }
+}

@@ -1,0 +1,216 @@
+use std::collections::VecDeque;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::super::tests::{ask, context, gap, grants, ids, request};
+use super::*;
+use crate::units::Rate;
+
+const NOW: Time = Time(0);
+
+fn credit(config: &Config) -> Credit {
+    Credit::new(config, &context())
+}
+
+fn of(budget: u64) -> Config {
+    Config { budget: Some(Bytes(budget)), clamp: false, ..Config::default() }
+}
+
+#[test]
+fn requests_leave_in_order_while_their_costs_fit() {
+    let mut credit = credit(&of(10_000));
+    for (id, response) in [4000, 4000, 4000, 1000].into_iter().enumerate() {
+        credit.on_request(NOW, request(id as u64, Some(response)));
+    }
+    let mut sent = grants(&mut credit, NOW);
+    assert_eq!(ids(&sent), [0, 1], "the small one does not overtake");
+    credit.on_finished(NOW, sent.remove(1).unwrap(), gap(0));
+    assert_eq!(ids(&grants(&mut credit, NOW)), [2, 3]);
+    assert_eq!(credit.status().under_way, Bytes(9000));
+}
+
+#[test]
+fn more_than_the_budget_goes_alone() {
+    let mut credit = credit(&of(10_000));
+    for (id, response) in [Some(6000), Some(20_000), Some(1), None].into_iter().enumerate() {
+        credit.on_request(NOW, request(id as u64, response));
+    }
+    for id in 0..4 {
+        let mut sent = grants(&mut credit, NOW);
+        assert_eq!(ids(&sent), [id]);
+        credit.on_finished(NOW, sent.remove(0).unwrap(), gap(0));
+    }
+}
+
+#[test]
+fn a_request_costs_its_window_where_that_is_less() {
+    let mut credit = credit(&of(10_000));
+    for id in 0..9 {
+        let window = Some(Bytes(if id < 3 { 3000 } else { 500 }));
+        credit.on_request(NOW, Request { window, ..request(id, Some(1 << 20)) });
+    }
+    let sent = grants(&mut credit, NOW);
+    assert_eq!(sent.iter().map(|grant| grant.cost().0).collect::<Vec<_>>(), [3000, 3000, 3000, 500, 500]);
+}
+
+/// 65,536 bytes of buffer, segments of 1024.
+#[test]
+fn budget_and_windows_follow_from_the_port() {
+    let with = |workers, config: &Config| {
+        let credit = Credit::new(config, &ApplicationContext { workers, ..context() });
+        (credit.limit.now().map(|budget| budget.0), credit.window().map(|window| window.0))
+    };
+    let port = Config::default();
+    assert_eq!(with(Some(4), &port), (Some(45_871), Some(11_467)));
+    assert_eq!(with(Some(100), &port), (Some(45_871), Some(4096)));
+    assert_eq!(with(Some(100), &Config { least_window: 1, ..port.clone() }), (Some(45_871), Some(1024)));
+    assert_eq!(with(None, &port), (Some(45_871), Some(4096)));
+    assert_eq!(with(Some(4), &Config { window: Some(Bytes(9000)), ..port.clone() }), (Some(45_871), Some(9000)));
+    assert_eq!(with(Some(4), &Config { window: Some(Bytes(9)), ..port.clone() }), (Some(45_871), Some(1024)));
+    assert_eq!(with(Some(4), &Config { clamp: false, ..port.clone() }), (Some(45_871), None));
+    assert_eq!(with(Some(4), &Config { budget: Some(Bytes(20_000)), ..port }), (Some(20_000), Some(5000)));
+    let learned = Config { learn: true, ..Config::default() };
+    assert_eq!(with(Some(4), &learned), (Some(16_384), Some(4096)), "four windows of four segments");
+}
+
+/// What waits longer than the least timeout is sent twice.
+#[test]
+fn a_deep_buffer_is_filled_for_half_a_timeout_only() {
+    let mut deep = context();
+    deep.bottleneck.buffer = Bytes(1 << 30);
+    deep.bottleneck.rate = Rate(100_000_000);
+    assert_eq!(Credit::new(&Config::default(), &deep).limit.now(), Some(Bytes(1_250_000)));
+}
+
+#[test]
+fn an_unknown_response_costs_its_window_or_what_it_is_taken_for() {
+    let unknown = |config: &Config| {
+        let mut credit = credit(config);
+        for id in 0..9 {
+            credit.on_request(NOW, request(id, None));
+        }
+        grants(&mut credit, NOW).len()
+    };
+    assert_eq!(unknown(&of(10_000)), 1);
+    assert_eq!(unknown(&Config { response: Some(Bytes(2000)), ..of(10_000) }), 5);
+    assert_eq!(unknown(&Config { budget: Some(Bytes(10_000)), window: Some(Bytes(2500)), ..Config::default() }), 4);
+}
+
+#[test]
+fn what_has_no_effect_is_refused() {
+    let conflict = |config: &Config| Credit::check(config).map_err(|conflict| conflict.key);
+    assert_eq!(conflict(&Config::default()), Ok(()));
+    assert_eq!(conflict(&Config { learn: true, budget: Some(Bytes(1)), ..Config::default() }), Err("budget".into()));
+    assert_eq!(conflict(&Config { clamp: false, window: Some(Bytes(1)), ..Config::default() }), Err("window".into()));
+    let never = Search { stall: Duration::ZERO, ..Search::default() };
+    assert_eq!(conflict(&Config { search: never, ..Config::default() }), Err("search.stall".into()));
+}
+
+#[test]
+fn a_stall_is_told_by_the_timer_once() {
+    let mut credit = credit(&Config { learn: true, ..Config::default() });
+    ask(&mut credit, 0..100, 4096);
+    let mut sent = grants(&mut credit, NOW);
+    assert_eq!((sent.len(), credit.next_timer()), (4, None), "nobody knows yet how long a request takes");
+    let before = credit.status().budget;
+    credit.on_finished(Time::from_us(1000), sent.pop_front().unwrap(), gap(0));
+    let due = credit.next_timer().unwrap();
+    assert_eq!(due, Time::from_us(51_000));
+    credit.on_progress(Time::from_us(2000), Bytes(1448));
+    assert_eq!(credit.next_timer(), Some(Time::from_us(52_000)));
+    credit.on_timer(Time::from_us(52_000), 0);
+    assert_eq!((credit.next_timer(), credit.status().last_change), (None, Some(Why::Stall)));
+    assert!(credit.status().budget < before);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Ask(Option<u64>, Option<u64>),
+    Finish(usize, u64, u64),
+    Withdraw(usize),
+    Progress,
+    Clock(i64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let any_index = || 0..1_000_usize;
+    let step = prop_oneof![
+        4 => (prop::option::of(0..200_000_u64), prop::option::weighted(0.3, 1..50_000_u64))
+            .prop_map(|(expected, window)| Step::Ask(expected, window)),
+        3 => (any_index(), 0..300_000_u64, prop_oneof![4 => Just(0_u64), 1 => 1..9_u64])
+            .prop_map(|(which, bytes, late)| Step::Finish(which, bytes, late)),
+        1 => any_index().prop_map(Step::Withdraw),
+        1 => Just(Step::Progress),
+        // A clock may even go back.
+        2 => (-1_000_000_000_000_i64..1_000_000_000_000).prop_map(Step::Clock),
+    ];
+    prop::collection::vec(step, 1..300)
+}
+
+fn configs() -> impl Strategy<Value = Config> {
+    let search = Search { hold: 2, ..Search::default() };
+    prop_oneof![
+        (1..100_000_u64, any::<bool>()).prop_map(|(budget, clamp)| Config { clamp, ..of(budget) }),
+        any::<bool>().prop_map(move |clamp| Config { learn: true, clamp, search: search.clone(), ..Config::default() }),
+    ]
+}
+
+proptest! {
+    /// Whatever happens: what is under way fits into the budget by which it was let go, or is one request alone; requests
+    /// leave in order and each once; and when all are over, all credit is back and the next request goes.
+    #[test]
+    fn credit_is_neither_overdrawn_nor_lost(config in configs(), steps in steps()) {
+        let mut credit = credit(&config);
+        let (mut waiting, mut sent) = (VecDeque::new(), Vec::<Grant>::new());
+        let (mut now, mut next) = (Time(1 << 50), 0);
+        for step in steps {
+            match step {
+                Step::Ask(expected, window) => {
+                    let (expected, window) = (expected.map(Bytes), window.map(Bytes));
+                    credit.on_request(now, Request { id: RequestId(next), expected, window });
+                    waiting.push_back(next);
+                    next += 1;
+                }
+                Step::Finish(which, bytes, out_of_order) if !sent.is_empty() => {
+                    let grant = sent.swap_remove(which % sent.len());
+                    credit.on_finished(now, grant, Outcome { received: Bytes(bytes), out_of_order });
+                }
+                Step::Withdraw(which) if !waiting.is_empty() => {
+                    let id = waiting.remove(which % waiting.len()).unwrap();
+                    credit.on_withdrawn(now, RequestId(id));
+                }
+                Step::Progress => credit.on_progress(now, Bytes(1448)),
+                Step::Clock(by) => {
+                    now = Time(now.0.saturating_add_signed(by));
+                    if credit.next_timer().is_some_and(|at| at.0 <= now.0) {
+                        credit.on_timer(now, 0);
+                        prop_assert!(credit.next_timer().is_none_or(|at| at.0 > now.0));
+                    }
+                }
+                Step::Finish(..) | Step::Withdraw(_) => {}
+            }
+            while let Some(grant) = credit.poll(now) {
+                prop_assert_eq!(Some(grant.id().0), waiting.pop_front(), "first in, first out");
+                sent.push(grant);
+                let status = credit.status();
+                prop_assert!(sent.len() == 1 || status.budget.is_none_or(|budget| status.under_way <= budget));
+            }
+            let costs: u128 = sent.iter().map(|grant| u128::from(grant.cost().0)).sum();
+            let status = credit.status();
+            prop_assert_eq!(u128::from(status.under_way.0), costs.min(u128::from(u64::MAX)));
+            prop_assert_eq!((status.outstanding, status.waiting), (sent.len() as u64, waiting.len() as u64));
+            prop_assert!(waiting.is_empty() || !sent.is_empty(), "something waits and nothing is under way");
+        }
+        // Nobody starves: with the responses come all requests, in order.
+        while let Some(grant) = sent.pop() {
+            credit.on_finished(now, grant, gap(0));
+            for grant in grants(&mut credit, now) {
+                prop_assert_eq!(Some(grant.id().0), waiting.pop_front());
+                sent.push(grant);
+            }
+        }
+        let status = credit.status();
+        prop_assert_eq!((waiting.len(), status.outstanding, status.under_way), (0, 0, Bytes(0)));
+    }
+}

@@ -1,0 +1,322 @@
+//! The controller driven by hand: what each flow is announced, and when.
+
+use super::*;
+use crate::receiver::LastPort;
+use crate::switch::Marks;
+use crate::units::{Duration, Offset, Rate};
+use std::vec::Vec;
+
+const NOW: Time = Time(0);
+const MSS: u64 = 1000;
+const HEADER: u64 = 50;
+const FULL: u64 = MSS + HEADER;
+
+fn port(buffer: Amount, rtt_us: u64, rto_ms: u64) -> LastPort {
+    LastPort { buffer, base_rtt: Duration::from_us(rtt_us), rto_min: Duration::from_ms(rto_ms) }
+}
+
+fn context(port: Option<LastPort>) -> NicContext {
+    NicContext { port, ..NicContext::new(Rate(1_000_000_000), Bytes(MSS), Bytes(HEADER)) }
+}
+
+struct Nic {
+    credit: Credit,
+    /// By flow: next byte expected, right edge announced.
+    ends: Vec<(u64, u64)>,
+}
+
+impl Nic {
+    /// A budget of so many full packets, and flows that answer requests.
+    fn new(budget: u64, flows: usize, config: &Config) -> Self {
+        let config = Config { budget: Some(Bytes(budget * FULL)), ..config.clone() };
+        let mut nic = Self { credit: Credit::new(&config, &context(None)), ends: Vec::new() };
+        for _ in 0..flows {
+            let flow = nic.open();
+            nic.credit.on_answers_only(flow);
+            assert_eq!(nic.acknowledge(flow), 0, "closed until something is asked for");
+        }
+        nic
+    }
+
+    fn open(&mut self) -> FlowIndex {
+        let flow = FlowIndex(self.ends.len() as u32);
+        self.ends.push((0, 0));
+        self.credit.on_open(NOW, flow);
+        flow
+    }
+
+    /// An ACK leaves; the window in it.
+    fn acknowledge(&mut self, flow: FlowIndex) -> u64 {
+        let window = self.credit.window(NOW, flow).unwrap().0;
+        let (expected, edge) = &mut self.ends[flow.0 as usize];
+        *edge = (*expected + window).max(*edge);
+        let sent = SentAck { ack: Offset(*expected), edge: Offset(*edge), cause: AckCause::Data };
+        self.credit.on_ack_sent(NOW, flow, &sent);
+        window
+    }
+
+    /// What the controller wants to announce of itself: flows and windows, in segments.
+    fn updates(&mut self) -> Vec<(u32, u64)> {
+        let mut updates = Vec::new();
+        while let Some(action) = self.credit.poll(NOW) {
+            let Action::UpdateWindow(flow) = action else { panic!("{action:?}") };
+            updates.push((flow.0, self.acknowledge(flow) / MSS));
+        }
+        updates
+    }
+
+    fn ask(&mut self, flow: u32, size: u64) -> Vec<(u32, u64)> {
+        self.credit.on_request(NOW, FlowIndex(flow), Some(Bytes(size)));
+        self.updates()
+    }
+
+    /// The next bytes arrive, and are not acknowledged yet.
+    fn take_in(&mut self, flow: u32, payload: u64) {
+        let (expected, edge) = &mut self.ends[flow as usize];
+        let start = *expected;
+        *expected += payload;
+        assert!(*expected <= *edge, "flow {flow} may not send this");
+        let arrival = Arrival {
+            start: Offset(start),
+            payload: Bytes(payload),
+            new: Bytes(payload),
+            expected: Offset(*expected),
+            delivered: Bytes(payload),
+            beyond_gap: Bytes(0),
+            highest: Offset(*expected),
+            marks: Marks::NONE,
+        };
+        self.credit.on_data(NOW, FlowIndex(flow), &arrival);
+    }
+
+    fn arrive(&mut self, flow: u32, payload: u64) -> Vec<(u32, u64)> {
+        self.take_in(flow, payload);
+        self.acknowledge(FlowIndex(flow));
+        self.updates()
+    }
+
+    fn complete(&mut self, flow: u32, payload: u64) -> Vec<(u32, u64)> {
+        self.take_in(flow, payload);
+        self.credit.on_complete(NOW, FlowIndex(flow));
+        self.acknowledge(FlowIndex(flow));
+        self.updates()
+    }
+}
+
+/// Of 1 Gbit/s: 100 us are 12.5 KB, and half of 1 ms are 62.5 KB.
+#[test]
+fn the_budget_is_the_least_of_three() {
+    let budget = |port| Credit::new(&Config::default(), &context(Some(port))).budget().0;
+    let bytes = |bytes| Amount::Bytes(Bytes(bytes));
+    assert_eq!(budget(port(bytes(20_000), 100, 200)), 18_000, "nine tenths of the port");
+    assert_eq!(budget(port(Amount::Packets(20), 100, 200)), 18 * FULL);
+    assert_eq!(budget(port(bytes(1 << 20), 1000, 1)), 62_500, "what is sent in half a timeout");
+    assert_eq!(budget(port(bytes(1 << 20), 100, 200)), 25_000 + 16 * FULL, "two round trips and 16 packets");
+    assert_eq!(budget(port(bytes(1000), 100, 200)), 2 * FULL, "never less than two packets");
+    assert_eq!(Credit::new(&Config::default(), &context(None)).budget().0, 16 * FULL);
+    let given = Config { budget: Some(Bytes(5_000)), ..Config::default() };
+    assert_eq!(Credit::new(&given, &context(Some(port(bytes(1 << 20), 100, 200)))).budget().0, 5_000);
+}
+
+#[test]
+fn active_flows_share_the_budget_and_none_has_less_than_two_segments() {
+    let mut nic = Nic::new(8, 5, &Config::default());
+    assert_eq!(nic.ask(0, 50 * MSS), [(0, 8)], "one has all");
+    assert_eq!(nic.ask(1, 50 * MSS), [], "there is no room until something arrives");
+    assert_eq!(nic.arrive(0, MSS), []);
+    assert_eq!(nic.arrive(0, MSS), [(1, 2)], "the first gives back what is beyond its half");
+    assert_eq!(nic.credit.share, 4 * MSS);
+    for flow in 2..5 {
+        assert_eq!(nic.ask(flow, 2 * MSS), []);
+    }
+    assert_eq!(nic.credit.share, 2 * MSS, "not a fifth of eight");
+}
+
+#[test]
+fn who_waits_is_served_in_order_and_what_completes_makes_room() {
+    let mut nic = Nic::new(4, 5, &Config::default());
+    assert_eq!(nic.ask(0, 2 * MSS), [(0, 2)]);
+    assert_eq!(nic.ask(1, 2 * MSS), [(1, 2)]);
+    for flow in 2..5 {
+        assert_eq!(nic.ask(flow, 2 * MSS), []);
+    }
+    nic.take_in(1, MSS);
+    assert_eq!(nic.updates(), [], "half a turn");
+    assert_eq!(nic.complete(1, MSS), [(2, 2)]);
+    nic.take_in(0, MSS);
+    assert_eq!(nic.complete(0, MSS), [(3, 2)]);
+    nic.take_in(2, MSS);
+    assert_eq!(nic.complete(2, MSS), [(4, 2)]);
+}
+
+/// Responses of 100 bytes: in a port that counts bytes each takes 150, in one that counts packets a whole packet.
+#[test]
+fn a_small_response_reserves_what_it_takes_of_the_port() {
+    for (buffer, at_once) in [(Amount::Bytes(Bytes(3_500)), 21), (Amount::Packets(8), 7)] {
+        let mut credit = Credit::new(&Config::default(), &context(Some(port(buffer, 1000, 200))));
+        for flow in 0..30 {
+            credit.on_open(NOW, FlowIndex(flow));
+            credit.on_answers_only(FlowIndex(flow));
+            credit.on_request(NOW, FlowIndex(flow), Some(Bytes(100)));
+        }
+        let mut served = 0;
+        while let Some(Action::UpdateWindow(flow)) = credit.poll(NOW) {
+            assert_eq!(credit.window(NOW, flow), Some(Bytes(100)), "and no more than it is");
+            let sent = SentAck { ack: Offset(0), edge: Offset(100), cause: AckCause::Data };
+            credit.on_ack_sent(NOW, flow, &sent);
+            served += 1;
+        }
+        assert_eq!(served, at_once);
+    }
+}
+
+/// The second segment of a window would wait for a delayed ACK: with nothing left to send, a flow gets a window at once.
+#[test]
+fn a_flow_that_runs_dry_is_not_left_to_delayed_acks() {
+    let mut nic = Nic::new(2, 1, &Config::default());
+    assert_eq!(nic.ask(0, 10 * MSS), [(0, 2)]);
+    nic.take_in(0, MSS);
+    assert_eq!(nic.updates(), []);
+    nic.take_in(0, MSS);
+    assert_eq!(nic.updates(), [(0, 2)]);
+}
+
+/// A flow in turn goes on for a budget of bytes, and then waits behind the others.
+#[test]
+fn a_long_response_yields_when_its_turn_is_over() {
+    let mut nic = Nic::new(2, 2, &Config::default());
+    assert_eq!(nic.ask(0, 100 * MSS), [(0, 2)]);
+    assert_eq!(nic.ask(1, 100 * MSS), []);
+    let mut turns = Vec::new();
+    let mut served = 0;
+    for _ in 0..14 {
+        if let Some(&(flow, _)) = nic.arrive(served, MSS).first() {
+            served = flow;
+            turns.push(flow);
+        }
+    }
+    assert_eq!(turns, [1, 0, 1], "after three segments, since a budget of 2,100 bytes is not a whole number of them");
+}
+
+/// The sender's slow start could not use more: 3, then 6.
+#[test]
+fn a_response_begins_with_its_first_window_and_doubles() {
+    let mut nic = Nic::new(100, 1, &Config { first_window: 3, ..Config::default() });
+    assert_eq!(nic.ask(0, 50 * MSS), [(0, 3)]);
+    for _ in 0..3 {
+        nic.arrive(0, MSS);
+    }
+    let (expected, edge) = nic.ends[0];
+    assert_eq!(edge - expected, 6 * MSS);
+}
+
+#[test]
+fn a_size_that_is_not_known_is_that_of_the_last_response_or_twice_what_came() {
+    let mut nic = Nic::new(100, 1, &Config { sizes: false, ..Config::default() });
+    assert_eq!(nic.ask(0, 5 * MSS), [(0, 2)]);
+    nic.arrive(0, MSS);
+    assert_eq!(nic.arrive(0, MSS), []);
+    assert_eq!(nic.ends[0].1, 4 * MSS, "two have come, two more are taken for its end");
+    for _ in 0..2 {
+        nic.arrive(0, MSS);
+    }
+    assert_eq!(nic.ends[0].1, 8 * MSS);
+    assert_eq!(nic.complete(0, MSS), []);
+    assert_eq!(nic.credit.under_way(), Bytes(0));
+    // What it may send already counts as soon as it is asked: three segments.
+    nic.credit.on_request(NOW, FlowIndex(0), None);
+    assert_eq!(nic.credit.under_way(), Bytes(3 * FULL));
+    nic.acknowledge(FlowIndex(0));
+    assert_eq!(nic.ends[0].1, 10 * MSS, "five segments, as last time");
+}
+
+#[test]
+fn what_a_flow_had_reserved_comes_back_when_it_goes() {
+    let mut nic = Nic::new(2, 2, &Config::default());
+    assert_eq!(nic.ask(0, 2 * MSS), [(0, 2)]);
+    assert_eq!(nic.ask(1, 2 * MSS), []);
+    nic.credit.on_close(NOW, FlowIndex(0));
+    assert_eq!(nic.updates(), [(1, 2)]);
+}
+
+/// Their SYN-ACKs are held: an open connection cannot be told of a window before it has answered.
+#[test]
+fn who_opens_a_connection_to_push_waits_for_his_turn_too() {
+    let mut nic = Nic::new(4, 0, &Config::default());
+    let message = Message { size: Some(Bytes(2 * MSS)), ..Message::default() };
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let flow = nic.open();
+        nic.credit.on_message(NOW, flow, &message);
+        match nic.credit.gate(NOW, flow, AckCause::SynAck) {
+            Gate::Open => {
+                nic.acknowledge(flow);
+            }
+            Gate::Hold => held.push(flow),
+        }
+    }
+    assert_eq!((held, nic.updates()), ([FlowIndex(2)].to_vec(), [].to_vec()));
+    nic.take_in(0, MSS);
+    assert_eq!(nic.complete(0, MSS), [(2, 2)]);
+    let (expected, edge) = nic.ends[0];
+    assert_eq!(edge - expected, MSS, "room for the first segment of another message");
+}
+
+/// Units of 128 bytes: the field would say 1,920 of 2,000, and the second segment had no room.
+#[test]
+fn windows_are_rounded_up_to_what_the_header_can_say() {
+    let context = NicContext { window_unit: Bytes(128), ..context(None) };
+    let mut credit = Credit::new(&Config { first_window: 2, ..Config::default() }, &context);
+    credit.on_open(NOW, FlowIndex(0));
+    credit.on_answers_only(FlowIndex(0));
+    credit.on_request(NOW, FlowIndex(0), Some(Bytes(5 * MSS)));
+    assert_eq!(credit.window(NOW, FlowIndex(0)), Some(Bytes(2048)));
+    credit.on_ack_sent(NOW, FlowIndex(0), &SentAck { ack: Offset(0), edge: Offset(2048), cause: AckCause::Data });
+    assert_eq!(credit.under_way(), Bytes(2 * FULL + 127), "as many may be under way beside the segments");
+}
+
+/// The first window is two segments of a budget of three, which arrive within 2 x (100 us + 3,150 bytes at 1 Gbit/s).
+fn controlled() -> (Nic, Time) {
+    let config = Config { budget: Some(Bytes(3 * FULL)), first_window: 2, ..Config::default() };
+    let port = port(Amount::Bytes(Bytes(1 << 20)), 100, 200);
+    let mut nic = Nic { credit: Credit::new(&config, &context(Some(port))), ends: Vec::new() };
+    let flow = nic.open();
+    nic.credit.on_answers_only(flow);
+    (nic, NOW + Duration(2 * (100_000_000 + 3 * FULL * 8_000)))
+}
+
+#[test]
+fn a_flow_that_falls_silent_may_send_one_segment_more() {
+    let (mut nic, due) = controlled();
+    assert_eq!(nic.ask(0, 10 * MSS), [(0, 2)]);
+    nic.take_in(0, MSS);
+    assert_eq!((nic.updates(), nic.credit.next_timer()), (Vec::new(), Some(due)));
+    nic.credit.on_timer(due);
+    // One has come and is acknowledged, one is lost, and two may follow: one of them repairs the loss.
+    assert_eq!(nic.updates(), [(0, 3)]);
+    assert_eq!(nic.credit.under_way(), nic.credit.budget());
+}
+
+/// An update that is lost would be made good by a probe of a closed window, after a timeout.
+#[test]
+fn a_window_of_which_nothing_comes_is_announced_again_twice() {
+    let (mut nic, due) = controlled();
+    assert_eq!(nic.ask(0, 10 * MSS), [(0, 2)]);
+    nic.credit.on_timer(due);
+    assert_eq!(nic.updates(), [(0, 2)], "the same: its server may be busy");
+    nic.credit.on_timer(due);
+    assert_eq!(nic.updates(), [(0, 2)]);
+    assert_eq!(nic.credit.next_timer(), None);
+    nic.take_in(0, MSS);
+    assert_eq!(nic.credit.next_timer(), Some(due), "it is listened to again");
+}
+
+/// Its sender probes for the end, soon as long as two segments are under way, and much later with a single one.
+#[test]
+fn a_response_whose_end_is_lost_is_left_to_its_sender() {
+    let (mut nic, due) = controlled();
+    assert_eq!(nic.ask(0, 2 * MSS), [(0, 2)]);
+    nic.take_in(0, MSS);
+    nic.credit.on_timer(due);
+    assert_eq!(nic.updates(), []);
+}

@@ -1,0 +1,470 @@
+//! The scheduler of `incast-protocols`, shared by tasks.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use incast_protocols::analysis::batch::Bottleneck;
+use incast_protocols::application::credit::{self, Search};
+use incast_protocols::application::{
+    AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, Status,
+};
+use incast_protocols::{Bytes, Duration, Rate, Time};
+use tokio::time::Instant;
+
+/// Payload of a full segment on Ethernet, with timestamps.
+const SEGMENT: Bytes = Bytes(1448);
+
+/// What is expected of a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    bytes: Option<u64>,
+    window: Option<u64>,
+}
+
+impl Expect {
+    /// It has so many bytes, about: headers and trailers of the protocol may be left out.
+    #[must_use]
+    pub const fn bytes(bytes: u64) -> Self {
+        Self { bytes: Some(bytes), window: None }
+    }
+
+    /// Nobody knows.
+    #[must_use]
+    pub const fn unknown() -> Self {
+        Self { bytes: None, window: None }
+    }
+
+    /// Its connection lets so many bytes be under way at once: its receive window, where that is limited.
+    #[must_use]
+    pub const fn window(self, bytes: u64) -> Self {
+        Self { window: Some(bytes), ..self }
+    }
+}
+
+/// What the scheduler decided, for gauges and logs. It is told after the fact, outside of all locks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// A request has to wait.
+    Waits,
+    /// A request may be sent.
+    Granted,
+    /// The credit of a request came back.
+    Returned,
+    /// The budget changed; [`Status::last_change`] says why.
+    Budget,
+}
+
+type Hook = Box<dyn Fn(Decision, &Status) + Send + Sync>;
+
+/// How a [`Credit`] is set up.
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    config: credit::Config,
+    bottleneck: Bottleneck,
+    hook: Option<HookOf>,
+}
+
+struct HookOf(Hook);
+
+impl fmt::Debug for HookOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+impl Builder {
+    /// So many bytes may be under way at once, whatever the path says.
+    pub fn budget_bytes(mut self, bytes: u64) -> Self {
+        (self.config.budget, self.config.learn) = (Some(Bytes(bytes)), false);
+        self
+    }
+
+    /// 70 % of a port with so many bytes of buffer and a link of so many bits per second, or less where that would take the
+    /// link more than half of the least retransmission timeout (100 ms).
+    pub fn port(mut self, rate_bps: u64, buffer_bytes: u64) -> Self {
+        (self.config.budget, self.config.learn) = (None, false);
+        (self.bottleneck.rate, self.bottleneck.buffer) = (Rate(rate_bps), Bytes(buffer_bytes));
+        self
+    }
+
+    /// How the budget is learned.
+    pub fn search(mut self, search: Search) -> Self {
+        self.config.search = search;
+        self
+    }
+
+    /// To how many bytes receive windows should be limited; by default to four segments. See [`Credit::window_bytes`].
+    pub fn window_bytes(mut self, bytes: u64) -> Self {
+        self.config.window = Some(Bytes(bytes));
+        self
+    }
+
+    /// Taken for the size of responses whose size nobody knows.
+    pub fn unknown_bytes(mut self, bytes: u64) -> Self {
+        self.config.response = Some(Bytes(bytes));
+        self
+    }
+
+    /// Called at every decision, by the task that caused it. It must not block, and may use the scheduler.
+    pub fn on_decision(mut self, hook: impl Fn(Decision, &Status) + Send + Sync + 'static) -> Self {
+        self.hook = Some(HookOf(Box::new(hook)));
+        self
+    }
+
+    /// The scheduler.
+    #[must_use]
+    pub fn build(self) -> Credit {
+        let context =
+            ApplicationContext { bottleneck: self.bottleneck, workers: None, rto_min: Duration::from_ms(200) };
+        Credit::of(&ApplicationChoice::Credit(self.config), &context, self.hook.map(|HookOf(hook)| hook))
+    }
+}
+
+/// A budget of bytes that requests share: one for each link over which responses come in. Clones are the same budget.
+#[derive(Clone)]
+pub struct Credit(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    began: Instant,
+    /// Whether the scheduler looks at bytes as they come.
+    watches: bool,
+    hook: Option<Hook>,
+}
+
+struct State {
+    scheduler: AnyApplication,
+    /// Requests without a slot, by their numbers: what is in front has the number `first`.
+    waiting: VecDeque<Option<Place>>,
+    first: u64,
+}
+
+/// A request without a slot.
+enum Place {
+    Waiting(Option<Waker>),
+    Granted(Grant),
+}
+
+impl Credit {
+    /// The budget is learned from the responses: it grows while goodput does, and is cut when data is lost.
+    #[must_use]
+    pub fn adaptive() -> Self {
+        Self::builder().build()
+    }
+
+    /// So many bytes may be under way at once: about 70 % of the buffer of the port to this machine.
+    #[must_use]
+    pub fn with_budget(bytes: u64) -> Self {
+        Self::builder().budget_bytes(bytes).build()
+    }
+
+    /// To set more. Without a budget or a port it is learned.
+    pub fn builder() -> Builder {
+        let bottleneck = Bottleneck { rate: Rate(0), base_rtt: Duration::ZERO, buffer: Bytes(0), mss: SEGMENT };
+        Builder { config: credit::Config { learn: true, ..credit::Config::default() }, bottleneck, hook: None }
+    }
+
+    /// Any scheduler of the simulator, such as ARS, to be compared with.
+    #[must_use]
+    pub fn with_scheduler(choice: &ApplicationChoice, context: &ApplicationContext) -> Self {
+        Self::of(choice, context, None)
+    }
+
+    fn of(choice: &ApplicationChoice, context: &ApplicationContext, hook: Option<Hook>) -> Self {
+        let state = State { scheduler: choice.build(context), waiting: VecDeque::new(), first: 0 };
+        let watches = state.scheduler.watches_progress();
+        Self(Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), watches, hook }))
+    }
+
+    /// Waits until a request may be sent. Requests go in the order in which these futures are polled first.
+    pub fn slot(&self, expect: Expect) -> Waiting {
+        Waiting { shared: Arc::clone(&self.0), expect, state: Asked::NotYet }
+    }
+
+    /// A slot if there is one now and nobody waits for it.
+    #[must_use]
+    pub fn try_slot(&self, expect: Expect) -> Option<Slot> {
+        let mut waiting = self.slot(expect);
+        match Pin::new(&mut waiting).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(slot) => Some(slot),
+            Poll::Pending => None,
+        }
+    }
+
+    /// To how many bytes the receive windows of connections should be limited now, if at all.
+    #[must_use]
+    pub fn window_bytes(&self) -> Option<u64> {
+        self.0.lock().scheduler.window().map(|window| window.0)
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.0.lock().scheduler.status()
+    }
+}
+
+impl fmt::Debug for Credit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Credit").field(&self.status()).finish()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing in the lock is left half done by a panic of a task.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Time {
+        // Picoseconds wrap after 213 days: schedulers bear clocks that do.
+        Time((self.began.elapsed().as_nanos() as u64).wrapping_mul(1000))
+    }
+
+    /// Tells the scheduler something, lets go what may go now, and tells whoever listens.
+    fn act<T>(&self, decision: Option<Decision>, tell: impl FnOnce(&mut State, Time) -> T) -> T {
+        let now = self.now();
+        let mut woken = Vec::new();
+        let mut state = self.lock();
+        let before = state.scheduler.status().changes;
+        // Nothing is let go between two calls, so a timer need not run before the next of them.
+        if state.scheduler.next_timer().is_some_and(|due| due <= now) {
+            state.scheduler.on_timer(now, 0);
+        }
+        let told = tell(&mut state, now);
+        let mut granted = 0;
+        while let Some(grant) = state.scheduler.poll(now) {
+            granted += 1;
+            let place = grant.id().0.wrapping_sub(state.first);
+            if let Some(place) = state.waiting.get_mut(place as usize)
+                && let Some(Place::Waiting(waker)) = place.replace(Place::Granted(grant))
+            {
+                woken.extend(waker);
+            }
+        }
+        let status = state.scheduler.status();
+        drop(state);
+        for waker in woken {
+            waker.wake();
+        }
+        self.report(decision, granted, before, &status);
+        told
+    }
+
+    fn report(&self, decision: Option<Decision>, granted: u32, before: u64, status: &Status) {
+        if status.changes != before {
+            #[cfg(feature = "tracing")]
+            if let Some(why) = status.last_change {
+                tracing::debug!(
+                    target: "incast_requests",
+                    why = why.name(),
+                    budget_bytes = status.budget.map(|budget| budget.0),
+                    under_way_bytes = status.under_way.0,
+                    waiting = status.waiting,
+                    outstanding = status.outstanding,
+                    "budget changed"
+                );
+            }
+        }
+        let Some(hook) = &self.hook else { return };
+        if let Some(decision) = decision {
+            hook(decision, status);
+        }
+        for _ in 0..granted {
+            hook(Decision::Granted, status);
+        }
+        if status.changes != before {
+            hook(Decision::Budget, status);
+        }
+    }
+}
+
+impl State {
+    /// A request takes its place among those that wait.
+    fn ask(&mut self, now: Time, expect: Expect) -> u64 {
+        let id = self.first + self.waiting.len() as u64;
+        self.waiting.push_back(Some(Place::Waiting(None)));
+        // A connection that nobody has limited sends all it has.
+        let window = Some(Bytes(expect.window.unwrap_or(u64::MAX)));
+        self.scheduler.on_request(now, Request { id: RequestId(id), expected: expect.bytes.map(Bytes), window });
+        id
+    }
+
+    fn place(&mut self, id: u64) -> Option<&mut Option<Place>> {
+        self.waiting.get_mut(id.wrapping_sub(self.first) as usize)
+    }
+
+    /// A request leaves its place.
+    fn leave(&mut self, id: u64) -> Option<Place> {
+        let place = self.place(id)?.take();
+        while let Some(None) = self.waiting.front() {
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+        place
+    }
+
+    /// Takes the grant of a request that has one.
+    fn take(&mut self, id: u64) -> Option<Grant> {
+        if !matches!(self.place(id), Some(Some(Place::Granted(_)))) {
+            return None;
+        }
+        match self.leave(id) {
+            Some(Place::Granted(grant)) => Some(grant),
+            _ => None,
+        }
+    }
+}
+
+/// A request that waits for its slot. Dropped before that, it is withdrawn.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Waiting {
+    shared: Arc<Shared>,
+    expect: Expect,
+    state: Asked,
+}
+
+#[derive(Debug)]
+enum Asked {
+    NotYet,
+    As(u64),
+    Done,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Future for Waiting {
+    type Output = Slot;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Slot> {
+        let id = match self.state {
+            Asked::NotYet => {
+                let id = self.shared.act(None, |state, now| state.ask(now, self.expect));
+                self.state = Asked::As(id);
+                id
+            }
+            Asked::As(id) => id,
+            Asked::Done => panic!("a slot is given once"),
+        };
+        let mut state = self.shared.lock();
+        if let Some(grant) = state.take(id) {
+            drop(state);
+            self.state = Asked::Done;
+            let shared = Arc::clone(&self.shared);
+            return Poll::Ready(Slot {
+                shared,
+                grant: Some(grant),
+                received: self.expect.bytes.unwrap_or(0),
+                told: 0,
+                out_of_order: 0,
+            });
+        }
+        let mut waits = false;
+        if let Some(Some(Place::Waiting(waker))) = state.place(id) {
+            waits = waker.is_none();
+            match waker {
+                Some(waker) => waker.clone_from(context.waker()),
+                None => *waker = Some(context.waker().clone()),
+            }
+        }
+        if let (true, Some(hook)) = (waits, &self.shared.hook) {
+            let status = state.scheduler.status();
+            drop(state);
+            hook(Decision::Waits, &status);
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Asked::As(id) = self.state else { return };
+        self.shared.act(None, |state, now| match state.leave(id) {
+            Some(Place::Waiting(_)) => state.scheduler.on_withdrawn(now, RequestId(id)),
+            // It was granted and not taken: nothing was sent.
+            Some(Place::Granted(grant)) => state.scheduler.on_finished(now, grant, Outcome::default()),
+            None => {}
+        });
+    }
+}
+
+/// Leave to send one request. Dropping it gives its credit back: do that when nothing of the response is under way any more.
+#[must_use = "a slot that is dropped gives its credit back at once"]
+pub struct Slot {
+    shared: Arc<Shared>,
+    grant: Option<Grant>,
+    /// Bytes of the response, if nobody says otherwise.
+    received: u64,
+    /// Bytes of the response that were told as they came.
+    told: u64,
+    out_of_order: u64,
+}
+
+impl Slot {
+    /// So many bytes of the response have come. To tell as they come is better than at the end only: goodput is then known sooner, and
+    /// a stall is noticed.
+    pub fn progress(&mut self, bytes: u64) {
+        self.told += bytes;
+        if self.shared.watches {
+            self.shared.act(None, |state, now| state.scheduler.on_progress(now, Bytes(bytes)));
+        }
+    }
+
+    /// So many segments came out of order at the connection since its last request: the sign that something was lost.
+    pub const fn out_of_order(&mut self, segments: u64) {
+        self.out_of_order += segments;
+    }
+
+    /// The response is complete, and has so many bytes. To drop the slot says the same of as many bytes as were expected.
+    pub fn finish(mut self, bytes: u64) {
+        self.received = bytes;
+    }
+
+    /// Nothing more came of the response than was told of as it came: it failed.
+    pub fn fail(mut self) {
+        self.received = self.told;
+    }
+
+    /// If it is dropped before [`came`](Self::came), it failed.
+    pub(crate) const fn fails_unless_it_came(&mut self) -> u64 {
+        std::mem::replace(&mut self.received, 0)
+    }
+
+    /// It came.
+    pub(crate) const fn came(&mut self, expected: u64) {
+        self.received = expected;
+    }
+
+    /// What it costs, in bytes.
+    #[must_use]
+    pub fn cost_bytes(&self) -> u64 {
+        self.grant.as_ref().map_or(0, |grant| grant.cost().0)
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("grant", &self.grant).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let Some(grant) = self.grant.take() else { return };
+        // What came of a response of which bytes were told is known; what is left are bytes that were only expected.
+        let received =
+            if self.told > 0 && self.shared.watches { self.received.saturating_sub(self.told) } else { self.received };
+        let outcome = Outcome { received: Bytes(received), out_of_order: self.out_of_order };
+        self.shared.act(Some(Decision::Returned), |state, now| state.scheduler.on_finished(now, grant, outcome));
+    }
+}

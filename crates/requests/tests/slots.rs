@@ -1,0 +1,397 @@
+//! Slots under everything that can happen to a program: cancellation, panics, errors, time-outs. The clock is tokio's own, which
+//! stands still.
+
+use std::future::{Future, pending, ready};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use incast_requests::{ApplicationChoice, ApplicationContext, Credit, Decision, Expect, Slot, Waiting, Why};
+use proptest::prelude::*;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
+
+fn budget() -> Credit {
+    Credit::with_budget(10_000)
+}
+
+fn nothing_left(credit: &Credit) {
+    let status = credit.status();
+    assert_eq!((status.waiting, status.outstanding, status.under_way.0), (0, 0, 0));
+    assert!(credit.try_slot(Expect::bytes(1 << 40)).is_some(), "all credit is there");
+}
+
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    future.poll_unpin(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn slots_are_given_in_order_as_credit_comes_back() {
+    let credit = budget();
+    let first = credit.slot(Expect::bytes(8000)).await;
+    let mut large = credit.slot(Expect::bytes(8000));
+    let mut small = credit.slot(Expect::bytes(1000));
+    assert!(poll_once(&mut large).is_pending());
+    assert!(poll_once(&mut small).is_pending(), "the small one does not overtake");
+    assert!(credit.try_slot(Expect::bytes(1)).is_none());
+    drop(first);
+    let (Poll::Ready(large), Poll::Ready(small)) = (poll_once(&mut large), poll_once(&mut small)) else {
+        panic!("both fit")
+    };
+    assert_eq!((large.cost_bytes(), small.cost_bytes()), (8000, 1000));
+    drop((large, small));
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn a_window_is_the_cost_where_it_is_less_and_the_unknown_goes_alone() {
+    let credit = budget();
+    let five: Vec<_> = (0..5).map(|_| credit.try_slot(Expect::bytes(1 << 20).window(2000)).unwrap()).collect();
+    assert!(credit.try_slot(Expect::bytes(1)).is_none());
+    drop(five);
+    let unknown = credit.slot(Expect::unknown()).await;
+    assert!(credit.try_slot(Expect::bytes(1)).is_none());
+    drop(unknown);
+    let assumed = Credit::builder().budget_bytes(10_000).unknown_bytes(5000).build();
+    let two = [(); 2].map(|()| assumed.try_slot(Expect::unknown()).unwrap());
+    assert!(assumed.try_slot(Expect::unknown()).is_none());
+    drop(two);
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn a_request_cancelled_while_it_waits_leaves_nothing_behind() {
+    let credit = budget();
+    let held = credit.slot(Expect::bytes(10_000)).await;
+    let mut waiting: Vec<Waiting> = (0..100).map(|_| credit.slot(Expect::bytes(10_000))).collect();
+    assert!(waiting.iter_mut().all(|waiting| poll_once(waiting).is_pending()));
+    let last = waiting.pop().unwrap();
+    drop(waiting);
+    assert_eq!(credit.status().waiting, 1);
+    drop(held);
+    drop(last.await);
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn a_slot_that_nobody_takes_goes_on_to_the_next() {
+    let credit = budget();
+    let held = credit.slot(Expect::bytes(10_000)).await;
+    let (mut gone, mut next) = (credit.slot(Expect::bytes(10_000)), credit.slot(Expect::bytes(10_000)));
+    assert!(poll_once(&mut gone).is_pending() && poll_once(&mut next).is_pending());
+    // It is granted to the first, which is dropped before it looks.
+    drop(held);
+    drop(gone);
+    drop(next.await);
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn a_future_that_was_never_polled_asks_for_nothing() {
+    let credit = budget();
+    drop(credit.slot(Expect::bytes(1)));
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn results_come_in_the_order_of_requests_whoever_answers_first() {
+    tokio::time::pause();
+    let credit = Credit::with_budget(3000);
+    let requests = (0..20_u64).map(|number| {
+        (Expect::bytes(1000), async move {
+            sleep(Duration::from_millis(100 - 5 * number)).await;
+            number
+        })
+    });
+    assert_eq!(credit.gather(requests).await, (0..20).collect::<Vec<_>>());
+    nothing_left(&credit);
+}
+
+/// Something that counts itself while it is there, as a connection does.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn no_more_is_under_way_than_the_budget_and_a_cancelled_gather_closes_all() {
+    let credit = budget();
+    let open = Arc::new(AtomicUsize::new(0));
+    let requests = (0..40).map(|_| {
+        let open = Arc::clone(&open);
+        (Expect::bytes(2500), async move {
+            let _connection = Counted::new(&open);
+            pending::<()>().await;
+        })
+    });
+    let mut gather = Box::pin(credit.gather(requests));
+    assert!(poll_once(&mut gather).is_pending());
+    assert_eq!((open.load(Ordering::SeqCst), credit.status().waiting), (4, 36));
+    drop(gather);
+    assert_eq!(open.load(Ordering::SeqCst), 0);
+    nothing_left(&credit);
+}
+
+/// Its server may fill the port until the connection is closed.
+#[tokio::test]
+async fn credit_comes_back_after_the_connection_of_a_cancelled_request_is_closed() {
+    struct Closing(Credit, Arc<Mutex<Option<u64>>>);
+    impl Drop for Closing {
+        fn drop(&mut self) {
+            *self.1.lock().unwrap() = Some(self.0.status().outstanding);
+        }
+    }
+    let credit = budget();
+    let seen = Arc::new(Mutex::new(None));
+    let connection = Closing(credit.clone(), Arc::clone(&seen));
+    let mut request = Box::pin(credit.run(Expect::bytes(1), async move {
+        let _connection = connection;
+        pending::<()>().await;
+    }));
+    assert!(poll_once(&mut request).is_pending());
+    drop(request);
+    assert_eq!(*seen.lock().unwrap(), Some(1));
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn a_timeout_of_one_stalls_nobody() {
+    tokio::time::pause();
+    let credit = Credit::with_budget(1000);
+    let requests = (0..5_u32).map(|number| {
+        let answer = async move {
+            if number == 2 {
+                pending::<()>().await;
+            }
+            number
+        };
+        (Expect::bytes(1000), timeout(Duration::from_millis(50), answer).map(Result::ok))
+    });
+    assert_eq!(credit.gather(requests).await, [Some(0), Some(1), None, Some(3), Some(4)]);
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn errors_are_results_and_the_first_ends_a_gather_that_is_tried() {
+    let credit = Credit::with_budget(1000);
+    let requests =
+        || (0..5).map(|number| (Expect::bytes(1000), ready(if number == 2 { Err("no") } else { Ok(number) })));
+    assert_eq!(credit.gather(requests()).await, [Ok(0), Ok(1), Err("no"), Ok(3), Ok(4)]);
+    assert_eq!(credit.try_gather(requests()).await, Err("no"));
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn a_panic_gives_credit_back() {
+    let credit = Credit::with_budget(1000);
+    let shared = credit.clone();
+    let gather = tokio::spawn(async move {
+        let requests = (0..5).map(|number| (Expect::bytes(1000), async move { assert!(number != 2, "a defect") }));
+        shared.gather(requests).await;
+    });
+    assert!(gather.await.unwrap_err().is_panic());
+    nothing_left(&credit);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_tasks_share_a_budget() {
+    let credit = Credit::with_budget(8192 * 7);
+    let under_way = Arc::new(AtomicUsize::new(0));
+    let tasks: Vec<_> = (0..10_000)
+        .map(|number| {
+            let (credit, under_way) = (credit.clone(), Arc::clone(&under_way));
+            tokio::spawn(async move {
+                let slot = credit.slot(Expect::bytes(8192)).await;
+                assert!(under_way.fetch_add(1, Ordering::SeqCst) < 7);
+                yield_now().await;
+                under_way.fetch_sub(1, Ordering::SeqCst);
+                drop(slot);
+                number
+            })
+        })
+        .collect();
+    for (number, task) in tasks.into_iter().enumerate() {
+        assert_eq!(task.await.unwrap(), number);
+    }
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn ten_thousand_that_wait_are_cancelled() {
+    let credit = Credit::with_budget(1);
+    let held = credit.slot(Expect::bytes(1)).await;
+    let tasks: Vec<_> = (0..10_000)
+        .map(|_| {
+            let credit = credit.clone();
+            tokio::spawn(async move { drop(credit.slot(Expect::bytes(1)).await) })
+        })
+        .collect();
+    while credit.status().waiting < 10_000 {
+        yield_now().await;
+    }
+    // In the worst order: from the last to the first.
+    for task in tasks.iter().rev() {
+        task.abort();
+    }
+    for task in tasks {
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+    assert_eq!(credit.status().waiting, 0);
+    drop(held);
+    nothing_left(&credit);
+}
+
+#[tokio::test]
+async fn every_decision_is_told() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&told);
+    let credit = Credit::builder()
+        .budget_bytes(1000)
+        .on_decision(move |decision, status| log.lock().unwrap().push((decision, status.waiting, status.outstanding)))
+        .build();
+    let first = credit.slot(Expect::bytes(1000)).await;
+    let mut second = credit.slot(Expect::bytes(1000));
+    assert!(poll_once(&mut second).is_pending());
+    drop(first);
+    drop(second.await);
+    let expected = [
+        (Decision::Granted, 0, 1),
+        (Decision::Waits, 1, 1),
+        (Decision::Returned, 0, 1),
+        (Decision::Granted, 0, 1),
+        (Decision::Returned, 0, 0),
+    ];
+    assert_eq!(*told.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_learned_budget_grows_while_that_pays_and_is_cut_when_something_is_lost() {
+    tokio::time::pause();
+    let credit = Credit::adaptive();
+    let before = credit.status().budget.unwrap().0;
+    // A server takes a millisecond whatever else is asked for: more at once is always better.
+    for _ in 0..40 {
+        let requests = (0..40).map(|_| (Expect::bytes(5792), async { sleep(Duration::from_millis(1)).await }));
+        credit.gather(requests).await;
+    }
+    let grown = credit.status().budget.unwrap().0;
+    assert!(grown >= 4 * before, "{grown}");
+    let mut slot = credit.slot(Expect::bytes(5792)).await;
+    slot.out_of_order(3);
+    drop(slot);
+    let status = credit.status();
+    assert!(status.budget.unwrap().0 < grown && status.last_change == Some(Why::OutOfOrder));
+}
+
+#[tokio::test]
+async fn a_stall_is_noticed_with_the_next_event() {
+    tokio::time::pause();
+    let credit = Credit::adaptive();
+    for _ in 0..5 {
+        credit.run(Expect::bytes(1000), sleep(Duration::from_millis(1))).await;
+    }
+    credit.run(Expect::bytes(1000), sleep(Duration::from_millis(200))).await;
+    assert_eq!(credit.status().last_change, Some(Why::Stall));
+}
+
+#[tokio::test]
+async fn every_scheduler_of_the_simulator_serves() {
+    let port = incast_protocols::analysis::batch::Bottleneck {
+        rate: incast_protocols::Rate(1_000_000_000),
+        base_rtt: incast_protocols::Duration::from_us(100),
+        buffer: incast_protocols::Bytes(65_536),
+        mss: incast_protocols::Bytes(1448),
+    };
+    let context =
+        ApplicationContext { bottleneck: port, workers: None, rto_min: incast_protocols::Duration::from_ms(200) };
+    for choice in ApplicationChoice::defaults() {
+        let credit = Credit::with_scheduler(&choice, &context);
+        let requests = (0..50).map(|number| (Expect::bytes(30_000), yield_now().map(move |()| number)));
+        assert_eq!(credit.gather(requests).await, (0..50).collect::<Vec<_>>(), "{}", choice.info().name);
+        assert_eq!(credit.status().outstanding, 0, "{}", choice.info().name);
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Ask(u64),
+    Poll(usize),
+    Cancel(usize),
+    Finish(usize),
+}
+
+proptest! {
+    /// In any order of all that can happen, no credit is lost, and whoever waits first is served first.
+    #[test]
+    fn no_credit_is_lost(
+        steps in prop::collection::vec(
+            (0..4_u8, 0..100_usize, 1..30_000_u64).prop_map(|(kind, which, bytes)| match kind {
+                0 => Step::Ask(bytes),
+                1 => Step::Poll(which),
+                2 => Step::Cancel(which),
+                _ => Step::Finish(which),
+            }),
+            0..200,
+        ),
+        learned in any::<bool>(),
+    ) {
+        let credit = if learned { Credit::adaptive() } else { budget() };
+        let (mut waiting, mut slots) = (Vec::<Waiting>::new(), Vec::<Slot>::new());
+        for step in steps {
+            match step {
+                Step::Ask(bytes) => {
+                    let mut future = credit.slot(Expect::bytes(bytes));
+                    match poll_once(&mut future) {
+                        Poll::Ready(slot) => slots.push(slot),
+                        Poll::Pending => waiting.push(future),
+                    }
+                }
+                Step::Poll(which) if !waiting.is_empty() => {
+                    let at = which % waiting.len();
+                    if let Poll::Ready(slot) = poll_once(&mut waiting[at]) {
+                        drop(waiting.remove(at));
+                        slots.push(slot);
+                    }
+                }
+                Step::Cancel(which) if !waiting.is_empty() => drop(waiting.remove(which % waiting.len())),
+                Step::Finish(which) if !slots.is_empty() => drop(slots.swap_remove(which % slots.len())),
+                _ => {}
+            }
+        }
+        slots.clear();
+        for mut future in waiting {
+            prop_assert!(poll_once(&mut future).is_ready(), "nothing is under way, and the first still waits");
+        }
+        nothing_left(&credit);
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_task_is_woken_through_another_one() {
+    let credit = budget();
+    let held = credit.slot(Expect::bytes(10_000)).await;
+    let (sender, receiver) = oneshot::channel();
+    let other = credit.clone();
+    tokio::spawn(async move {
+        let slot = pin!(other.slot(Expect::bytes(10_000))).await;
+        sender.send(slot.cost_bytes()).unwrap();
+    });
+    yield_now().await;
+    drop(held);
+    assert_eq!(receiver.await.unwrap(), 10_000);
+    nothing_left(&credit);
+}
