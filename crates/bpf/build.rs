@@ -11,7 +11,7 @@ fn main() {
     build.std("gnu11").opt_level(2).warnings(true).extra_warnings(true).flag("-Werror");
     // Overflow and bad shifts end the program instead of giving the numbers of this one machine.
     build.flag_if_supported("-fsanitize-undefined-trap-on-error").flag_if_supported("-fsanitize=undefined");
-    for name in ["replay", "detector"] {
+    for name in ["replay", "detector", "receivers", "swift"] {
         let (source, program) = (format!("native/{name}.c"), out.join(name));
         let mut command = build.get_compiler().to_command();
         let status = command.arg(&source).arg("-o").arg(&program).status();

@@ -13,7 +13,7 @@ import sys
 import threading
 
 # Offsets in struct tcp_info.
-OPTIONS, CWND, RETRANSMITTED, DELIVERED_CE = 5, 80, 100, 196
+OPTIONS, CWND, RETRANSMITTED, DELIVERED_CE, ANNOUNCED = 5, 80, 100, 196, 228
 ECN_NEGOTIATED = 8
 # What is told of a message, by a socket option of the program at sockets: bytes, and microseconds from now.
 MESSAGE = (0x1CA5, 1)
@@ -52,16 +52,19 @@ def send(algorithm: str, address: str, port: int, size: int, within_us: int = 0)
     print("connected", flush=True)
     if within_us:
         connection.setsockopt(*MESSAGE, struct.pack("QQ", size, within_us))
-    windows, left, data = [], size, bytes(1 << 13)
+    windows, announced, left, data = [], [], size, bytes(1 << 13)
     while left > 0:
         left -= connection.send(data[: min(left, len(data))])
-        windows.append(struct.unpack_from("I", info(connection), CWND)[0])
+        now = info(connection)
+        windows.append(struct.unpack_from("I", now, CWND)[0])
+        announced.append(struct.unpack_from("I", now, ANNOUNCED)[0])
     connection.shutdown(socket.SHUT_WR)
     arrived = int.from_bytes(connection.recv(8), "big")
     last = info(connection)
     result = {
         "arrived": arrived,
         "windows": windows,
+        "announced": announced,
         "ecn": bool(last[OPTIONS] & ECN_NEGOTIATED),
         "retransmitted": struct.unpack_from("I", last, RETRANSMITTED)[0],
         "delivered_ce": struct.unpack_from("I", last, DELIVERED_CE)[0],

@@ -10,10 +10,14 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 HOST = Path(os.environ.get("INCAST_HOST", Path(sys.executable).parent / "incast-host"))
 HERE = Path(__file__).parent
@@ -53,6 +57,14 @@ def missing() -> str | None:
 
 def run(*command: str) -> None:
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if holds():
+            return
+        time.sleep(0.02)
+    pytest.fail("this has not happened within 10 s")
 
 
 def close(process: subprocess.Popen[str]) -> None:
@@ -95,6 +107,8 @@ class Bottleneck:
     name: str
     cgroup: Path
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
+    queues: int = 1
+    """Of each device. With several the port has mq, and each queue a share of rate and buffer."""
 
     def netns(self, host: str) -> str:
         return f"{self.name}-{host}"
@@ -104,13 +118,13 @@ class Bottleneck:
             run("ip", "netns", "add", self.netns(host))
             run("ip", "-n", self.netns(host), "link", "set", "dev", "lo", "up")
             # Nobody else is on these links, and to look for them takes seconds.
-            dad = ("net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0")
-            run("ip", "netns", "exec", self.netns(host), "sysctl", "-qw", *dad)
-        run("ip", "netns", "exec", self.netns("switch"), "sysctl", "-qw",
-            "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")  # fmt: skip
+            self.set_sysctls(host, "net.ipv6.conf.all.accept_dad=0", "net.ipv6.conf.default.accept_dad=0")
+        self.set_sysctls("switch", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         for number, host in enumerate(("a", "b"), 1):
             here, switch = self.netns(host), self.netns("switch")
-            run("ip", "link", "add", "eth0", "netns", here, "type", "veth", "peer", "name", host, "netns", switch)
+            queues = ("numtxqueues", str(self.queues), "numrxqueues", str(self.queues))
+            peer = ("peer", "name", host, "netns", switch, *queues)
+            run("ip", "link", "add", "eth0", "netns", here, *queues, "type", "veth", *peer)
             # Packets as on a wire: segments are not joined.
             run("ip", "-n", here, "link", "set", "dev", "eth0", "gso_max_segs", "1", "up")
             run("ip", "-n", switch, "link", "set", "dev", host, "up")
@@ -120,9 +134,22 @@ class Bottleneck:
             run("ip", "-n", here, "addr", "add", f"fd00:{number}::2/64", "dev", "eth0")
             run("ip", "-n", switch, "addr", "add", f"fd00:{number}::1/64", "dev", host)
             run("ip", "-n", here, "route", "add", "default", "via", f"fd00:{number}::1")
-        run(*f"tc -n {self.netns('switch')} qdisc add dev b root handle 1: tbf burst 3200".split(),
-            "rate", str(RATE_BPS), "limit", str(BUFFER_BYTES))  # fmt: skip
+        for host in ("a", "b"):
+            # Some kernels leave programs out for packets that no thread receives (docs/how-to/linux-host.md).
+            run("ip", "netns", "exec", self.netns(host), sys.executable, str(HERE / "threaded.py"), "eth0")
+        self.shape()
         self.cgroup.mkdir()
+
+    def shape(self) -> None:
+        change = ("tc", "-n", self.netns("switch"), "qdisc", "add", "dev", "b")
+        places: list[tuple[str, ...]] = [("root", "handle", "1:")]
+        if self.queues > 1:
+            run(*change, "root", "handle", "1:", "mq")
+            # Numbers of classes are hexadecimal.
+            places = [("parent", f"1:{number:x}", "handle", f"1{number:02x}:") for number in range(1, self.queues + 1)]
+        for place in places:
+            rate, limit = str(RATE_BPS // self.queues), str(BUFFER_BYTES // self.queues)
+            run(*change, *place, "tbf", "burst", "3200", "rate", rate, "limit", limit)
 
     def stop(self) -> None:
         for process in self.processes:
@@ -160,10 +187,17 @@ class Bottleneck:
         arguments = (algorithm, address, str(port), str(size), str(within_us))
         return Connection(self.start_program("a", "peer.py", "send", *arguments, inside=inside))
 
-    def drops(self) -> int:
+    def set_sysctls(self, host: str, *settings: str) -> None:
+        """Set what a host's network namespace has of its own, as `net.ipv4.ip_forward=1`."""
+        run("ip", "netns", "exec", self.netns(host), "sysctl", "-qw", *settings)
+
+    def shapers(self) -> list[dict[str, Any]]:
+        """Return what the queues of the port have counted."""
         shown = subprocess.check_output(["tc", "-n", self.netns("switch"), "-s", "-j", "qdisc", "show", "dev", "b"])
-        dropped: int = json.loads(shown)[0]["drops"]
-        return dropped
+        return [each for each in json.loads(shown) if each["kind"] == "tbf"]
+
+    def drops(self) -> int:
+        return sum(int(each["drops"]) for each in self.shapers())
 
 
 @dataclass
@@ -172,6 +206,8 @@ class Attached:
 
     process: subprocess.Popen[str]
     answer: dict[str, Any]
+    unanswered: int = 0
+    """Calls of programs that the kernel left out, as far as was seen when it detached."""
 
     def report(self) -> dict[str, Any]:
         assert self.process.stdin is not None
@@ -181,10 +217,74 @@ class Attached:
         report: dict[str, Any] = json.loads(self.process.stdout.readline())
         return report
 
+    def left_out(self) -> int:
+        """Return how many calls of programs the kernel left out (docs/how-to/linux-host.md)."""
+        if "ready" in self.answer and self.process.poll() is None:
+            self.unanswered = self.report()["sockets"]["unanswered"]
+        return self.unanswered
+
     def detach(self) -> int:
+        self.left_out()
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.process.wait(timeout=30)
+
+
+def require() -> None:
+    """Leave a module of tests out, loudly, or fail where it may not be left out."""
+    why = missing()
+    if why is not None and os.environ.get("INCAST_KERNEL_TESTS") == "required":
+        pytest.fail(f"the kernel tests are required, but {why}", pytrace=False)
+    if why is not None:
+        pytest.skip(f"THE KERNEL TESTS ARE LEFT OUT: {why}")
+
+
+@dataclass
+class Host:
+    """`incast-host` with a directory of sockets of its own."""
+
+    directory: str
+    processes: list[subprocess.Popen[str]]
+
+    def start(self, *arguments: str, wrapper: tuple[str, ...] = ()) -> tuple[subprocess.Popen[str], str]:
+        """Start what goes on, and return it with the line by which it says that all is attached."""
+        process = subprocess.Popen(
+            [*wrapper, str(HOST), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.env
+        )
+        self.processes.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "this ends with this process" in line, line
+        return process, line
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(HOST), *arguments], capture_output=True, text=True, check=False, env=self.env)
+
+    def say(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def status(self) -> list[dict[str, Any]]:
+        enabled: list[dict[str, Any]] = json.loads(self.say("status", "--json"))["enabled"]
+        return enabled
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {**os.environ, "INCAST_HOST_RUN": self.directory}
+
+
+@contextlib.contextmanager
+def hosted() -> Iterator[Host]:
+    """Have `incast-host` use a directory that goes with all that was started."""
+    # Paths of sockets have to be short.
+    host = Host(tempfile.mkdtemp(prefix="ih", dir="/tmp"), [])
+    try:
+        yield host
+    finally:
+        for process in host.processes:
+            close(process)
+        shutil.rmtree(host.directory)
 
 
 def attach(request: object) -> Attached:
@@ -196,14 +296,29 @@ def attach(request: object) -> Attached:
     return Attached(process, json.loads(process.stdout.readline()))
 
 
+@dataclass
+class Attach:
+    """Attaches what a request names, until the test ends at the latest."""
+
+    every: list[Attached] = field(default_factory=list)
+
+    def __call__(self, request: object) -> Attached:
+        self.every.append(attach(request))
+        return self.every[-1]
+
+    def end(self) -> None:
+        while self.every:
+            close(self.every.pop().process)
+
+
 @contextlib.contextmanager
-def built() -> Iterator[Bottleneck]:
+def built(queues: int = 1) -> Iterator[Bottleneck]:
     """Build a bottleneck, and remove it whatever happens."""
     root = cgroup_root()
     assert root is not None
     # Short enough for names of namespaces, and no other run's.
     name = f"it{os.getpid()}x{next(_numbers)}"
-    bottleneck = Bottleneck(name, root / name)
+    bottleneck = Bottleneck(name, root / name, queues=queues)
     try:
         bottleneck.start()
         yield bottleneck

@@ -20,10 +20,6 @@ INCAST_FUNCTION u32 pulser_braked(const struct incast_parameters *parameters, u3
 INCAST_FUNCTION void pulser_brake(struct incast_sender *sender, const struct incast_parameters *parameters,
 				  struct incast_flow *flow)
 {
-	if (sender->flags & INCAST_SAVED) {
-		sender->asked_outside = sender->saved_cwnd;
-		sender->flags |= INCAST_FORGOT_NOW;
-	}
 	sender->saved_cwnd = reno_cwnd(sender, flow);
 	sender->saved_ssthresh = reno_ssthresh(sender, flow);
 	sender->saved_at = flow->nxt;
@@ -77,9 +73,7 @@ INCAST_FUNCTION u32 pulser_asked(struct incast_sender *sender, const struct inca
 {
 	u32 left;
 
-	if (sender->flags & INCAST_FORGOT_NOW) {
-		reno_asked(sender, flow, sender->asked_outside, flow->cwnd, flow->ssthresh);
-	} else if (sender->flags & INCAST_SAVED) {
+	if (sender->flags & INCAST_SAVED) {
 		left = incast_min(dctcp_after_mark(sender, sender->saved_cwnd), sender->saved_cwnd);
 		reno_asked(sender, flow, sender->saved_cwnd,
 			   sender->flags & INCAST_BRAKED_NOW ? pulser_braked(parameters, left) : flow->cwnd,
@@ -96,28 +90,77 @@ INCAST_FUNCTION u32 pulser_asked(struct incast_sender *sender, const struct inca
 	return sender->target;
 }
 
+/* What was there when a loss was found, in case that is undone. */
+INCAST_FUNCTION void pulser_remember(struct incast_sender *sender, const struct incast_flow *flow)
+{
+	if (sender->flags & INCAST_SAVED) {
+		sender->outside_cwnd = sender->saved_cwnd;
+		sender->outside_ssthresh = sender->saved_ssthresh;
+		sender->flags |= INCAST_SAVED_AT_LOSS;
+	} else {
+		sender->outside_cwnd = reno_window_found(sender, flow);
+		sender->outside_ssthresh = sender->flags & INCAST_ASKED ? sender->asked_ssthresh : reno_ssthresh(sender, flow);
+		sender->flags &= ~INCAST_SAVED_AT_LOSS;
+	}
+}
+
+/* The window that will come back is cut, once for a congestion; the one in use is cut too, and does not grow by that. */
+INCAST_FUNCTION void pulser_enter_recovery(struct incast_sender *sender, struct incast_flow *flow)
+{
+	u32 braked = reno_window_found(sender, flow);
+
+	reno_enter_recovery(sender, flow, sender->saved_cwnd);
+	sender->saved_ssthresh = sender->target;
+	sender->saved_cwnd = incast_min(sender->saved_cwnd, sender->target);
+	reno_reduce_to(sender, flow, incast_min(braked, reno_after_loss(braked)));
+}
+
+/* The window is forgotten, and leaves as threshold what the timeout leaves of it. */
+INCAST_FUNCTION void pulser_enter_loss(struct incast_sender *sender, struct incast_flow *flow)
+{
+	int again = reno_times_out_again(sender, flow);
+
+	reno_enter_loss(sender, flow, sender->saved_cwnd);
+	if (!again)
+		flow->ssthresh = incast_max(flow->ssthresh, reno_after_loss(sender->saved_cwnd));
+	sender->flags &= ~(INCAST_SAVED | INCAST_ASKED);
+}
+
 INCAST_FUNCTION void pulser_on_state(struct incast_sender *sender, struct incast_flow *flow, u32 state)
 {
 	int for_a_mark = state == INCAST_CWR && (sender->flags & INCAST_ASKED);
+	int times_out = state == INCAST_LOSS && !reno_times_out_again(sender, flow);
 	u32 left;
 
-	reno_on_state(sender, flow, state);
-	if (!(sender->flags & INCAST_SAVED))
-		return;
-	if (for_a_mark && !(sender->flags & INCAST_FORGOT_NOW)) {
-		left = dctcp_after_mark(sender, sender->saved_cwnd);
-		if (left < sender->saved_cwnd) {
-			sender->saved_cwnd = left;
-			sender->saved_ssthresh = left;
-		}
-	} else if (state == INCAST_RECOVERY) {
-		sender->saved_cwnd = reno_after_loss(sender->saved_cwnd);
-		sender->saved_ssthresh = sender->saved_cwnd;
-	} else if (state == INCAST_LOSS) {
-		/* The window is forgotten, and leaves half of it as the threshold. */
-		flow->ssthresh = reno_after_loss(sender->saved_cwnd);
-		sender->flags &= ~INCAST_SAVED;
+	if (state == INCAST_RECOVERY || (times_out && !(sender->flags & INCAST_IN_RECOVERY)))
+		pulser_remember(sender, flow);
+	if ((sender->flags & INCAST_SAVED) && state == INCAST_LOSS) {
+		pulser_enter_loss(sender, flow);
+	} else if ((sender->flags & INCAST_SAVED) && state == INCAST_RECOVERY) {
+		pulser_enter_recovery(sender, flow);
+		sender->flags &= ~INCAST_ASKED;
+	} else {
+		reno_on_state(sender, flow, state);
 	}
+	if (!(sender->flags & INCAST_SAVED) || !for_a_mark)
+		return;
+	left = dctcp_after_mark(sender, sender->saved_cwnd);
+	if (left < sender->saved_cwnd) {
+		sender->saved_cwnd = left;
+		sender->saved_ssthresh = left;
+	}
+}
+
+/* What was taken for lost had not been: the window comes back, or the one that will after the incast. */
+INCAST_FUNCTION u32 pulser_undo(struct incast_sender *sender, const struct incast_flow *flow)
+{
+	u32 in_use = reno_undo(sender, flow);
+
+	if (!(sender->flags & INCAST_SAVED))
+		return incast_max(in_use, sender->outside_cwnd);
+	sender->saved_cwnd = incast_max(sender->saved_cwnd, sender->outside_cwnd);
+	sender->saved_ssthresh = incast_max(sender->saved_ssthresh, sender->outside_ssthresh);
+	return sender->flags & INCAST_SAVED_AT_LOSS ? in_use : flow->cwnd;
 }
 
 INCAST_FUNCTION void pulser_on_reduced(struct incast_sender *sender, const struct incast_parameters *parameters,
@@ -128,6 +171,8 @@ INCAST_FUNCTION void pulser_on_reduced(struct incast_sender *sender, const struc
 	reno_on_reduced(sender, flow);
 	if (!recovered)
 		return;
+	if (sender->flags & (INCAST_SAVED | INCAST_EIN_NOW))
+		sender->flags |= INCAST_NO_GROWTH;
 	if (sender->flags & INCAST_SAVED)
 		reno_set(sender, flow, incast_min(flow->cwnd, parameters->safe_window), flow->ssthresh);
 	pulser_heed(sender, parameters, flow);

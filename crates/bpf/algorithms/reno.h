@@ -22,24 +22,24 @@ struct incast_pace {
 };
 
 /*
- * Up to the threshold by slow start; what is left of the ACK counts in congestion avoidance. Where slow start adds four
- * segments for one, that is a number of quarters.
+ * Up to the threshold by slow start; what is left of the ACK counts in congestion avoidance. A segment of which slow start
+ * takes a part is used up, where it adds four segments for one.
  */
 INCAST_FUNCTION void reno_grow(struct incast_flow *flow, u32 acked, struct incast_pace pace)
 {
 	u32 room = flow->ssthresh > flow->cwnd ? flow->ssthresh - flow->cwnd : 0;
 	u32 grown = incast_min(acked * pace.slow_start, room);
-	u32 quarters = 4 * acked - (pace.slow_start == 1 ? 4 * grown : grown);
+	u32 left = acked - (pace.slow_start == 1 ? grown : (grown + 3) / 4);
 
 	flow->cwnd += grown;
-	flow->cwnd_count += quarters * pace.per_window;
-	if (flow->cwnd_count >= 4 * flow->cwnd) {
-		u32 segments = flow->cwnd_count / (4 * flow->cwnd);
+	flow->cwnd_count += left * pace.per_window;
+	if (flow->cwnd_count >= flow->cwnd) {
+		u32 segments = flow->cwnd_count / flow->cwnd;
 
-		flow->cwnd_count -= segments * 4 * flow->cwnd;
+		flow->cwnd_count -= segments * flow->cwnd;
 		flow->cwnd += segments;
 	}
-	flow->cwnd += quarters * pace.avoidance / 4;
+	flow->cwnd += left * pace.avoidance;
 }
 
 /* What a loss leaves of a window (RFC 5681 equation 4). */
@@ -101,6 +101,7 @@ INCAST_FUNCTION void reno_asked(struct incast_sender *sender, const struct incas
 {
 	sender->flags |= INCAST_ASKED;
 	sender->asked_cwnd = flow->cwnd;
+	sender->asked_ssthresh = flow->ssthresh;
 	sender->asked_outside = outside;
 	sender->target = target;
 	sender->after = after;
@@ -113,30 +114,42 @@ INCAST_FUNCTION void reno_enter_cwr(struct incast_sender *sender, const struct i
 	sender->flags |= INCAST_CUT | INCAST_REDUCING;
 }
 
-INCAST_FUNCTION void reno_enter_recovery(struct incast_sender *sender, struct incast_flow *flow)
+/* The window that a loss finds. After the core's question target holds the answer to a mark. */
+INCAST_FUNCTION u32 reno_window_found(const struct incast_sender *sender, const struct incast_flow *flow)
 {
-	/* After the core's question target holds the answer to a mark. */
-	u32 cwnd = sender->flags & INCAST_ASKED ? sender->asked_cwnd : reno_cwnd(sender, flow);
+	return sender->flags & INCAST_ASKED ? sender->asked_cwnd : reno_cwnd(sender, flow);
+}
+
+INCAST_FUNCTION void reno_reduce_to(struct incast_sender *sender, struct incast_flow *flow, u32 cwnd)
+{
+	sender->target = cwnd;
+	sender->after = cwnd;
+	flow->ssthresh = cwnd;
+}
+
+/* What the loss is measured by is a window of `cwnd`. */
+INCAST_FUNCTION void reno_enter_recovery(struct incast_sender *sender, struct incast_flow *flow, u32 cwnd)
+{
 	u32 basis = reno_loss_basis(sender, flow, cwnd);
 
-	sender->before_loss = cwnd;
+	sender->before_loss = reno_window_found(sender, flow);
 	sender->before_cut = basis;
 	sender->cut_end = flow->nxt;
 	sender->flags |= INCAST_CUT | INCAST_IN_RECOVERY | INCAST_REDUCING;
-	sender->target = reno_after_loss(basis);
-	sender->after = sender->target;
-	flow->ssthresh = sender->target;
+	reno_reduce_to(sender, flow, reno_after_loss(basis));
 }
 
-INCAST_FUNCTION void reno_enter_loss(struct incast_sender *sender, struct incast_flow *flow)
+/* The timer has expired before for the same segment. */
+INCAST_FUNCTION int reno_times_out_again(const struct incast_sender *sender, const struct incast_flow *flow)
 {
-	int again = (sender->flags & INCAST_TIMED_OUT) && sender->timed_out == flow->una;
+	return (sender->flags & INCAST_TIMED_OUT) && sender->timed_out == flow->una;
+}
 
-	if (!again) {
+INCAST_FUNCTION void reno_enter_loss(struct incast_sender *sender, struct incast_flow *flow, u32 cwnd)
+{
+	if (!reno_times_out_again(sender, flow)) {
 		/* By now the core has set the window of a loss. */
-		u32 cwnd = sender->flags & INCAST_ASKED ? sender->asked_cwnd : reno_cwnd(sender, flow);
-
-		sender->before_loss = cwnd;
+		sender->before_loss = reno_window_found(sender, flow);
 		flow->ssthresh = reno_after_loss(reno_loss_basis(sender, flow, cwnd));
 	}
 	sender->timed_out = flow->una;
@@ -153,9 +166,9 @@ INCAST_FUNCTION void reno_on_state(struct incast_sender *sender, struct incast_f
 		if (sender->flags & INCAST_ASKED)
 			reno_enter_cwr(sender, flow);
 	} else if (state == INCAST_RECOVERY) {
-		reno_enter_recovery(sender, flow);
+		reno_enter_recovery(sender, flow, reno_window_found(sender, flow));
 	} else if (state == INCAST_LOSS) {
-		reno_enter_loss(sender, flow);
+		reno_enter_loss(sender, flow, reno_window_found(sender, flow));
 	} else if (sender->flags & INCAST_IN_RECOVERY) {
 		sender->flags &= ~INCAST_IN_RECOVERY;
 		sender->flags |= INCAST_RECOVERED;
@@ -170,8 +183,6 @@ INCAST_FUNCTION void reno_on_reduced(struct incast_sender *sender, struct incast
 
 	if (!(sender->flags & INCAST_REDUCING))
 		return;
-	if (sender->flags & INCAST_RECOVERED)
-		sender->flags |= INCAST_NO_GROWTH;
 	sender->flags &= ~INCAST_REDUCING;
 	reno_set(sender, flow, target, after);
 }

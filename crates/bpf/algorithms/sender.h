@@ -11,6 +11,7 @@
 #include "dctcp.h"
 #include "mrg.h"
 #include "pulser.h"
+#include "rdtcp.h"
 
 /* init: nothing was learned yet. */
 INCAST_FUNCTION void incast_init(struct incast_sender *sender, const struct incast_parameters *parameters,
@@ -24,6 +25,10 @@ INCAST_FUNCTION void incast_init(struct incast_sender *sender, const struct inca
 INCAST_FUNCTION void incast_on_ack(struct incast_sender *sender, const struct incast_parameters *parameters,
 				   struct incast_flow *flow, int advanced, int ece, int ein)
 {
+	if (parameters->algorithm == INCAST_RDTCP) {
+		rdtcp_open_window(flow);
+		return;
+	}
 	reno_on_ack(sender, flow, advanced, ece, ein);
 	if (parameters->algorithm != INCAST_MRG)
 		dctcp_on_ack(sender, parameters, flow);
@@ -38,6 +43,8 @@ INCAST_FUNCTION u32 incast_ssthresh(struct incast_sender *sender, const struct i
 	u32 left;
 
 	switch (parameters->algorithm) {
+	case INCAST_RDTCP:
+		return INCAST_NO_SSTHRESH;
 	case INCAST_PULSER:
 		return pulser_asked(sender, parameters, flow);
 	case INCAST_D2TCP:
@@ -62,7 +69,7 @@ INCAST_FUNCTION void incast_on_state(struct incast_sender *sender, const struct 
 {
 	if (parameters->algorithm == INCAST_PULSER)
 		pulser_on_state(sender, flow, state);
-	else
+	else if (parameters->algorithm != INCAST_RDTCP)
 		reno_on_state(sender, flow, state);
 }
 
@@ -72,6 +79,8 @@ INCAST_FUNCTION void incast_on_reduced(struct incast_sender *sender, const struc
 {
 	if (parameters->algorithm == INCAST_PULSER)
 		pulser_on_reduced(sender, parameters, flow);
+	else if (parameters->algorithm == INCAST_RDTCP)
+		rdtcp_open_window(flow);
 	else
 		reno_on_reduced(sender, flow);
 }
@@ -82,7 +91,7 @@ INCAST_FUNCTION void incast_grow(const struct incast_sender *sender, const struc
 {
 	struct incast_pace pace = { .slow_start = 1, .avoidance = 0, .per_window = 1 };
 
-	if (sender->flags & INCAST_NO_GROWTH)
+	if (sender->flags & INCAST_NO_GROWTH || parameters->algorithm == INCAST_RDTCP)
 		return;
 	if (parameters->algorithm == INCAST_MRG || parameters->algorithm == INCAST_DCMRG)
 		minimum_rate_grow(parameters, flow, message, acked);
@@ -93,6 +102,8 @@ INCAST_FUNCTION void incast_grow(const struct incast_sender *sender, const struc
 /* undo_cwnd. */
 INCAST_FUNCTION u32 incast_undo(struct incast_sender *sender, const struct incast_flow *flow)
 {
+	if (sender->flags & (INCAST_SAVED | INCAST_SAVED_AT_LOSS))
+		return pulser_undo(sender, flow);
 	return reno_undo(sender, flow);
 }
 

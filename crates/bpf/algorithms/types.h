@@ -20,7 +20,7 @@ typedef long long s64;
 /* "Arbitrarily high", as the kernel has it. */
 #define INCAST_NO_SSTHRESH 0x7fffffffU
 
-enum incast_algorithm { INCAST_MRG = 1, INCAST_DCTCP, INCAST_D2TCP, INCAST_DCMRG, INCAST_PULSER };
+enum incast_algorithm { INCAST_MRG = 1, INCAST_DCTCP, INCAST_D2TCP, INCAST_DCMRG, INCAST_PULSER, INCAST_RDTCP };
 
 enum incast_ca_law { INCAST_PRINTED_14, INCAST_PRINTED_11, INCAST_DERIVED };
 
@@ -62,7 +62,7 @@ struct incast_wish {
 struct incast_flow {
 	u32 cwnd;
 	u32 ssthresh;
-	/* What congestion avoidance has earned but not yet added, in quarters of a segment. */
+	/* What congestion avoidance has earned but not yet added: segments for each segment of the window. */
 	u32 cwnd_count;
 	u32 una;
 	u32 nxt;
@@ -91,6 +91,7 @@ struct incast_sender {
 	u32 timed_out;
 	/* The window, and the one that a mark cuts, when the core asked for a threshold. */
 	u32 asked_cwnd;
+	u32 asked_ssthresh;
 	u32 asked_outside;
 	/* Window and threshold when the core's reduction ends. */
 	u32 target;
@@ -107,6 +108,9 @@ struct incast_sender {
 	u32 saved_ssthresh;
 	u32 saved_at;
 	u32 batch_end;
+	/* The same, or without incast the windows in use, when a loss was found that may be undone. */
+	u32 outside_cwnd;
+	u32 outside_ssthresh;
 
 	/* The kernel's side: incast marks heard of, and the echo of congestion marks. */
 	u32 incast_marks;
@@ -133,11 +137,10 @@ struct incast_sender {
 /* This ACK tells of a new incast mark, or of newly acknowledged data. */
 #define INCAST_EIN_NOW 0x400U
 #define INCAST_ADVANCED 0x800U
-/* Pulser has braked again, and forgotten the window that a mark on this ACK would have cut. */
-#define INCAST_FORGOT_NOW 0x1000U
+/* There was incast when the loss was found that may be undone. */
+#define INCAST_SAVED_AT_LOSS 0x1000U
 #define INCAST_OF_THIS_ACK \
-	(INCAST_NO_GROWTH | INCAST_BRAKED_NOW | INCAST_RESTORED_NOW | INCAST_EIN_NOW | INCAST_ADVANCED | \
-	 INCAST_FORGOT_NOW)
+	(INCAST_NO_GROWTH | INCAST_BRAKED_NOW | INCAST_RESTORED_NOW | INCAST_EIN_NOW | INCAST_ADVANCED)
 
 INCAST_FUNCTION int incast_before(u32 left, u32 right)
 {

@@ -38,20 +38,26 @@ enum {
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
 	BPF_SOCK_OPS_NEEDS_ECN = 6,
-	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
+	BPF_SOCK_OPS_RTO_CB = 8,
+	BPF_SOCK_OPS_RETRANS_CB = 9,
+	BPF_SOCK_OPS_RTT_CB = 12,
 	BPF_SOCK_OPS_PARSE_HDR_OPT_CB = 13,
 	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,
 	BPF_SOCK_OPS_WRITE_HDR_OPT_CB = 15,
 };
 enum {
+	BPF_SOCK_OPS_RTO_CB_FLAG = 1 << 0,
+	BPF_SOCK_OPS_RETRANS_CB_FLAG = 1 << 1,
+	BPF_SOCK_OPS_RTT_CB_FLAG = 1 << 3,
 	BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG = 1 << 5,
 	BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 1 << 6,
 };
-enum { BPF_TCP_LISTEN = 10, IPPROTO_TCP = 6, TCP_CONGESTION = 13 };
+enum { AF_INET = 2, AF_INET6 = 10 };
+enum { BPF_TCP_LISTEN = 10, IPPROTO_TCP = 6, IPPROTO_UDP = 17, TCP_CONGESTION = 13 };
 
 enum { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };
 enum { CA_ACK_ECE = 4 };
-enum { TCP_ECN_DEMAND_CWR = 4 };
+enum { TCP_ECN_OK = 1, TCP_ECN_DEMAND_CWR = 4 };
 enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd, ETH_P_8021Q = 0x8100, ETH_P_8021AD = 0x88a8 };
 
@@ -196,9 +202,40 @@ struct bpf_sock_ops {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct sock;
+struct in6_addr {
+	union {
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	__u16 skc_family;
+	volatile __u8 skc_state;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned long sk_pacing_rate;
+	__u32 sk_pacing_status;
+};
+
+/* What an ACK has told, for congestion controls that have cong_control. */
+struct rate_sample {
+	long rtt_us;
+	__u32 acked_sacked;
+};
+
+struct tcp_congestion_ops;
 
 struct inet_connection_sock {
+	const struct tcp_congestion_ops *icsk_ca_ops;
+	__u8 icsk_ca_state : 5;
 	struct {
 		__u8 pending;
 	} icsk_ack;
@@ -220,7 +257,13 @@ struct tcp_sock {
 	__u32 delivered;
 	__u32 delivered_ce;
 	__u32 max_packets_out;
+	__u32 packets_out;
+	__u32 sacked_out;
+	__u32 lost_out;
+	__u32 retrans_out;
+	__u32 total_retrans;
 	__u64 bytes_acked;
+	__u64 bytes_received;
 	__u8 ecn_flags;
 	__u8 is_cwnd_limited : 1;
 };
@@ -247,15 +290,37 @@ typedef struct {
 } possible_net_t;
 
 struct Qdisc;
+struct netdev_queue;
 
 struct net_device {
+	struct netdev_queue *_tx;
+	unsigned int real_num_tx_queues;
 	struct Qdisc *qdisc;
 	int ifindex;
+	unsigned short type;
 	possible_net_t nd_net;
 };
 
 struct netdev_queue {
 	struct net_device *dev;
+	struct Qdisc *qdisc;
+};
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct sock *sk;
+	void *value;
 };
 
 struct gnet_stats_queue {
@@ -287,8 +352,10 @@ struct tcp_congestion_ops {
 	void (*set_state)(struct sock *sk, __u8 state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
 	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	void (*cong_control)(struct sock *sk, __u32 ack, int flag, const struct rate_sample *rs);
 	__u32 (*undo_cwnd)(struct sock *sk);
 	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
 	char name[16];
 	__u32 flags;
 };

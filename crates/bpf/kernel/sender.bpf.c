@@ -115,6 +115,10 @@ void BPF_PROG(incast_cc_init, struct sock *sk)
 	incast_init(&kept.private.sender, &p, &flow);
 	kept.private.una = flow.una;
 	keep(sk, &kept);
+	if (parameters.algorithm == INCAST_RDTCP) {
+		rdtcp_open_window(&flow);
+		store(sk, &flow);
+	}
 }
 
 /* Whether the other end has told of more incast marks than it had. */
@@ -133,19 +137,28 @@ INCAST_FUNCTION int hears_of_incast(struct sock *sk, struct incast_sender *sende
 	return news != 0;
 }
 
+/* More than any algorithm answers, and than any network holds. */
+#define MOST_SEGMENTS (1U << 20)
+
+INCAST_FUNCTION int is_no_answer(u32 threshold)
+{
+	return !threshold || (threshold > MOST_SEGMENTS && threshold != INCAST_NO_SSTHRESH);
+}
+
 /*
- * Some kernels leave programs out at times, and the core takes 0 for the answer of one that did not run. It would go for
- * that window, and then send nothing until its timer expires. No algorithm answers 0.
+ * Some kernels leave programs out at times, and the core takes 0, or whatever a register holds, for the answer of one that
+ * did not run. It would go for that window, and then send nothing until its timer expires, or all at once.
  */
 INCAST_FUNCTION void mend_threshold(struct sock *sk)
 {
 	struct tcp_sock *tp = tcp(sk);
 
-	if (tp->snd_ssthresh)
+	if (!is_no_answer(tp->snd_ssthresh) && tp->snd_cwnd <= MOST_SEGMENTS)
 		return;
 	count(COUNT_UNANSWERED, 1);
-	tp->snd_ssthresh = 2;
-	tp->snd_cwnd = incast_max(tp->snd_cwnd, 1);
+	if (is_no_answer(tp->snd_ssthresh))
+		tp->snd_ssthresh = 2;
+	tp->snd_cwnd = tp->snd_cwnd > MOST_SEGMENTS ? 2 : incast_max(tp->snd_cwnd, 1);
 }
 
 SEC("struct_ops")
@@ -165,8 +178,8 @@ void BPF_PROG(incast_cc_in_ack_event, struct sock *sk, __u32 flags)
 		ein = hears_of_incast(sk, &kept.private.sender);
 	incast_on_ack(&kept.private.sender, &p, &flow, advanced, (flags & CA_ACK_ECE) != 0, ein);
 	keep(sk, &kept);
-	/* Only Pulser moves a window here. */
-	if (parameters.algorithm == INCAST_PULSER)
+	/* Only these move a window here. */
+	if (parameters.algorithm == INCAST_PULSER || parameters.algorithm == INCAST_RDTCP)
 		store(sk, &flow);
 }
 

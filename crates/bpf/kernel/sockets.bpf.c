@@ -16,11 +16,87 @@ char LICENSE[] SEC("license") = "GPL";
 
 extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 
-/* The congestion control of all new connections, if there is one, and whether it needs ECN. crates/host writes it. */
+/* Peers, IPv4 as ::ffff:0:0/96, and a port of either end; 0 is any. */
+struct prefix {
+	__be32 address[4];
+	__be32 mask[4];
+	u32 port;
+};
+
+#define MOST_PREFIXES 32
+
+/* Whose connections these programs care for: all without a prefix. crates/host writes it. */
 const volatile struct {
-	char name[16];
-	u32 needs_ecn;
-} chosen SEC(".rodata.chosen");
+	/* Incast marks are believed, and told of. */
+	u32 believes;
+	/* Totals are counted. */
+	u32 counts;
+	u32 prefixes;
+	struct prefix prefix[MOST_PREFIXES];
+} scope SEC(".rodata.scope");
+
+/*
+ * The congestion control of these connections, if there is one. crates/host writes the next one beside it, and then turns
+ * to that by counting on: the lowest bit says which of the two it is.
+ */
+volatile struct {
+	u32 generation;
+	u32 needs_ecn[2];
+	char name[2][16];
+} chosen SEC(".data.chosen");
+
+/* crates/host reads them in this order. */
+enum total {
+	TOTAL_CONNECTIONS,
+	TOTAL_MOVED,
+	TOTAL_TIMEOUTS,
+	TOTAL_RETRANSMITTED,
+	TOTALS,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, TOTALS);
+	__type(key, u32);
+	__type(value, u64);
+} totals SEC(".maps");
+
+INCAST_FUNCTION void add(u32 total, u64 amount)
+{
+	u64 *value = bpf_map_lookup_elem(&totals, &total);
+
+	if (value)
+		*value += amount;
+}
+
+INCAST_FUNCTION int is_within(const volatile struct prefix *prefix, const __be32 *address)
+{
+	return !(((address[0] ^ prefix->address[0]) & prefix->mask[0]) |
+		 ((address[1] ^ prefix->address[1]) & prefix->mask[1]) |
+		 ((address[2] ^ prefix->address[2]) & prefix->mask[2]) |
+		 ((address[3] ^ prefix->address[3]) & prefix->mask[3]));
+}
+
+INCAST_FUNCTION int is_in_scope(struct bpf_sock_ops *ops)
+{
+	__be32 mapped[4] = { 0, 0, bpf_htonl(0xffff), ops->remote_ip4 };
+	__be32 address[4] = { ops->remote_ip6[0], ops->remote_ip6[1], ops->remote_ip6[2], ops->remote_ip6[3] };
+	u32 local = ops->local_port, remote = bpf_ntohl(ops->remote_port), each;
+	/* What a socket of IPv6 is asked for over IPv4 has no address of IPv6 yet. */
+	int either = ops->op == BPF_SOCK_OPS_NEEDS_ECN, is_ipv4 = ops->family == AF_INET;
+
+	for (each = 0; each < MOST_PREFIXES && each < scope.prefixes; each++) {
+		const volatile struct prefix *prefix = &scope.prefix[each];
+
+		if (prefix->port && prefix->port != local && prefix->port != remote)
+			continue;
+		if ((is_ipv4 || either) && is_within(prefix, mapped))
+			return 1;
+		if (!is_ipv4 && is_within(prefix, address))
+			return 1;
+	}
+	return !scope.prefixes;
+}
 
 /* RFC 6994: an experiment's option, with a magic number of two bytes. */
 #define OPTION_KIND 253
@@ -73,12 +149,13 @@ int incast_count_marks(struct __sk_buff *skb)
 	struct bpf_sock *sk;
 
 	sk = skb->sk;
-	if (!sk || !is_marked(skb))
+	if (!scope.believes || !sk || !is_marked(skb))
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	if (!sk || sk->protocol != IPPROTO_TCP || sk->state == BPF_TCP_LISTEN)
 		return 1;
-	socket = bpf_sk_storage_get(&sockets, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	/* Connections that are cared for have got a note with their handshake. */
+	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (socket) {
 		socket->marks_seen++;
 		count(COUNT_MARKS_SEEN, 1);
@@ -140,18 +217,69 @@ INCAST_FUNCTION void parse(struct bpf_sock_ops *ops)
 	count(COUNT_OPTIONS_PARSED, 1);
 }
 
-/* What a socket has chosen itself does not count: a cgroup is put under one congestion control as a whole. */
+/* What a socket has chosen itself does not count: connections are put under one congestion control as a whole. */
 INCAST_FUNCTION void choose(struct bpf_sock_ops *ops)
 {
+	u32 slot = chosen.generation & 1, each;
 	char name[16];
-	u32 each;
 
-	if (!chosen.name[0])
-		return;
 #pragma unroll
 	for (each = 0; each < sizeof(name); each++)
-		name[each] = chosen.name[each];
-	bpf_setsockopt(ops, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name));
+		name[each] = chosen.name[slot][each];
+	if (name[0])
+		bpf_setsockopt(ops, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
+INCAST_FUNCTION void established(struct bpf_sock_ops *ops)
+{
+	u32 flags = ops->bpf_sock_ops_cb_flags;
+	struct incast_socket *socket;
+
+	if (!is_in_scope(ops))
+		return;
+	if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		choose(ops);
+	socket = socket_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!socket)
+		return;
+	socket->generation = chosen.generation;
+	add(TOTAL_CONNECTIONS, 1);
+	if (scope.believes)
+		flags |= BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG;
+	if (scope.counts)
+		flags |= BPF_SOCK_OPS_RTO_CB_FLAG | BPF_SOCK_OPS_RETRANS_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG;
+	bpf_sock_ops_cb_flags_set(ops, flags);
+}
+
+/*
+ * Once a round trip: whether another congestion control was chosen since. A reduction or a recovery is left to the one
+ * that began it, and a connection without ECN to the one that it has if the other needs ECN.
+ */
+INCAST_FUNCTION void move(struct bpf_sock_ops *ops)
+{
+	struct incast_socket *socket = socket_of(ops, 0);
+	u32 generation = chosen.generation;
+	struct inet_connection_sock *icsk;
+
+	if (!socket || socket->generation == generation)
+		return;
+	icsk = bpf_rdonly_cast(ops->sk, bpf_core_type_id_kernel(struct inet_connection_sock));
+	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) > INCAST_DISORDER)
+		return;
+	socket->generation = generation;
+	if (chosen.needs_ecn[generation & 1] && !(ops->ecn_flags & TCP_ECN_OK))
+		return;
+	choose(ops);
+	add(TOTAL_MOVED, 1);
+}
+
+INCAST_FUNCTION void timed_out(struct bpf_sock_ops *ops)
+{
+	struct incast_socket *socket = socket_of(ops, 0);
+
+	if (socket)
+		socket->timeouts++;
+	add(TOTAL_TIMEOUTS, 1);
 }
 
 SEC("sockops")
@@ -159,20 +287,26 @@ int incast_options(struct bpf_sock_ops *ops)
 {
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		choose(ops);
+		if (is_in_scope(ops))
+			choose(ops);
 		break;
 	case BPF_SOCK_OPS_NEEDS_ECN:
 		/* A socket that listened before negotiates ECN too. */
-		if (chosen.needs_ecn)
+		if (chosen.needs_ecn[chosen.generation & 1] && is_in_scope(ops))
 			ops->reply = 1;
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-			choose(ops);
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG |
-						       BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG);
+		established(ops);
+		break;
+	case BPF_SOCK_OPS_RTO_CB:
+		timed_out(ops);
+		break;
+	case BPF_SOCK_OPS_RETRANS_CB:
+		add(TOTAL_RETRANSMITTED, ops->args[1]);
+		break;
+	case BPF_SOCK_OPS_RTT_CB:
+		move(ops);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		reserve(ops);
@@ -193,6 +327,8 @@ int incast_options(struct bpf_sock_ops *ops)
  */
 #define SOCKET_LEVEL 0x1ca5
 #define SOCKET_MESSAGE 1
+/* What a socket expects to come is for receivers (receiver.bpf.c). */
+#define SOCKET_EXPECTED 2
 #define EINVAL 22
 
 SEC("cgroup/setsockopt")
@@ -203,9 +339,11 @@ int incast_message(struct bpf_sockopt *option)
 	struct tcp_sock *tp;
 	u64 written;
 
-	if (option->level != SOCKET_LEVEL)
+	if (option->level != SOCKET_LEVEL || option->optname == SOCKET_EXPECTED)
 		return 1;
-	if (option->optname != SOCKET_MESSAGE || option->optlen != sizeof(*wish) ||
+	/* A coflow behind the wish is nothing to a sender. */
+	if (option->optname != SOCKET_MESSAGE ||
+	    (option->optlen != sizeof(*wish) && option->optlen != sizeof(*wish) + sizeof(u64)) ||
 	    (void *)(wish + 1) > option->optval_end || !option->sk || option->sk->protocol != IPPROTO_TCP) {
 		bpf_set_retval(-EINVAL);
 		return 0;

@@ -15,6 +15,9 @@ struct incast_socket {
 	u32 marks_hurried;
 	/* Sender: what the other end's last option said. */
 	u32 marks_heard;
+	/* Which congestion control was chosen for it, and how often its timer has expired. */
+	u32 generation;
+	u32 timeouts;
 	/* What the application says of its message. */
 	struct incast_message message;
 };

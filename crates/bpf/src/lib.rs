@@ -6,8 +6,54 @@ use incast_protocols::sender::{SenderChoice, dcmrg, dctcp, pulser};
 use incast_protocols::switch::marker::ein::{self, Average, Idle, WarmUp};
 use incast_protocols::{Amount, Bytes, Rate};
 
+mod receivers;
+mod swift;
+
+pub use receivers::{RECEIVERS, ReceiverParameters, controlled_flows};
+pub use swift::SwiftParameters;
+
 /// Names of the senders that run in the kernel.
-pub const SENDERS: [&str; 5] = ["dctcp", "d2tcp", "mrg", "dcmrg", "pulser"];
+pub const SENDERS: [&str; 7] = ["dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift"];
+
+/// The parameters of any sender, for the program that has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderParameters {
+    /// One out of `algorithms/sender.h`.
+    Window(Parameters),
+    /// Swift, which has a program of its own.
+    Swift(SwiftParameters),
+}
+
+impl SenderParameters {
+    /// The parameters of a sender as a scenario has it.
+    ///
+    /// # Errors
+    /// The key that the kernel cannot honour, what was found and what is allowed.
+    pub fn of(choice: &SenderChoice) -> Result<Self, String> {
+        match choice {
+            SenderChoice::Swift(config) => SwiftParameters::of(config).map(Self::Swift),
+            other => Parameters::of(other).map(Self::Window),
+        }
+    }
+
+    /// Whether its packets are ECN-capable.
+    #[must_use]
+    pub const fn ecn_capable(&self) -> bool {
+        match self {
+            Self::Window(parameters) => parameters.ecn_capable(),
+            Self::Swift(_) => false,
+        }
+    }
+
+    /// As the program reads them.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Window(parameters) => parameters.fields().iter().flat_map(|field| field.to_ne_bytes()).collect(),
+            Self::Swift(parameters) => parameters.fields().iter().flat_map(|field| field.to_ne_bytes()).collect(),
+        }
+    }
+}
 
 /// `struct incast_parameters` of `algorithms/types.h`, field by field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,6 +116,7 @@ impl Parameters {
                     .with_law(Law { ca_law, theta, deadline_passed, scaled_window })
             }
             SenderChoice::Pulser(config) => Self { algorithm: 5, ..Self::default() }.with_pulser(config),
+            SenderChoice::Rdtcp(_) => Self { algorithm: 6, ..Self::default() }.with_dctcp(&dctcp::Config::default()),
             other => {
                 Err(format!("\"{}\" does not run in the kernel; allowed: {}", other.info().name, SENDERS.join(", ")))
             }
@@ -217,7 +264,7 @@ mod tests {
     fn the_senders_of_the_kernel_are_those_that_have_parameters() {
         let able: Vec<&str> = SenderChoice::defaults()
             .into_iter()
-            .filter(|choice| Parameters::of(choice).is_ok())
+            .filter(|choice| SenderParameters::of(choice).is_ok())
             .map(|choice| choice.info().name)
             .collect();
         assert_eq!(able, SENDERS);
@@ -242,7 +289,7 @@ mod tests {
     }
 
     /// The names of the fields of a struct in a header, and those of one that was printed for debugging.
-    fn names(header: &str, of: &str, ours: &str) -> (Vec<String>, Vec<String>) {
+    pub(crate) fn names(header: &str, of: &str, ours: &str) -> (Vec<String>, Vec<String>) {
         let (_, rest) = header.split_once(&format!("struct {of} {{")).unwrap();
         let theirs = rest[..rest.find("};").unwrap()].lines().filter_map(|line| {
             let line = line.trim();

@@ -3,9 +3,16 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::attach::{self, PORT, SENDER, SOCKETS};
+use crate::attach::{PORT, SOCKETS};
+use crate::flows::FLOWS;
 use crate::kernel::{self, Side};
+use crate::receivers::{self, RECEIVER};
+use crate::rights;
+use crate::sample::SAMPLE;
+use crate::senders::{self, SENDER, SWIFT};
+use crate::sweep::SWEEP;
 
 /// What was found, or what was found instead and what mends it.
 type Finding = Result<String, (String, &'static str)>;
@@ -25,8 +32,14 @@ pub(crate) fn run(output: &mut impl Write) -> std::io::Result<bool> {
         ("cgroups of version 2", cgroups()),
         ("programs at sockets", tried(|| loads("sockets", SOCKETS))),
         ("congestion controls", tried(|| loads("sender", SENDER))),
+        ("the congestion control swift", tried(swift)),
         ("programs at ports", tried(|| loads("port", PORT))),
+        ("iterators over connections", tried(|| loads("flows", FLOWS))),
+        ("programs that sample", tried(|| loads("sample", SAMPLE))),
+        ("iterators that move connections", tried(|| loads("sweep", SWEEP))),
+        ("windows of receivers", tried(|| loads("receiver", RECEIVER))),
         ("links to devices (tcx)", tried(devices)),
+        ("tc, to look at queues", tc()),
         ("compiler of programs (JIT)", compiler()),
     ];
     let mut all = true;
@@ -44,11 +57,22 @@ pub(crate) fn run(output: &mut impl Write) -> std::io::Result<bool> {
 
 /// Links to devices came with 6.6, the newest of what is used.
 fn version() -> Finding {
+    let (release, version) = release();
+    if version >= (6, 6) { Ok(release) } else { Err((release, "install Linux 6.6 or later")) }
+}
+
+fn release() -> (String, (u32, u32)) {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    if version >= (6, 6) { Ok(release) } else { Err((release, "install Linux 6.6 or later")) }
+    (release, version)
+}
+
+/// All others do without it.
+fn swift() -> Finding {
+    let (_, version) = release();
+    if version >= (6, 10) { loads("swift", SWIFT) } else { Ok("left out, since it needs Linux 6.10".into()) }
 }
 
 fn types() -> Finding {
@@ -59,21 +83,16 @@ fn types() -> Finding {
     }
 }
 
-/// `CAP_NET_ADMIN`, `CAP_PERFMON` and `CAP_BPF`, or `CAP_SYS_ADMIN` for all.
-const CAPABILITIES: [(&str, u64); 3] = [("CAP_NET_ADMIN", 12), ("CAP_PERFMON", 38), ("CAP_BPF", 39)];
-
 fn rights() -> Finding {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bits = status
-        .lines()
-        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())
-        .unwrap_or_default();
-    let lacking: Vec<&str> =
-        CAPABILITIES.iter().filter(|(_, bit)| bits >> bit & 1 == 0).map(|(name, _)| *name).collect();
-    if lacking.is_empty() {
-        Ok("CAP_NET_ADMIN, CAP_PERFMON, CAP_BPF".into())
-    } else {
-        Err((format!("without {}", lacking.join(", ")), "run it as root"))
+    match rights::lacking() {
+        Ok(lacking) if lacking.is_empty() => {
+            Ok(rights::NEEDED.map(|(name, _, _)| name).join(", ") + ", which are given up once all is attached")
+        }
+        Ok(lacking) => {
+            let each: Vec<String> = lacking.iter().map(|(name, what)| format!("{name} ({what})")).collect();
+            Err((format!("without {}", each.join(", ")), "run it as root, or as the systemd unit does"))
+        }
+        Err(error) => Err((error, "run it as root")),
     }
 }
 
@@ -91,8 +110,10 @@ fn cgroups() -> Finding {
 /// Whether the kernel takes an object as it is.
 fn loads(name: &str, object: &[u8]) -> Finding {
     let loaded = kernel::open(name, object).and_then(|mut open| {
-        if object.as_ptr() == SENDER.as_ptr() {
-            attach::set_default_parameters(&mut open)?;
+        if object.as_ptr() == SENDER.as_ptr() || object.as_ptr() == SWIFT.as_ptr() {
+            senders::set_default_parameters(&mut open, object.as_ptr() == SWIFT.as_ptr())?;
+        } else if object.as_ptr() == RECEIVER.as_ptr() {
+            receivers::set_default_parameters(&mut open)?;
         }
         kernel::load(name, open, &[])
     });
@@ -108,7 +129,18 @@ fn devices() -> Finding {
         kernel::attach_alone(&program, Side::Egress)
     };
     let mend = "use Linux 6.6 or later with CONFIG_NET_XGRESS";
+    if !rights::may_enter_namespaces() {
+        return Ok("not tried, which takes CAP_SYS_ADMIN".into());
+    }
     attached().map(|()| "attached and detached".into()).map_err(|error| (error, mend))
+}
+
+fn tc() -> Finding {
+    let shown = Command::new("tc").arg("-V").output();
+    let mend = "apt-get install iproute2 (Debian, Ubuntu)";
+    shown
+        .map(|shown| String::from_utf8_lossy(&shown.stdout).trim().to_owned())
+        .map_err(|error| (error.to_string(), mend))
 }
 
 fn compiler() -> Finding {

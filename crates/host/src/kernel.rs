@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Mutex;
 
-use libbpf_rs::{Link, MapCore as _, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, Program, ProgramMut};
+use libbpf_rs::{
+    Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, Program, ProgramMut,
+};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
 /// What libbpf complained of, for the error that follows.
@@ -69,6 +71,12 @@ pub(crate) fn initialise(open: &mut OpenObject, map: &str, from: Option<&[u8]>, 
     Ok(())
 }
 
+/// Says how many entries a map will have.
+pub(crate) fn set_entries(open: &mut OpenObject, map: &str, entries: u32) -> Result<(), String> {
+    let mut found = open.maps_mut().find(|each| each.name() == map).ok_or(format!("there is no map {map}"))?;
+    found.set_max_entries(entries).map_err(|error| format!("the map {map}: {error}"))
+}
+
 /// A program of a loaded object.
 pub(crate) fn program<'a>(object: &'a Object, name: &str) -> Result<Program<'a>, String> {
     object.progs().find(|program| program.name() == name).ok_or(format!("there is no program {name}"))
@@ -109,6 +117,38 @@ pub(crate) fn attach_trace(program: &ProgramMut) -> Result<Link, String> {
     program.attach_trace().map_err(|error| with_complaints("the tracepoint qdisc_dequeue", &error))
 }
 
+/// Attaches a program to a map's elements, which it will be called for one by one.
+pub(crate) fn attach_iterator(program: &ProgramMut, map: &Map) -> Result<Link, String> {
+    program.attach_iter(map.as_fd()).map_err(|error| with_complaints("an iterator", &error))
+}
+
+/// The same for what the kernel has lists of itself.
+pub(crate) fn attach_plain_iterator(program: &ProgramMut) -> Result<Link, String> {
+    program.attach().map_err(|error| with_complaints("an iterator", &error))
+}
+
+/// Reads what the program of an iterator writes.
+pub(crate) fn iterate(link: &OwnedFd) -> io::Result<File> {
+    #[expect(unsafe_code, reason = "libbpf-rs makes no iterators of descriptors")]
+    // SAFETY: a number that is not negative is a new descriptor.
+    unsafe {
+        let fd = libbpf_sys::bpf_iter_create(link.as_raw_fd());
+        if fd < 0 { Err(io::Error::from_raw_os_error(-fd)) } else { Ok(File::from_raw_fd(fd)) }
+    }
+}
+
+/// What holds a link when this process has forgotten it.
+pub(crate) fn descriptor(link: &Link) -> Result<OwnedFd, String> {
+    link.as_fd().try_clone_to_owned().map_err(|error| format!("a link: {error}"))
+}
+
+/// What holds a map likewise.
+pub(crate) fn handle(object: &Object, name: &str) -> Result<MapHandle, String> {
+    let map = object.maps().find(|map| map.name().to_string_lossy().ends_with(name));
+    let map = map.ok_or(format!("there is no map {name}"))?;
+    MapHandle::try_from(&map).map_err(|error| format!("the map {name}: {error}"))
+}
+
 /// Which side of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
@@ -125,7 +165,7 @@ pub(crate) struct Device {
 }
 
 /// Does something in a network namespace: in a thread that ends there.
-fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
+pub(crate) fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let shown = netns.display();
     let namespace = File::open(netns).map_err(|error| format!("network namespace {shown}: {error}"))?;
     std::thread::scope(|scope| {
@@ -140,15 +180,31 @@ fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, String> + Send)
 
 /// Looks a device up.
 pub(crate) fn device(netns: &Path, name: &str) -> Result<Device, String> {
-    let index = within(netns, || {
-        let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)
-            .map_err(|error| format!("device {name}: {error}"))?;
-        rustix::net::netdevice::name_to_index(&socket, name)
-            .map_err(|error| format!("device {name} in {}: {error}", netns.display()))
-    })?;
-    let file = File::open(netns).map_err(|error| format!("network namespace {}: {error}", netns.display()))?;
-    let netns = rustix::fs::fstat(&file).map_err(|error| format!("device {name}: {error}"))?.st_ino as u32;
+    let index = within(netns, || index(name).map_err(|error| format!("{error} (in {})", netns.display())))?;
+    number(index, netns, name)
+}
+
+/// Looks a device of this process's own namespace up, which needs no rights.
+pub(crate) fn device_here(name: &str) -> Result<Device, String> {
+    number(index(name)?, Path::new("/proc/self/ns/net"), name)
+}
+
+fn index(name: &str) -> Result<u32, String> {
+    let failed = |error: rustix::io::Errno| format!("device {name}: {error}");
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None);
+    rustix::net::netdevice::name_to_index(&socket.map_err(failed)?, name).map_err(failed)
+}
+
+fn number(index: u32, netns: &Path, name: &str) -> Result<Device, String> {
+    let netns = netns_number(netns).map_err(|error| format!("device {name}: {error}"))?;
     Ok(Device { index, netns })
+}
+
+/// The number that the kernel has for a network namespace.
+pub(crate) fn netns_number(netns: &Path) -> Result<u32, String> {
+    let failed = |error: io::Error| format!("network namespace {}: {error}", netns.display());
+    let file = File::open(netns).map_err(failed)?;
+    Ok(rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?.st_ino as u32)
 }
 
 /// Attaches a program to one side of a device.
@@ -171,7 +227,7 @@ pub(crate) fn attach_alone(program: &Program, side: Side) -> Result<(), String> 
 }
 
 /// A link to a device of the thread's namespace.
-fn link_to_device(program: BorrowedFd, index: u32, side: Side) -> Result<OwnedFd, String> {
+pub(crate) fn link_to_device(program: BorrowedFd, index: u32, side: Side) -> Result<OwnedFd, String> {
     let attach_type = match side {
         Side::Ingress => libbpf_sys::BPF_TCX_INGRESS,
         Side::Egress => libbpf_sys::BPF_TCX_EGRESS,
@@ -212,16 +268,26 @@ pub(crate) fn runs(program: &Program) -> Result<(u64, u64), String> {
 
 /// Numbers of 64 bits at the beginning of a map's only value, such as that of global variables.
 pub(crate) fn numbers(object: &Object, map: &str, count: usize) -> Result<Vec<u64>, String> {
-    let failed = || format!("the map {map} cannot be read");
-    let map = object.maps().find(|each| each.name().to_string_lossy().ends_with(map)).ok_or_else(failed)?;
+    let map = object.maps().find(|each| each.name().to_string_lossy().ends_with(map));
+    numbers_in(&map.ok_or("there is no such map")?, count)
+}
+
+/// The same of a map that is at hand.
+pub(crate) fn numbers_in(map: &impl MapCore, count: usize) -> Result<Vec<u64>, String> {
+    let failed = || format!("the map {} cannot be read", map.name().to_string_lossy());
     let value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().ok_or_else(failed)?;
     Ok(to_numbers(&value).take(count).collect())
 }
 
 /// The sums over all processors of a map's values, by index.
 pub(crate) fn sums(object: &Object, map: &str, count: u32) -> Result<Vec<u64>, String> {
-    let failed = || format!("the map {map} cannot be read");
-    let map = object.maps().find(|each| each.name() == map).ok_or_else(failed)?;
+    let map = object.maps().find(|each| each.name() == map);
+    sums_in(&map.ok_or("there is no such map")?, count)
+}
+
+/// The same of a map that is at hand.
+pub(crate) fn sums_in(map: &impl MapCore, count: u32) -> Result<Vec<u64>, String> {
+    let failed = || format!("the map {} cannot be read", map.name().to_string_lossy());
     let sum = |index: u32| {
         let values = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY).ok().flatten().ok_or_else(failed)?;
         Ok(values.iter().flat_map(|value| to_numbers(value)).sum())

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use incast_bpf::{EinParameters, Parameters, SENDERS};
+use incast_bpf::{EinParameters, SENDERS, SenderParameters};
 use incast_protocols::Rate;
 use incast_protocols::sender::SenderChoice;
 use incast_protocols::switch::marker::ein;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+use crate::receivers::Receiver;
 
 /// The whole request.
 #[derive(Debug, Deserialize)]
@@ -17,21 +19,19 @@ pub(crate) struct Request {
     pub(crate) cgroup: Option<PathBuf>,
     pub(crate) senders: Vec<Sender>,
     pub(crate) ports: Vec<Port>,
-    pub(crate) receivers: Vec<Value>,
-    /// New connections of the cgroup use the first sender, whatever they have chosen.
-    #[serde(skip)]
-    enabled: bool,
+    /// At most one, for all sockets of the cgroup.
+    pub(crate) receivers: Vec<Receiver>,
 }
 
 /// A congestion control to register.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sender {
-    algorithm: String,
+    pub(crate) algorithm: String,
     /// What sockets name it by.
     pub(crate) name: String,
     #[serde(default)]
-    parameters: Map<String, Value>,
+    pub(crate) parameters: Map<String, Value>,
 }
 
 /// An output port: one end of a veth pair with a queueing discipline, and the other end.
@@ -50,24 +50,18 @@ pub(crate) struct Port {
 }
 
 impl Request {
-    /// What `incast-host enable` asks for: one sender with its defaults, for all new connections of a cgroup.
-    pub(crate) fn enable(algorithm: &str, cgroup: &str) -> Result<Self, String> {
-        let (algorithm, name) = (algorithm.to_owned(), format!("incast_{algorithm}"));
-        let sender = Sender { algorithm, name, parameters: Map::new() };
-        sender.parameters()?;
-        Ok(Self { cgroup: Some(cgroup.into()), senders: vec![sender], ports: vec![], receivers: vec![], enabled: true })
-    }
-
-    /// The sender that all new connections of the cgroup use, if there is one.
-    pub(crate) fn for_all(&self) -> Option<&Sender> {
-        self.senders.first().filter(|_| self.enabled)
-    }
-
     /// Reads a request and checks what can be checked without the kernel.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let request: Self = serde_json::from_str(line).map_err(|error| format!("the request: {error}"))?;
-        if !request.receivers.is_empty() {
-            return Err("receivers has entries; allowed: [], since no receiver runs in the kernel yet".into());
+        if request.receivers.len() > 1 {
+            return Err("receivers has several entries; allowed: one, which sets all windows of the cgroup".into());
+        }
+        if let Some(receiver) = request.receivers.first() {
+            receiver.parameters().map_err(|error| format!("receivers[0].{error}"))?;
+            request
+                .cgroup
+                .as_ref()
+                .ok_or("cgroup is null; allowed: a directory, since receivers[0] sets its windows")?;
         }
         for (index, sender) in request.senders.iter().enumerate() {
             let key = |key: &str| format!("senders[{index}].{key}");
@@ -90,8 +84,14 @@ impl Request {
 }
 
 impl Sender {
+    /// One whose parameters have been checked.
+    pub(crate) fn new(algorithm: &str, name: String, parameters: Map<String, Value>) -> Result<Self, String> {
+        let sender = Self { algorithm: algorithm.to_owned(), name, parameters };
+        sender.parameters().map(|_| sender)
+    }
+
     /// The parameters for the kernel.
-    pub(crate) fn parameters(&self) -> Result<Parameters, String> {
+    pub(crate) fn parameters(&self) -> Result<SenderParameters, String> {
         if !SENDERS.contains(&self.algorithm.as_str()) {
             return Err(format!("algorithm is \"{}\"; allowed: {}", self.algorithm, SENDERS.join(", ")));
         }
@@ -100,7 +100,7 @@ impl Sender {
             return Err("parameters.name is no parameter".into());
         }
         let choice = SenderChoice::deserialize(Value::Object(keys)).map_err(|error| format!("parameters: {error}"))?;
-        Parameters::of(&choice).map_err(|error| format!("parameters.{error}"))
+        SenderParameters::of(&choice).map_err(|error| format!("parameters.{error}"))
     }
 }
 
@@ -109,13 +109,21 @@ impl Port {
     /// of that for CE.
     pub(crate) fn ein(&self) -> Result<Option<EinParameters>, String> {
         let Some(keys) = &self.ein else { return Ok(None) };
-        let mut keys = keys.clone();
-        if let Some(bytes) = self.ce_threshold_bytes {
-            keys.entry("ecn").or_insert_with(|| serde_json::json!({ "threshold": format!("{bytes}B") }));
-        }
-        let config = ein::Config::deserialize(Value::Object(keys)).map_err(|error| format!("ein: {error}"))?;
-        EinParameters::of(&config, Rate(self.rate_bps)).map(Some).map_err(|error| format!("ein.{error}"))
+        detector(keys.clone(), self.ce_threshold_bytes, self.rate_bps).map(Some)
     }
+}
+
+/// The detector's parameters out of a marker's.
+pub(crate) fn detector(
+    mut keys: Map<String, Value>,
+    ce_threshold_bytes: Option<u64>,
+    rate_bps: u64,
+) -> Result<EinParameters, String> {
+    if let Some(bytes) = ce_threshold_bytes {
+        keys.entry("ecn").or_insert_with(|| serde_json::json!({ "threshold": format!("{bytes}B") }));
+    }
+    let config = ein::Config::deserialize(Value::Object(keys)).map_err(|error| format!("ein: {error}"))?;
+    EinParameters::of(&config, Rate(rate_bps)).map_err(|error| format!("ein.{error}"))
 }
 
 #[cfg(test)]
@@ -136,7 +144,9 @@ mod tests {
     #[test]
     fn keys_that_are_left_out_have_the_simulators_defaults() {
         let asked = request(r#"{"algorithm": "dctcp", "name": "d1", "parameters": {"shift": 5}}"#, "").unwrap();
-        let parameters = asked.senders[0].parameters().unwrap();
+        let SenderParameters::Window(parameters) = asked.senders[0].parameters().unwrap() else {
+            panic!("it has a window");
+        };
         assert_eq!((parameters.initial_alpha, parameters.shift), (1024, 5));
         let asked = request("", &port(r#""ce_threshold_bytes": 30000, "ein": {"samples": 20}"#)).unwrap();
         let ein = asked.ports[0].ein().unwrap().unwrap();
@@ -149,7 +159,7 @@ mod tests {
         let shift = sender(r#"{"algorithm": "dctcp", "name": "d", "parameters": {"shift": 0}}"#);
         assert_eq!(shift, "senders[0].parameters.shift is 0; allowed: 1 to 10");
         let hpcc = sender(r#"{"algorithm": "hpcc", "name": "h"}"#);
-        assert_eq!(hpcc, "senders[0].algorithm is \"hpcc\"; allowed: dctcp, d2tcp, mrg, dcmrg, pulser");
+        assert_eq!(hpcc, "senders[0].algorithm is \"hpcc\"; allowed: dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp, swift");
         let key = sender(r#"{"algorithm": "dctcp", "name": "d", "parameters": {"shif": 4}}"#);
         assert!(key.starts_with("senders[0].parameters: unknown field `shif`"), "{key}");
         let long = sender(r#"{"algorithm": "dctcp", "name": "a_name_too_long_"}"#);
@@ -158,7 +168,14 @@ mod tests {
         assert_eq!(twice, "senders[1].name is \"d\", as another's; allowed: a name for each");
         let samples = request("", &port(r#""ein": {"samples": 0}"#)).unwrap_err();
         assert_eq!(samples, "ports[0].ein.samples is 0; allowed: 1 to 65536");
-        let receivers = r#"{"cgroup": null, "senders": [], "ports": [], "receivers": [{"algorithm": "ictcp"}]}"#;
-        assert!(Request::parse(receivers).unwrap_err().starts_with("receivers has entries; allowed: []"));
+        let ictcp =
+            r#"{"algorithm": "ictcp", "mss_bytes": 1448, "header_bytes": 66, "hosts": [{"rate_bps": 1000000}]}"#;
+        let receivers = |list: &str| {
+            Request::parse(&format!(r#"{{"cgroup": null, "senders": [], "ports": [], "receivers": [{list}]}}"#))
+                .unwrap_err()
+        };
+        assert!(receivers(ictcp).starts_with("cgroup is null; allowed: a directory"));
+        assert!(receivers(&format!("{ictcp}, {ictcp}")).starts_with("receivers has several entries; allowed: one"));
+        assert!(receivers(&ictcp.replace("ictcp", "dctcp")).starts_with("receivers[0].algorithm is \"dctcp\""));
     }
 }

@@ -66,10 +66,8 @@ fn event() -> impl Strategy<Value = Event> {
 type State = [u64; 4];
 
 /// The simulator's side of a connection, which writes down what the other is told.
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of a connection, not a state in disguise")]
 struct Connection {
     sender: AnySender,
-    brakes: bool,
     marks: bool,
     mss: u64,
     una: u64,
@@ -100,7 +98,6 @@ impl Connection {
         let fields: Vec<String> = parameters.fields().iter().map(u32::to_string).collect();
         let script = format!("new {mss} {} {}\n", context.initial_window.0 / mss, fields.join(" "));
         let mut connection = Self {
-            brakes: sender.conduct().brakes,
             marks: sender.ecn_capable(),
             sender,
             mss,
@@ -275,8 +272,7 @@ impl Connection {
                 }
             }
             Event::Timeout if self.flight() > 0 => self.timeout(),
-            // Pulser is not told that its recovery has ended so.
-            Event::Undo if !self.brakes => {
+            Event::Undo => {
                 if let Some(before) = self.before.take() {
                     self.undo(before);
                 }
@@ -295,7 +291,7 @@ impl Connection {
                 self.window_used = used;
                 self.told_the_other(format_args!("used {}", u8::from(used)));
             }
-            Event::Timeout | Event::Undo | Event::Idle(_) => {}
+            Event::Timeout | Event::Idle(_) => {}
         }
     }
 }

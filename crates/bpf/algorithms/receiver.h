@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/*
+ * What happens at a host, for whichever receiver the parameters name. In BPF the parameters are constants, so that the
+ * verifier removes what is another receiver's. Callers take care that nobody else is at the host meanwhile.
+ *
+ * A new receiver is one header, and one case in each function here.
+ */
+#ifndef INCAST_RECEIVER_H
+#define INCAST_RECEIVER_H
+
+#include "ictcp.h"
+#include "incast_controller.h"
+#include "receiver_rdtcp.h"
+#include "static_window.h"
+
+struct incast_receiver_host {
+	u64 rate_bps;
+	u32 ready;
+	u32 padding;
+	union {
+		struct ictcp_host ictcp;
+		struct controller_host controller;
+		struct scheduler_host scheduler;
+	};
+};
+
+/* The host has nothing but its rate yet. */
+INCAST_FUNCTION void incast_receiver_init(struct incast_receiver_host *host, const struct incast_receiver_parameters *p)
+{
+	if (host->ready)
+		return;
+	host->ready = 1;
+	if (p->receiver == INCAST_ICTCP)
+		ictcp_init(&host->ictcp, p, host->rate_bps);
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_init(&host->controller, p, host->rate_bps);
+}
+
+/* Comes before every other event: what the clock would have brought until now. */
+INCAST_FUNCTION void incast_receiver_catch_up(struct incast_receiver_host *host,
+					      const struct incast_receiver_parameters *p, u64 now)
+{
+	incast_receiver_init(host, p);
+	if (p->receiver == INCAST_ICTCP)
+		ictcp_catch_up(&host->ictcp, p, now);
+}
+
+/* Flows that can be controlled at once. */
+INCAST_FUNCTION u32 incast_receiver_most_flows(const struct incast_receiver_parameters *p)
+{
+	if (p->receiver == INCAST_RECEIVER_RDTCP)
+		return SCHEDULER_FLOWS;
+	return p->receiver == INCAST_RECEIVER_DCMRG ? CONTROLLER_FLOWS : INCAST_FLOWS;
+}
+
+/* A flow towards this host opens. */
+INCAST_FUNCTION void incast_receiver_open(struct incast_receiver_host *host, const struct incast_receiver_parameters *p,
+					  u32 index)
+{
+	if (p->receiver == INCAST_ICTCP)
+		ictcp_open(&host->ictcp, index, p);
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_open(&host->controller, index);
+	else if (p->receiver == INCAST_RECEIVER_RDTCP)
+		scheduler_open(&host->scheduler, p, index);
+}
+
+/* The first segment of a message has come, and is told of next. */
+INCAST_FUNCTION void incast_receiver_on_message(struct incast_receiver_host *host,
+						const struct incast_receiver_parameters *p, u32 index,
+						const struct incast_demand *message)
+{
+	if (p->receiver == INCAST_ICTCP)
+		ictcp_at(&host->ictcp, index)->messages++;
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_on_message(&host->controller, index, message);
+	else if (p->receiver == INCAST_RECEIVER_RDTCP)
+		scheduler_on_message(&host->scheduler, p, index, message);
+}
+
+INCAST_FUNCTION void incast_receiver_on_data(struct incast_receiver_host *host,
+					     const struct incast_receiver_parameters *p, u32 index, u64 now,
+					     const struct incast_arrival *arrival)
+{
+	if (p->receiver == INCAST_ICTCP)
+		ictcp_on_data(&host->ictcp, index, p, now, arrival);
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_on_data(&host->controller, index, now, arrival);
+	else if (p->receiver == INCAST_RECEIVER_RDTCP)
+		scheduler_on_data(&host->scheduler, p, index, now, arrival);
+}
+
+/* All bytes of the flow's current message have arrived. */
+INCAST_FUNCTION void incast_receiver_on_complete(struct incast_receiver_host *host,
+						 const struct incast_receiver_parameters *p, u32 index)
+{
+	if (p->receiver == INCAST_ICTCP)
+		ictcp_on_complete(ictcp_at(&host->ictcp, index));
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_on_complete(&host->controller, index);
+}
+
+INCAST_FUNCTION void incast_receiver_on_close(struct incast_receiver_host *host,
+					      const struct incast_receiver_parameters *p, u32 index)
+{
+	if (p->receiver == INCAST_ICTCP)
+		*ictcp_at(&host->ictcp, index) = (struct ictcp_flow){};
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_on_complete(&host->controller, index);
+	else if (p->receiver == INCAST_RECEIVER_RDTCP)
+		scheduler_on_close(&host->scheduler, p, index);
+}
+
+/*
+ * Comes before a window is asked for: what concerns all flows, once for all that happened since. The simulator does it with
+ * each event; the only difference is that a flow has less left to receive by now.
+ */
+INCAST_FUNCTION void incast_receiver_settle(struct incast_receiver_host *host,
+					    const struct incast_receiver_parameters *p)
+{
+	if (p->receiver == INCAST_RECEIVER_RDTCP)
+		scheduler_settle(&host->scheduler, p);
+	else if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_settle(&host->controller);
+}
+
+/* The window to announce, which may be less than a segment; `rtt_ps` is for DCMRG, and 0 if it is not known. */
+INCAST_FUNCTION u64 incast_receiver_window(struct incast_receiver_host *host,
+					   const struct incast_receiver_parameters *p, u32 index, u64 rtt_ps)
+{
+	if (p->receiver == INCAST_STATIC_WINDOW)
+		return static_window(p);
+	if (p->receiver == INCAST_ICTCP) {
+		const struct ictcp_flow *flow = ictcp_at(&host->ictcp, index);
+
+		return flow->controlled ? flow->window : INCAST_NO_WINDOW;
+	}
+	if (p->receiver == INCAST_RECEIVER_DCMRG)
+		return controller_window(&host->controller, index, p, rtt_ps ? rtt_ps : INCAST_REFERENCE_RTT_PS);
+	if (p->receiver == INCAST_RECEIVER_RDTCP)
+		return scheduler_window(&host->scheduler, p, index);
+	return INCAST_NO_WINDOW;
+}
+
+/* The round trip that a window is meant for, where the receiver thinks in rates; 0 before the first sample. */
+INCAST_FUNCTION u64 incast_receiver_round_trip(struct incast_receiver_host *host,
+					       const struct incast_receiver_parameters *p, u32 index)
+{
+	if (p->receiver == INCAST_RECEIVER_DCMRG)
+		return controller_at(&host->controller, index)->rtt.smoothed;
+	return 0;
+}
+
+/* What is known of it from elsewhere, such as the handshake. */
+INCAST_FUNCTION void incast_receiver_know_round_trip(struct incast_receiver_host *host,
+						     const struct incast_receiver_parameters *p, u32 index, u64 rtt_ps)
+{
+	if (p->receiver == INCAST_RECEIVER_DCMRG)
+		controller_at(&host->controller, index)->rtt.smoothed = rtt_ps;
+}
+
+INCAST_FUNCTION void incast_receiver_on_ack_sent(struct incast_receiver_host *host,
+						 const struct incast_receiver_parameters *p, u32 index, u64 now,
+						 const struct incast_announced *sent)
+{
+	if (p->receiver == INCAST_ICTCP) {
+		struct ictcp_flow *flow = ictcp_at(&host->ictcp, index);
+
+		round_trip_on_ack(&flow->rtt, now, sent, flow->messages > 0);
+	} else if (p->receiver == INCAST_RECEIVER_DCMRG) {
+		struct controller_flow *flow = controller_at(&host->controller, index);
+
+		round_trip_on_ack(&flow->rtt, now, sent, (flow->flags & CONTROLLER_BUSY) != 0);
+	} else if (p->receiver == INCAST_RECEIVER_RDTCP) {
+		scheduler_on_ack_sent(&host->scheduler, p, index, now, sent);
+	}
+}
+
+#endif

@@ -1,0 +1,659 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
+/*
+ * A receiver out of the headers in ../algorithms, over all flows of a cgroup that end at one host. It is told of every data
+ * packet as that comes in, and asked for a window while an ACK is built.
+ *
+ * Why here, on kernels that refuse programs at functions of their own (fentry, lsm):
+ * - Of what may set TCP_WINDOW_CLAMP, the question how long the options of a header are (HDR_OPT_LEN_CB) is the only one that
+ *   is put for every ACK, with the socket locked and before the window is chosen, so that this very ACK announces it. A
+ *   congestion control's cwnd_event is called per packet only once ECN is negotiated, and takes the place of the one that the
+ *   application has chosen; an iterator over sockets is late by its timer, and sees one network namespace. One limit: the
+ *   question is not put while SACK blocks fill the header, so that an ACK announces what the one before did.
+ * - A clamp that is set once does not last: the first full segment of a connection and growing buffers set it anew.
+ *   With every ACK it is put back.
+ * - No program sees a packet between TCP and the ACK that it causes, but one at the entrance of the cgroup sees it before
+ *   TCP does. What TCP will make of it is worked out there.
+ *
+ * The window that TCP chooses grows by two segments with each segment that comes, whatever the clamp; and its right edge does
+ * not move back.
+ */
+#include "kernel.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "../algorithms/receiver.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
+
+enum { SOCK_OPS_RWND_INIT = 2, SOCK_OPS_STATE_CB = 10, SOCK_OPS_STATE_CB_FLAG = 1 << 2 };
+enum { WRITE_HDR_TCP_CURRENT_MSS = 1 };
+enum { OPTION_WINDOW_CLAMP = 10 };
+/* The kernel's numbers: states in which the other end may still send. */
+enum { STATE_ESTABLISHED = 1, STATE_FIN_WAIT1 = 4, STATE_FIN_WAIT2 = 5 };
+enum { ECN_MASK = 3, ECN_CE = 3 };
+
+struct bpf_spin_lock {
+	__u32 value;
+};
+
+struct bpf_tcp_sock {
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* The loader takes what stands behind the three underscores off the names. */
+struct sock_common___receiver {
+	possible_net_t skc_net;
+};
+
+struct sock___receiver {
+	struct sock_common___receiver __sk_common;
+};
+
+struct tcp_options_received___receiver {
+	__u16 rcv_wscale : 4;
+};
+
+struct tcp_sock___receiver {
+	__u32 rcv_nxt;
+	__u32 rcv_wup;
+	__u32 rcv_wnd;
+	__u32 rcv_ssthresh;
+	struct tcp_options_received___receiver rx_opt;
+	struct {
+		__u32 rtt_us;
+	} rcv_rtt_est;
+};
+
+#pragma clang attribute pop
+
+/* crates/host writes them. */
+const volatile struct {
+	struct incast_receiver_parameters parameters;
+	/* Each network namespace in `places` is a host of its own; if not, all sockets of the cgroup are at the first one. */
+	u64 by_netns;
+} chosen SEC(".rodata.chosen");
+
+/* Messages that an application has told of before their first byte. */
+#define DEMANDS 4
+/* A flow of which nothing was told, and that is silent for this long, has no message any more. */
+#define SILENCE_PS (INCAST_SECOND_PS / 10)
+/* Larger than any buffer. */
+#define NO_CLAMP (1U << 30)
+
+enum message { MESSAGE_NONE, MESSAGE_KNOWN, MESSAGE_UNKNOWN };
+
+/* What comes in on a flow. Offsets count from `first`. */
+struct track {
+	u32 open;
+	u32 first;
+	/* Counting begins anew with the next packet. */
+	u32 begins;
+	enum message message;
+	u64 expected;
+	u64 highest;
+	u64 beyond_gap;
+	u64 message_end;
+	u64 heard;
+	u32 demands;
+	u32 padding;
+	struct incast_demand demand[DEMANDS];
+};
+
+struct host {
+	/* crates/host reads these, and writes the rate, which comes first in `receiver`. */
+	u64 flows;
+	u64 flows_refused;
+	u64 windows_set;
+	struct incast_receiver_host receiver;
+	/* Whose silence is looked for next. */
+	u32 looks_at;
+	struct bpf_spin_lock lock;
+	struct track tracks[INCAST_FLOWS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct host);
+} hosts SEC(".maps");
+
+/* By number of a network namespace. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u32);
+	__type(value, u32);
+} places SEC(".maps");
+
+struct receiving {
+	u32 host;
+	/* Its number at the host plus one; 0 if it is not controlled. */
+	u32 flow;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct receiving);
+} receiving SEC(".maps");
+
+/* Constants to the verifier, which volatile members are one by one. */
+INCAST_FUNCTION struct incast_receiver_parameters parameters(void)
+{
+#define CHOSEN(field) .field = chosen.parameters.field
+	return (struct incast_receiver_parameters){
+		CHOSEN(receiver),
+		CHOSEN(mss),
+		CHOSEN(header),
+		CHOSEN(first_segments),
+		CHOSEN(window),
+		CHOSEN(alpha),
+		CHOSEN(beta),
+		CHOSEN(gamma1),
+		CHOSEN(gamma2),
+		CHOSEN(low_rounds),
+		CHOSEN(fair_below),
+		CHOSEN(doubles),
+		CHOSEN(initial_window),
+		CHOSEN(window_floor),
+		CHOSEN(rtt_limit_ps),
+		CHOSEN(slot_floor_ps),
+		CHOSEN(headroom),
+		CHOSEN(budget),
+		CHOSEN(by_size),
+		CHOSEN(refills),
+		CHOSEN(authors_ecn),
+		CHOSEN(first_window),
+		CHOSEN(initial_ssthresh),
+		CHOSEN(shift),
+	};
+}
+
+/* It wraps every 213 days, as all times of receivers. */
+INCAST_FUNCTION u64 now_ps(void)
+{
+	return bpf_ktime_get_ns() * 1000;
+}
+
+INCAST_FUNCTION struct track *track_at(struct host *host, u32 flow)
+{
+	return &host->tracks[flow & (INCAST_FLOWS - 1)];
+}
+
+/* The offset of a sequence number, as near as possible to what is expected. */
+INCAST_FUNCTION u64 offset_of(const struct track *track, u32 sequence)
+{
+	return track->expected + (u64)(s64)(s32)(sequence - (track->first + (u32)track->expected));
+}
+
+/* A flow whose message had no known end is taken for gone, and for a new one as soon as something comes. */
+INCAST_FUNCTION void begin_anew(struct host *host, const struct incast_receiver_parameters *p, u32 flow)
+{
+	struct track *track = track_at(host, flow);
+	u64 rtt = incast_receiver_round_trip(&host->receiver, p, flow);
+
+	incast_receiver_on_close(&host->receiver, p, flow);
+	incast_receiver_open(&host->receiver, p, flow);
+	incast_receiver_know_round_trip(&host->receiver, p, flow, rtt);
+	track->message = MESSAGE_NONE;
+	track->begins = 1;
+}
+
+/* Looks at this flow, and at one other in turn, so that no packet costs more with many flows. */
+INCAST_FUNCTION void look_for_silence(struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 now)
+{
+	struct track *track = track_at(host, flow);
+	u32 other = host->looks_at;
+
+	host->looks_at = (other + 1) & (incast_receiver_most_flows(p) - 1);
+	if (track->message != MESSAGE_UNKNOWN || (!track->demands && now - track->heard < SILENCE_PS)) {
+		flow = other;
+		track = track_at(host, flow);
+		if (!track->open || track->message != MESSAGE_UNKNOWN || now - track->heard < SILENCE_PS)
+			return;
+	}
+	begin_anew(host, p, flow);
+}
+
+INCAST_FUNCTION void begin_message(struct host *host, const struct incast_receiver_parameters *p, u32 flow)
+{
+	struct track *track = track_at(host, flow);
+	struct incast_demand demand = {};
+	u32 each;
+
+	if (track->demands) {
+		demand = track->demand[0];
+#pragma unroll
+		for (each = 1; each < DEMANDS; each++)
+			track->demand[each - 1] = track->demand[each];
+		track->demands--;
+	}
+	track->message = demand.size ? MESSAGE_KNOWN : MESSAGE_UNKNOWN;
+	track->message_end = track->expected + demand.size;
+	incast_receiver_on_message(&host->receiver, p, flow, &demand);
+}
+
+/* A data packet; `next` is what TCP expected before it. */
+INCAST_FUNCTION void arrive(struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 now,
+			    u32 sequence, u32 payload, u32 next, u32 marked)
+{
+	struct track *track = track_at(host, flow);
+	u64 start, end, expected, highest, beyond_gap, from, before;
+	struct incast_arrival arrival;
+
+	incast_receiver_catch_up(&host->receiver, p, now);
+	look_for_silence(host, p, flow, now);
+	if (track->begins) {
+		track->begins = 0;
+		track->first = next;
+		track->expected = 0;
+		track->highest = 0;
+		track->beyond_gap = 0;
+	}
+	track->heard = now;
+	start = offset_of(track, sequence);
+	end = start + payload;
+	expected = offset_of(track, next);
+	/* TCP may have packets before it that it has not looked at, and nothing from before the flow began counts. */
+	if ((s64)(expected - track->expected) < 0)
+		expected = track->expected;
+	if ((s64)start < 0)
+		return;
+	if (track->message == MESSAGE_NONE)
+		begin_message(host, p, flow);
+
+	highest = incast_most(track->highest, incast_most(end, expected));
+	beyond_gap = track->beyond_gap;
+	if (start > expected) {
+		from = incast_most(start, track->highest);
+		beyond_gap += incast_less(end, from);
+	}
+	if (start <= expected && end > expected)
+		expected = end;
+	/* Where all beyond the gap has arrived, there is none any more. */
+	if (beyond_gap >= highest - expected)
+		expected = highest;
+	beyond_gap = incast_least(beyond_gap, highest - expected);
+	before = track->expected + track->beyond_gap;
+	arrival = (struct incast_arrival){
+		.start = start,
+		.payload = payload,
+		.fresh = incast_less(expected + beyond_gap, before),
+		.expected = expected,
+		.delivered = expected - track->expected,
+		.beyond_gap = beyond_gap,
+		.marked = marked,
+	};
+	track->expected = expected;
+	track->highest = highest;
+	track->beyond_gap = beyond_gap;
+	incast_receiver_on_data(&host->receiver, p, flow, now, &arrival);
+	if (track->message == MESSAGE_KNOWN && expected >= track->message_end) {
+		track->message = MESSAGE_NONE;
+		incast_receiver_on_complete(&host->receiver, p, flow);
+	}
+}
+
+INCAST_FUNCTION struct host *host_of(struct receiving *socket)
+{
+	u32 key = socket->host;
+
+	return bpf_map_lookup_elem(&hosts, &key);
+}
+
+struct segment {
+	u32 sequence;
+	u32 payload;
+	u32 marked;
+};
+
+/* TCP behind extension headers of IPv6 is not looked for. */
+INCAST_FUNCTION int read_segment(struct __sk_buff *skb, struct segment *segment)
+{
+	u32 length, headers, traffic_class;
+	u8 head[8], tcp[13];
+
+	if (bpf_skb_load_bytes_relative(skb, 0, head, sizeof(head), BPF_HDR_START_NET))
+		return 0;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		traffic_class = head[1];
+		headers = (head[0] & 0xf) * 4;
+		/* Of packets that were joined the length says nothing. */
+		length = skb->len;
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		if (head[6] != IPPROTO_TCP)
+			return 0;
+		traffic_class = (u32)head[1] >> 4;
+		headers = 40;
+		length = skb->len;
+	} else {
+		return 0;
+	}
+	if (bpf_skb_load_bytes_relative(skb, headers, tcp, sizeof(tcp), BPF_HDR_START_NET))
+		return 0;
+	headers += (u32)(tcp[12] >> 4) * 4;
+	segment->sequence = (u32)tcp[4] << 24 | (u32)tcp[5] << 16 | (u32)tcp[6] << 8 | tcp[7];
+	segment->payload = length > headers ? length - headers : 0;
+	segment->marked = (traffic_class & ECN_MASK) == ECN_CE;
+	return segment->payload > 0;
+}
+
+SEC("cgroup_skb/ingress")
+int incast_receive(struct __sk_buff *skb)
+{
+	struct incast_receiver_parameters p = parameters();
+	struct receiving *socket;
+	struct bpf_tcp_sock *tp;
+	struct segment segment;
+	struct bpf_sock *sk;
+	struct host *host;
+	u64 now;
+	u32 next;
+
+	sk = skb->sk;
+	if (!sk)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->protocol != IPPROTO_TCP || sk->state == BPF_TCP_LISTEN)
+		return 1;
+	socket = bpf_sk_storage_get(&receiving, sk, 0, 0);
+	if (!socket || !socket->flow || !read_segment(skb, &segment))
+		return 1;
+	tp = bpf_tcp_sock(sk);
+	host = host_of(socket);
+	if (!tp || !host)
+		return 1;
+	next = tp->rcv_nxt;
+	now = now_ps();
+	bpf_spin_lock(&host->lock);
+	arrive(host, &p, socket->flow - 1, now, segment.sequence, segment.payload, next, segment.marked);
+	bpf_spin_unlock(&host->lock);
+	return 1;
+}
+
+INCAST_FUNCTION struct receiving *socket_of(struct bpf_sock_ops *ops, u32 flags)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	return sk ? bpf_sk_storage_get(&receiving, sk, 0, flags) : 0;
+}
+
+/* The host that a socket is at, if it is at one. */
+INCAST_FUNCTION int place_of(struct bpf_sock_ops *ops, u32 *host)
+{
+	struct sock___receiver *sk;
+	u32 netns, *place;
+
+	*host = 0;
+	if (!chosen.by_netns)
+		return 1;
+	sk = bpf_rdonly_cast(ops->sk, bpf_core_type_id_kernel(struct sock));
+	netns = BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum);
+	place = bpf_map_lookup_elem(&places, &netns);
+	if (place)
+		*host = *place;
+	return place != 0;
+}
+
+INCAST_FUNCTION void established(struct bpf_sock_ops *ops, const struct incast_receiver_parameters *p)
+{
+	u32 first = ops->rcv_nxt, place, each, flow = 0;
+	/* The handshake's, in eighths of a microsecond. */
+	u64 rtt = ops->srtt_us * 125000ULL;
+	struct receiving *socket;
+	struct track *track;
+	struct host *host;
+
+	if (!ops->sk || !place_of(ops, &place))
+		return;
+	socket = socket_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!socket)
+		return;
+	socket->host = place;
+	host = host_of(socket);
+	if (!host)
+		return;
+	bpf_spin_lock(&host->lock);
+	for (each = 0; each < incast_receiver_most_flows(p); each++) {
+		if (!track_at(host, each)->open) {
+			flow = each + 1;
+			break;
+		}
+	}
+	if (flow) {
+		track = track_at(host, flow - 1);
+		*track = (struct track){ .open = 1, .first = first };
+		incast_receiver_init(&host->receiver, p);
+		incast_receiver_open(&host->receiver, p, flow - 1);
+		incast_receiver_know_round_trip(&host->receiver, p, flow - 1, rtt);
+		host->flows++;
+	} else {
+		host->flows_refused++;
+	}
+	bpf_spin_unlock(&host->lock);
+	socket->flow = flow;
+	if (flow)
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG |
+						       SOCK_OPS_STATE_CB_FLAG);
+}
+
+/* The other end will send nothing more. */
+INCAST_FUNCTION void state_changed(struct bpf_sock_ops *ops, const struct incast_receiver_parameters *p)
+{
+	u32 state = ops->args[1], flow;
+	struct receiving *socket;
+	struct host *host;
+
+	if (state == STATE_ESTABLISHED || state == STATE_FIN_WAIT1 || state == STATE_FIN_WAIT2)
+		return;
+	socket = socket_of(ops, 0);
+	if (!socket || !socket->flow)
+		return;
+	flow = socket->flow - 1;
+	socket->flow = 0;
+	host = host_of(socket);
+	if (!host)
+		return;
+	bpf_spin_lock(&host->lock);
+	incast_receiver_on_close(&host->receiver, p, flow);
+	track_at(host, flow)->open = 0;
+	host->flows--;
+	bpf_spin_unlock(&host->lock);
+}
+
+/*
+ * The clamp that makes a window what it is to be. The header's field has whole units, and TCP rounds up: a sender that does
+ * not wait for full segments (TCP_NODELAY) would fill the rest with a packet of a few bytes. So it is rounded down here, but
+ * not by more than a quarter of a segment, nor below the one without which a sender that does wait would stand still.
+ */
+INCAST_FUNCTION u32 clamp_of(u64 window, u64 mss, u32 scale)
+{
+	u64 unit = 1ULL << (scale & 15), down;
+
+	if (window >= NO_CLAMP)
+		return NO_CLAMP;
+	window = incast_most(window, mss);
+	down = window / unit * unit;
+	return (u32)(down >= mss && 4 * (window - down) <= mss ? down : (window + unit - 1) / unit * unit);
+}
+
+/*
+ * The round trip that a window is meant for, where the receiver thinks in rates. From edge to edge it is too long while the
+ * sender is held back by a window of its own, and would become longer with the window that follows from it. TCP's own, from
+ * timestamps, is right but for its unit, a millisecond.
+ */
+INCAST_FUNCTION u64 round_trip_of(struct tcp_sock___receiver *tp, u64 edge_to_edge_ps)
+{
+	/* In eighths of a microsecond. */
+	u64 stamped_ps = tp->rcv_rtt_est.rtt_us * 125000ULL;
+
+	if (!stamped_ps || !edge_to_edge_ps)
+		return incast_most(stamped_ps, edge_to_edge_ps);
+	return incast_least(stamped_ps, edge_to_edge_ps);
+}
+
+INCAST_FUNCTION void choose_window(struct bpf_sock_ops *ops, const struct incast_receiver_parameters *p)
+{
+	struct incast_announced sent = {};
+	struct tcp_sock___receiver *tp;
+	struct receiving *socket;
+	struct track *track;
+	u32 flow, scale, edge;
+	struct host *host;
+	u64 now, window, rtt;
+	int clamp;
+
+	socket = socket_of(ops, 0);
+	if (!socket || !socket->flow)
+		return;
+	flow = socket->flow - 1;
+	host = host_of(socket);
+	if (!host)
+		return;
+	tp = bpf_rdonly_cast(ops->sk, bpf_core_type_id_kernel(struct tcp_sock));
+	scale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
+	now = now_ps();
+	track = track_at(host, flow);
+
+	rtt = round_trip_of(tp, incast_receiver_round_trip(&host->receiver, p, flow));
+
+	bpf_spin_lock(&host->lock);
+	incast_receiver_catch_up(&host->receiver, p, now);
+	incast_receiver_settle(&host->receiver, p);
+	window = incast_receiver_window(&host->receiver, p, flow, rtt);
+	host->windows_set++;
+	bpf_spin_unlock(&host->lock);
+
+	clamp = (int)clamp_of(window, p->mss, scale);
+	bpf_setsockopt(ops, IPPROTO_TCP, OPTION_WINDOW_CLAMP, &clamp, sizeof(clamp));
+
+	/* What TCP is about to announce. */
+	edge = tp->rcv_nxt + ((tp->rcv_ssthresh + (1U << (scale & 15)) - 1) >> (scale & 15) << (scale & 15));
+	if (incast_before(edge, tp->rcv_wup + tp->rcv_wnd))
+		edge = tp->rcv_wup + tp->rcv_wnd;
+
+	bpf_spin_lock(&host->lock);
+	if (!track->begins) {
+		sent.ack = offset_of(track, tp->rcv_nxt);
+		sent.edge = offset_of(track, edge);
+		incast_receiver_on_ack_sent(&host->receiver, p, flow, now, &sent);
+	}
+	bpf_spin_unlock(&host->lock);
+}
+
+SEC("sockops")
+int incast_windows(struct bpf_sock_ops *ops)
+{
+	struct incast_receiver_parameters p = parameters();
+
+	switch (ops->op) {
+	case SOCK_OPS_RWND_INIT:
+		if (p.first_segments)
+			ops->reply = (u32)p.first_segments;
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		established(ops, &p);
+		break;
+	case SOCK_OPS_STATE_CB:
+		state_changed(ops, &p);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		if (ops->args[0] != WRITE_HDR_TCP_CURRENT_MSS)
+			choose_window(ops, &p);
+		break;
+	}
+	return 1;
+}
+
+/*
+ * An application says of the next message that it expects on a socket how large that is, how soon it must have come, and of
+ * which coflow it is part, by the socket option with which a sender's application says it of its own (sockets.bpf.c), under
+ * another number.
+ */
+#define SOCKET_LEVEL 0x1ca5
+#define SOCKET_EXPECTED 2
+enum { OPTION_EINVAL = 22, OPTION_EBUSY = 16 };
+
+struct expected {
+	struct incast_wish wish;
+	u64 coflow;
+};
+
+SEC("cgroup/setsockopt")
+int incast_expect(struct bpf_sockopt *option)
+{
+	struct expected *all = option->optval;
+	struct incast_wish *wish = option->optval;
+	struct incast_demand demand = {};
+	struct receiving *socket;
+	struct track *track;
+	struct host *host;
+	u32 error = 0;
+
+	if (option->level != SOCKET_LEVEL || option->optname != SOCKET_EXPECTED)
+		return 1;
+	if ((option->optlen != sizeof(*wish) && option->optlen != sizeof(*all)) ||
+	    (void *)(wish + 1) > option->optval_end || !option->sk || option->sk->protocol != IPPROTO_TCP) {
+		bpf_set_retval(-OPTION_EINVAL);
+		return 0;
+	}
+	demand.size = wish->size;
+	demand.rate_bps = incast_handed_over(*wish, 0, 0).rate_bps;
+	if (option->optlen == sizeof(*all) && (void *)(all + 1) <= option->optval_end)
+		demand.coflow = all->coflow;
+	/* It will have been answered: the kernel is not asked. */
+	option->optlen = -1;
+	socket = bpf_sk_storage_get(&receiving, option->sk, 0, 0);
+	if (!socket || !socket->flow)
+		return 1;
+	host = host_of(socket);
+	if (!host)
+		return 1;
+	track = track_at(host, socket->flow - 1);
+	bpf_spin_lock(&host->lock);
+	if (track->demands < DEMANDS) {
+		track->demand[track->demands & (DEMANDS - 1)] = demand;
+		track->demands++;
+	} else {
+		error = OPTION_EBUSY;
+	}
+	bpf_spin_unlock(&host->lock);
+	if (error) {
+		bpf_set_retval(-OPTION_EBUSY);
+		return 0;
+	}
+	return 1;
+}
+
+/*
+ * A clamp outlives the program that set it. Each socket that it has set one of gets its window back, which grows with what
+ * comes. This is read once in each network namespace, and says nothing but a byte for each.
+ */
+SEC("iter/tcp")
+int incast_release(struct bpf_iter__tcp *each)
+{
+	struct sock_common *found = each->sk_common;
+	int clamp = NO_CLAMP;
+	struct tcp_sock *tp;
+	char said = 1;
+
+	if (!found)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(found);
+	if (tp && bpf_sk_storage_get(&receiving, (void *)tp, 0, 0) &&
+	    !bpf_setsockopt(tp, IPPROTO_TCP, OPTION_WINDOW_CLAMP, &clamp, sizeof(clamp)))
+		bpf_seq_write(each->meta->seq, &said, 1);
+	return 0;
+}

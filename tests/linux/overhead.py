@@ -1,0 +1,160 @@
+"""Measures what the programs of incast-host cost: nanoseconds of each per run, and the goodput that is left.
+
+`python tests/linux/overhead.py [REPETITIONS]` prints the tables of docs/how-to/linux-host.md. It needs root, and is
+best run on a machine without other work. Connections run over virtual cables without a limit, so that the processors
+are the bottleneck, and packets are not joined: about the worst case. Rounds with and without programs alternate.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from attached import BPF
+from slow_port import HERE, HOST, Bottleneck, Host, built, hosted
+
+GET_NEXT_ID, GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, ENABLE_STATS = 11, 13, 15, 32
+# Offsets in struct bpf_prog_info.
+NAME, RUN_TIME_NS, RUN_COUNT, INFO_LENGTH = 64, 192, 200, 224
+SIZE = 200_000_000
+REPETITIONS = 5
+
+
+def bpf(command: int, attributes: bytearray) -> int:
+    """Call the kernel; the result is not negative."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
+    result = int(libc.syscall(BPF, command, buffer, len(attributes)))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def programs() -> Iterator[tuple[str, int, int]]:
+    """Name, runs and nanoseconds of each program of incast-host."""
+    number = 0
+    while True:
+        attributes = bytearray(struct.pack("II24x", number, 0))
+        try:
+            bpf(GET_NEXT_ID, attributes)
+        except FileNotFoundError:
+            return
+        number = struct.unpack_from("I", attributes, 4)[0]
+        # It may have gone meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            program = bpf(GET_FD_BY_ID, bytearray(struct.pack("I28x", number)))
+            try:
+                info = bytearray(INFO_LENGTH)
+                place = ctypes.addressof((ctypes.c_char * len(info)).from_buffer(info))
+                bpf(OBJ_GET_INFO_BY_FD, bytearray(struct.pack("IIQ16x", program, len(info), place)))
+            finally:
+                os.close(program)
+            name = info[NAME : NAME + 16].split(b"\0")[0].decode()
+            if name.startswith("incast_"):
+                runs, time_ns = (struct.unpack_from("Q", info, at)[0] for at in (RUN_COUNT, RUN_TIME_NS))
+                yield name, runs, time_ns
+
+
+def full_name(name: str) -> str:
+    """Return what the source calls a program, of which the kernel keeps 15 letters."""
+    sources = HERE.parents[1] / "crates" / "bpf" / "kernel"
+    text = "".join(source.read_text() for source in sources.glob("*.bpf.c"))
+    return max(re.findall(rf"\b{name}\w*", text), key=len, default=name)
+
+
+def transfer(bottleneck: Bottleneck) -> tuple[float, int]:
+    """Send on one connection; Mbit/s, and packets that the receiver's device took."""
+    port = bottleneck.receiver("reno")
+    counter = ["ip", "netns", "exec", bottleneck.netns("b"), "cat", "/sys/class/net/eth0/statistics/rx_packets"]
+    before = int(subprocess.check_output(counter))
+    connection = bottleneck.send("reno", port, SIZE)
+    connection.wait_for_handshake()
+    start = time.monotonic()
+    assert connection.result()["arrived"] == SIZE
+    taken = time.monotonic() - start
+    bottleneck.processes.pop(-2).kill()
+    return SIZE * 8e-6 / taken, int(subprocess.check_output(counter)) - before
+
+
+# What is enabled, and what for: the port never marks, so that all congestion controls do the same.
+PORT = ("enable", "ein", "--dev", "b", "--rate", "10Gbps", "--set", "growth=1000", "--set", "high_water=1000")
+CASES: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "`enable dctcp`": ("dctcp",),
+    "`enable ein`": ("ein",),
+    "`sample`": ("sample",),
+    "all three, with `pulser`": ("pulser", "ein", "sample"),
+}
+
+
+@contextlib.contextmanager
+def enabled(bottleneck: Bottleneck, host: Host, each: tuple[str, ...]) -> Iterator[None]:
+    """Start what a case names, and end it."""
+    inside = ("ip", "netns", "exec", bottleneck.netns("switch"))
+    out = Path(host.directory) / "sample"
+    started = []
+    for name in each:
+        if name == "sample":
+            command = [*inside, str(HOST), "sample", "--dev", "b", "--rate", "10Gbps", "--out", str(out)]
+            started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            assert started[-1].stdout is not None
+            started[-1].stdout.readline()
+        elif name == "ein":
+            started.append(host.start(*PORT, wrapper=inside)[0])
+        else:
+            cgroup = ("--cgroup", str(bottleneck.cgroup), "--port", "10.0.0.0/8")
+            started.append(host.start("enable", name, *cgroup)[0])
+    yield
+    for process in started:
+        process.terminate()
+        process.communicate()
+    if out.exists():
+        shutil.rmtree(out)
+
+
+def main(repetitions: int) -> None:
+    goodputs: dict[str, list[float]] = {case: [] for case in CASES}
+    costs: dict[str, tuple[int, int]] = {}
+    carried = 0
+    # What is started inherits it: other processes of the machine wait.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    with built() as bottleneck, hosted() as host:
+        # No limit but the processors.
+        replace = ["tc", "-n", bottleneck.netns("switch"), "qdisc", "replace", "dev", "b", "root", "bfifo", "limit"]
+        subprocess.run([*replace, "4000000"], check=True)
+        for repetition in range(repetitions + 1):
+            for case, each in CASES.items():
+                # In the first round programs are timed, which slows them; it does not count for goodput.
+                timed = bpf(ENABLE_STATS, bytearray(32)) if repetition == 0 else None
+                with enabled(bottleneck, host, each):
+                    goodput, packets = transfer(bottleneck)
+                    if timed is not None and each == CASES["all three, with `pulser`"]:
+                        costs = {name: (runs, time_ns) for name, runs, time_ns in programs() if runs}
+                        carried = packets
+                if timed is None:
+                    goodputs[case].append(goodput)
+                else:
+                    os.close(timed)
+    print("| program | runs per packet of data | ns per run | ns per packet |\n|---|---|---|---|")
+    for name, (runs, time_ns) in sorted(costs.items(), key=lambda item: -item[1][1]):
+        # Those of a connection's begin and end, and of what is asked.
+        if runs < carried / 100:
+            continue
+        print(f"| `{full_name(name)}` | {runs / carried:.2f} | {time_ns / runs:.0f} | {time_ns / carried:.0f} |")
+    print("\n| enabled | Mbit/s, median | least | most |\n|---|---|---|---|")
+    for case, values in goodputs.items():
+        print(f"| {case} | {statistics.median(values):.0f} | {min(values):.0f} | {max(values):.0f} |")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else REPETITIONS)
