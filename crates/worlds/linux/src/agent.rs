@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::{Duration as Wall, Instant};
 
 use incast_plan::{Connection, End, Plan, Tcp};
-use incast_protocols::application::{Application, Request, RequestId};
+use incast_protocols::application::{self, Application, Request, RequestId};
 use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_record::{Flow, Outcome, WindowSample};
 use incast_world::{Control, Curve, MessageId, Routes, rows};
@@ -18,11 +18,11 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::attached::congestion_control;
 use crate::counters::HostCounts;
-use crate::kernel;
+use crate::kernel::{self, Said};
 use crate::namespace::Failure;
 use crate::network::{HostFiles, Network, address, paces, place};
 use crate::programs::{self, Program};
-use crate::refusals::{counts_handshake, reads_messages};
+use crate::refusals::{counts_handshake, reads_messages, sets_windows};
 
 /// The servers of class `c` listen on this port plus `c`.
 const FIRST_SERVER_PORT: u16 = 5000;
@@ -94,6 +94,12 @@ struct Side {
     retransmitted: u32,
     /// The last message that it has sent or is sending, for what is counted after its end.
     last: Option<u32>,
+    /// The aggregator that it is an end of.
+    program: Option<u32>,
+    /// To what its receive window is limited.
+    limit: Option<Bytes>,
+    /// What it has to say of messages that will come.
+    expected: VecDeque<Message>,
 }
 
 /// What the agent has seen.
@@ -166,6 +172,7 @@ impl<'p> Agent<'p> {
         agent.listen(network)?;
         agent.prepare_clients(network)?;
         agent.count_what_will_come();
+        agent.tell_sides_of_programs();
         Ok(agent)
     }
 
@@ -310,13 +317,81 @@ impl<'p> Agent<'p> {
             self.epoll.add(socket, *event).map_err(|errno| format!("epoll: {errno}"))?;
         }
         self.wake_at(side)?;
+        self.say_what_is_expected(side)?;
         self.write(side)
+    }
+
+    /// An application knows of a message that will come to a side: says so, where a receiver sets windows.
+    fn expect(&mut self, side: usize, message: Message) -> Result<(), Failure> {
+        let class = &self.plan.classes[self.plan.connections[side / 2].class as usize];
+        if !sets_windows(&class.stack.receiver) {
+            return Ok(());
+        }
+        self.sides[side].expected.push_back(message);
+        self.say_what_is_expected(side)
+    }
+
+    fn say_what_is_expected(&mut self, side: usize) -> Result<(), Failure> {
+        let now = Time(self.now());
+        let state = &mut self.sides[side];
+        let Some(socket) = state.socket.as_ref().filter(|_| state.established) else { return Ok(()) };
+        while let Some(message) = state.expected.front() {
+            let size = message.size.map_or(0, |size| size.0);
+            let coflow = message.coflow.map_or(0, |coflow| 1 + u64::from(coflow.0));
+            match kernel::say(socket, Said::Expected, size, within_us(message.deadline, now), coflow) {
+                Ok(()) => drop(state.expected.pop_front()),
+                // It knows of some already; the rest is said when one of them has come.
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => break,
+                Err(error) => return Err(format!("what is expected on a connection: {error}")),
+            }
+        }
+        Ok(())
     }
 
     fn count_what_will_come(&mut self) {
         for send in &self.plan.sends {
             self.sides[side_of(send.connection, send.from)].to_come += 1;
         }
+    }
+
+    fn tell_sides_of_programs(&mut self) {
+        for (program, aggregator) in (0..).zip(&self.plan.aggregators) {
+            for worker in 0..aggregator.workers.len() {
+                let (connection, from) = aggregator.responds_on(worker);
+                self.sides[side_of(connection, from) ^ 1].program = Some(program);
+            }
+        }
+    }
+
+    /// Tells the scheduler of payload, and has the socket announce what the scheduler wants. That lasts only on a socket that
+    /// has received something: Linux sets the window anew when the first data comes. It does so again when it enlarges the
+    /// receive buffer, so a window that has grown is limited again.
+    fn note_progress(&mut self, now: u64, side: usize, count: u64) -> Result<(), Failure> {
+        let state = &mut self.sides[side];
+        let Some(program) = state.program.map(|program| &mut self.programs[program as usize]) else { return Ok(()) };
+        if program.watches {
+            program.scheduler.on_progress(Time(now), Bytes(count));
+        }
+        let limit = program.scheduler.window();
+        if let Some(socket) = state.socket.as_ref().filter(|_| state.limit != limit) {
+            let window = limit.map_or(i32::MAX, |limit| i32::try_from(limit.0).unwrap_or(i32::MAX));
+            kernel::set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, window)
+                .map_err(|error| format!("TCP_WINDOW_CLAMP: {error}"))?;
+            state.limit = limit;
+        }
+        Ok(())
+    }
+
+    /// How much a worker may send before it hears from its aggregator, if that is limited.
+    fn window_of(&mut self, program: usize, worker: usize) -> Option<Bytes> {
+        let wanted = self.programs[program].scheduler.window()?;
+        let (connection, from) = self.plan.aggregators[program].responds_on(worker);
+        let state = &mut self.sides[side_of(connection, from) ^ 1];
+        let announced = Bytes(kernel::tcp_info(state.socket.as_ref()?).ok()?.receive_window.into());
+        if announced > wanted {
+            state.limit = None;
+        }
+        Some(announced)
     }
 
     fn now(&self) -> u64 {
@@ -422,6 +497,8 @@ impl<'p> Agent<'p> {
         match due {
             Due::Send(index) => {
                 let send = &self.plan.sends[index as usize];
+                let message = Message { deadline: self.flows[index as usize].deadline, ..send.message };
+                self.expect(side_of(send.connection, send.from) ^ 1, message)?;
                 // What starts late because this thread was busy still counts from its time.
                 self.hand_over(send.connection, send.from, MessageId::Flow(index), send.message.size)
             }
@@ -492,9 +569,7 @@ impl<'p> Agent<'p> {
         let mut full = false;
         while let (Some(Outgoing { left, to_say }), false) = (state.outgoing.front_mut(), full) {
             if let Some((size, deadline)) = to_say.take() {
-                // One that has passed is as near as can be said.
-                let within_us = deadline.map_or(0, |at| (at.0.saturating_sub(now.0) / 1_000_000).max(1));
-                kernel::say(socket, size, within_us)
+                kernel::say(socket, Said::Written, size, within_us(deadline, now), 0)
                     .map_err(|error| format!("size and deadline of a message: {error}"))?;
             }
             let most = left.map_or(ZEROS.len(), |left| ZEROS.len().min(left as usize));
@@ -551,6 +626,7 @@ impl<'p> Agent<'p> {
     fn arrive(&mut self, side: usize, mut count: u64) -> Result<(), Failure> {
         self.last_arrival = Instant::now();
         let now = self.now();
+        self.note_progress(now, side, count)?;
         while count > 0 {
             let Some(message) = self.sides[side].incoming.front_mut() else {
                 return Err("more arrived than was sent".into());
@@ -569,6 +645,7 @@ impl<'p> Agent<'p> {
             }
             if done {
                 self.sides[side].incoming.pop_front();
+                self.say_what_is_expected(side)?;
                 self.complete(now, side, id)?;
             }
         }
@@ -675,9 +752,10 @@ impl<'p> Agent<'p> {
     fn want(&mut self, at: u64, response: u32) {
         let (program, round, worker) = programs::locate(&self.programs, self.plan, response);
         let expected = self.plan.aggregators[program].rounds[round].responses[worker].message.size;
+        let window = self.window_of(program, worker);
         let state = &mut self.programs[program];
         let id = RequestId(u64::from(response - state.first));
-        state.scheduler.on_request(Time(at), Request { id, expected });
+        state.scheduler.on_request(Time(at), Request { id, expected, window });
     }
 
     fn ask(&mut self, at: u64, response: u32) -> Result<(), Failure> {
@@ -690,12 +768,19 @@ impl<'p> Agent<'p> {
     fn run_scheduler(&mut self, program: usize) -> Result<(), Failure> {
         loop {
             let now = self.now();
-            let Some(id) = self.programs[program].scheduler.poll(Time(now)) else { break };
-            let response = self.programs[program].first + id.0 as u32;
+            let Some(grant) = self.programs[program].scheduler.poll(Time(now)) else { break };
+            let response = self.programs[program].first + grant.id().0 as u32;
+            self.programs[program].grants.insert(response, grant);
             self.flows[self.plan.sends.len() + response as usize].start = Time(now);
-            let (_, _, worker) = programs::locate(&self.programs, self.plan, response);
+            let (_, round, worker) = programs::locate(&self.programs, self.plan, response);
             let aggregator = &self.plan.aggregators[program];
             let request = Message { size: Some(aggregator.request), ..Message::default() };
+            self.expect(side_of(aggregator.workers[worker], End::Server), request)?;
+            // Who asks knows what will come, and so tells the end to which it comes.
+            let (connection, from) = aggregator.responds_on(worker);
+            let deadline = self.flows[self.plan.sends.len() + response as usize].deadline;
+            let asked = aggregator.rounds[round].responses[worker].message;
+            self.expect(side_of(connection, from) ^ 1, Message { deadline, ..asked })?;
             self.hand_over(aggregator.workers[worker], End::Client, MessageId::Request(response), request.size)?;
         }
         if let Some(Time(at)) = self.programs[program].scheduler.next_timer() {
@@ -720,9 +805,12 @@ impl<'p> Agent<'p> {
     fn response_finished(&mut self, now: u64, response: u32) -> Result<(), Failure> {
         let (program, _, _) = programs::locate(&self.programs, self.plan, response);
         let out_of_order = self.newly_out_of_order(program);
+        let received = self.flows[self.plan.sends.len() + response as usize].delivered;
         let state = &mut self.programs[program];
-        let id = RequestId(u64::from(response - state.first));
-        state.scheduler.on_finished(Time(now), id, out_of_order);
+        let received = if state.watches { Bytes::ZERO } else { received };
+        if let Some(grant) = state.grants.remove(&response) {
+            state.scheduler.on_finished(Time(now), grant, application::Outcome { received, out_of_order });
+        }
         state.missing -= 1;
         if state.missing == 0 {
             state.round += 1;
@@ -795,6 +883,11 @@ pub(crate) fn socket(congestion_control: &str, tcp: &Tcp) -> Result<Socket, Fail
             .map_err(|error| format!("SO_MAX_PACING_RATE: {error}"))?;
     }
     Ok(socket)
+}
+
+/// Microseconds until a deadline; 0 without one. One that has passed is as near as can be said.
+fn within_us(deadline: Option<Time>, now: Time) -> u64 {
+    deadline.map_or(0, |at| (at.0.saturating_sub(now.0) / 1_000_000).max(1))
 }
 
 /// The number of one end of a connection.

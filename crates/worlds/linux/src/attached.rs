@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use incast_plan::{Link, Plan};
+use incast_plan::{Link, Node, Plan};
 use incast_protocols::Amount;
 use incast_protocols::sender::SenderChoice;
 use incast_protocols::switch::marker::{MarkerChoice, ecn_threshold};
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::namespace::Failure;
 use crate::network::{Network, device, opposite};
-use crate::refusals::{attached as algorithm, in_the_kernel, reads_messages};
+use crate::refusals::{attached as algorithm, in_the_kernel, reads_messages, sets_windows};
 
 /// Where a user may say that the program is.
 const PROGRAM: &str = "INCAST_HOST";
@@ -38,7 +38,14 @@ pub(crate) fn congestion_control(plan: &Plan, class: u32) -> Result<String, Fail
 
 /// Whether the kernel alone is not enough.
 pub(crate) fn needed(plan: &Plan) -> bool {
-    plan.classes.iter().any(|class| algorithm(&class.stack.sender).is_some()) || marked_ports(plan).next().is_some()
+    plan.classes.iter().any(|class| algorithm(&class.stack.sender).is_some())
+        || marked_ports(plan).next().is_some()
+        || expects(plan)
+}
+
+/// Whether somebody sets windows, and so wants to know what comes.
+pub(crate) fn expects(plan: &Plan) -> bool {
+    plan.classes.iter().any(|class| sets_windows(&class.stack.receiver))
 }
 
 /// Whether a port sets EIN, which sockets count and echo.
@@ -80,7 +87,7 @@ impl Attached {
         }
         let program = program().ok_or("incast-host is not there: make linux")?;
         let says = plan.classes.iter().any(|class| reads_messages(&class.stack.sender));
-        let cgroup = (says || tells_incast(plan)).then(Cgroup::enter).transpose()?;
+        let cgroup = (says || tells_incast(plan) || expects(plan)).then(Cgroup::enter).transpose()?;
         let senders: Vec<Value> =
             (0..).zip(&plan.classes).filter_map(|(class, it)| sender(class, &it.stack.sender)).collect();
         let ports = marked_ports(plan).map(|(link, _)| link).collect();
@@ -90,7 +97,7 @@ impl Attached {
             "cgroup": cgroup.as_ref().map(|cgroup| cgroup.path.display().to_string()),
             "senders": senders,
             "ports": wanted.collect::<Vec<_>>(),
-            "receivers": [],
+            "receivers": receiver(plan, network).into_iter().collect::<Vec<_>>(),
         });
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
         let mut child = Command::new(&program)
@@ -138,6 +145,8 @@ pub(crate) struct Counted {
     pub(crate) marks: Vec<(u32, u64, u64)>,
     /// ACKs that found no threshold, since the kernel had not run the program that gives it.
     unanswered: u64,
+    /// Connections for which a receiver had no place.
+    uncontrolled: u64,
 }
 
 impl Counted {
@@ -148,10 +157,23 @@ impl Counted {
             .enumerate()
             .map(|(index, &link)| Some((link, counted(index, "ce_marks")?, counted(index, "ein_marks")?)))
             .collect::<Option<_>>()?;
-        Some(Self { marks, unanswered: answer["sockets"]["unanswered"].as_u64()? })
+        let unanswered = answer["sockets"]["unanswered"].as_u64()?;
+        let refused = |receiver: &Value| receiver["flows_refused"].as_u64();
+        let uncontrolled = answer["receivers"].as_array()?.iter().map(refused).sum::<Option<u64>>()?;
+        Some(Self { marks, unanswered, uncontrolled })
     }
 
-    /// What a reader of the results has to know.
+    /// What a reader of the results has to know of windows.
+    pub(crate) fn windows_warning(&self) -> Option<String> {
+        (self.uncontrolled > 0).then(|| {
+            format!(
+                "the receiver did not set the windows of {} connections: more were open at a host than it has places for",
+                self.uncontrolled
+            )
+        })
+    }
+
+    /// The same of programs, because of which a run is begun again.
     pub(crate) fn warning(&self) -> Option<String> {
         (self.unanswered > 0).then(|| {
             format!(
@@ -174,6 +196,28 @@ impl Drop for Attached {
 fn sender(class: u32, choice: &SenderChoice) -> Option<Value> {
     let algorithm = algorithm(choice)?;
     Some(json!({ "algorithm": algorithm, "name": name(algorithm, class), "parameters": parameters(choice) }))
+}
+
+/// The one receiver of a plan, at every host that has connections.
+fn receiver(plan: &Plan, network: &Network) -> Option<Value> {
+    let class = plan.classes.first().filter(|_| expects(plan))?;
+    let choice = &class.stack.receiver;
+    let links = &plan.network.links;
+    let mut hosts: Vec<u32> = plan.connections.iter().flat_map(|one| [one.client, one.server]).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let host = |host: u32| {
+        let downlink = links.iter().find(|link| link.to == Node::Host(host));
+        let rate = downlink.map_or(0, |link| link.rate.0);
+        json!({ "netns": network.host(host).path(), "rate_bps": rate })
+    };
+    Some(json!({
+        "algorithm": choice.info().name,
+        "parameters": parameters(choice),
+        "mss_bytes": class.tcp.mss.0,
+        "header_bytes": class.tcp.header.0,
+        "hosts": hosts.into_iter().map(host).collect::<Vec<_>>(),
+    }))
 }
 
 /// The parameters of a part as a scenario has them, without its name.
@@ -267,12 +311,16 @@ mod tests {
 
     fn counted(unanswered: u64) -> Option<Counted> {
         let ports = json!([{ "ce_marks": 3, "ein_marks": 1 }]);
-        Counted::of(&json!({ "ports": ports, "sockets": { "unanswered": unanswered } }), &[7])
+        let receivers = json!([{ "flows_refused": 2 }]);
+        let answer = json!({ "ports": ports, "sockets": { "unanswered": unanswered }, "receivers": receivers });
+        Counted::of(&answer, &[7])
     }
 
     #[test]
     fn programs_that_did_not_run_are_warned_of() {
         assert_eq!(counted(0).map(|counted| (counted.marks.clone(), counted.warning())), Some((vec![(7, 3, 1)], None)));
+        let windows = counted(0).and_then(|counted| counted.windows_warning()).unwrap_or_default();
+        assert!(windows.contains("the windows of 2 connections"), "{windows}");
         let warning = counted(12).and_then(|counted| counted.warning()).unwrap_or_default();
         assert!(warning.contains("found 12 times"), "{warning}");
     }
@@ -280,6 +328,8 @@ mod tests {
     #[test]
     fn a_report_without_these_counts_is_refused() {
         assert_eq!(Counted::of(&json!({ "ports": [], "sockets": {} }), &[]), None);
-        assert_eq!(Counted::of(&json!({ "ports": [], "sockets": { "unanswered": 0 } }), &[7]), None);
+        let counts = json!({ "ports": [], "sockets": { "unanswered": 0 }, "receivers": [] });
+        assert_eq!(Counted::of(&counts, &[7]), None);
+        assert_eq!(Counted::of(&counts, &[]).and_then(|counted| counted.windows_warning()), None);
     }
 }

@@ -45,9 +45,13 @@ pub(crate) fn missing(plan: &Plan) -> Vec<Refusal> {
                 format!("{}; this kernel has 200ms, which can be set from Linux 6.11 on", class.tcp.rto_min),
             );
         }
+        if class.tcp.syn_linear_timeouts > 0 && !has_syn_linear_timeouts() {
+            let found = class.tcp.syn_linear_timeouts;
+            add("tcp.syn_linear_timeouts", format!("{found}; this kernel has 0, which can be set from Linux 6.5 on"));
+        }
     }
     if attached::needed(plan) && attached::program().is_none() {
-        let why = "senders and markers that are not in the kernel need incast-host: make linux (or INCAST_HOST=FILE)";
+        let why = "senders, receivers and markers that are not in the kernel need incast-host: make linux (or INCAST_HOST=FILE)";
         add("run.world", why.into());
     }
     missing.dedup();
@@ -57,6 +61,11 @@ pub(crate) fn missing(plan: &Plan) -> Vec<Refusal> {
 /// Whether `rto_min` can be set here.
 pub(crate) fn has_rto_min() -> bool {
     Path::new(RTO_MIN).exists()
+}
+
+/// Whether the time before a lost SYN is sent again may stay the same here.
+pub(crate) fn has_syn_linear_timeouts() -> bool {
+    Path::new("/proc/sys/net/ipv4/tcp_syn_linear_timeouts").exists()
 }
 
 /// The time between two ticks of the kernel's clock: the resolution of its coarse clocks.

@@ -132,9 +132,10 @@ impl Waits {
         waits(&fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Of the kernel's threads that carry packets on when interrupts no longer keep up.
-    pub(crate) fn of_softirqs(threads: &[String]) -> Self {
-        let each = threads.iter().filter_map(|file| waits(&fs::read_to_string(file).ok()?));
+    /// Of threads together.
+    pub(crate) fn of(threads: &[i32]) -> Self {
+        let schedstat = |thread: &i32| fs::read_to_string(format!("/proc/{thread}/schedstat"));
+        let each = threads.iter().filter_map(|thread| waits(&schedstat(thread).ok()?));
         each.fold(Self::default(), |sum, one| Self {
             waited_ns: sum.waited_ns + one.waited_ns,
             turns: sum.turns + one.turns,
@@ -152,18 +153,13 @@ fn waits(schedstat: &str) -> Option<Waits> {
     Some(Waits { waited_ns: words.next()?.parse().ok()?, turns: words.next()?.parse().ok()? })
 }
 
-/// The files of the kernel's threads for packets, one per CPU.
-pub(crate) fn softirq_threads() -> Vec<String> {
+/// Threads whose name begins so.
+pub(crate) fn kernel_threads(name: &str) -> Vec<i32> {
     let Ok(tasks) = fs::read_dir("/proc") else { return Vec::new() };
-    let named = |folder: &std::path::Path| {
-        fs::read_to_string(folder.join("comm")).is_ok_and(|name| name.starts_with("ksoftirqd/"))
-    };
-    let mut found: Vec<String> = tasks
-        .filter_map(|task| Some(task.ok()?.path()))
-        .filter(|folder| named(folder))
-        .map(|folder| folder.join("schedstat").display().to_string())
-        .collect();
-    found.sort();
+    let numbers = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
+    let named = |thread: &i32| fs::read_to_string(format!("/proc/{thread}/comm")).is_ok_and(|it| it.starts_with(name));
+    let mut found: Vec<i32> = numbers.filter(named).collect();
+    found.sort_unstable();
     found
 }
 

@@ -38,15 +38,23 @@ pub(crate) fn set(socket: &impl AsFd, level: c_int, name: c_int, value: c_int) -
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Says to a sender of `incast-host` how large the next message is, in bytes, and in how many microseconds it must be complete;
-/// 0 is unknown.
-pub(crate) fn say(socket: &impl AsFd, size: u64, within_us: u64) -> io::Result<()> {
+/// What is said of a message: whose it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said {
+    /// The next one that is written, to a sender of `incast-host`.
+    Written = 1,
+    /// The next one that will come, to a receiver of it.
+    Expected = 2,
+}
+
+/// Says how large a message is, in bytes, in how many microseconds it must be complete, and of which coflow it is part; 0 is
+/// unknown.
+pub(crate) fn say(socket: &impl AsFd, said: Said, size: u64, within_us: u64, coflow: u64) -> io::Result<()> {
     const LEVEL: c_int = 0x1ca5;
-    const MESSAGE: c_int = 1;
-    let wish = [size, within_us];
-    let length = size_of::<[u64; 2]>() as socklen_t;
+    let wish = [size, within_us, coflow];
+    let length = size_of::<[u64; 3]>() as socklen_t;
     // SAFETY: the kernel reads `length` bytes from a value that lives until the call returns.
-    let done = unsafe { libc::setsockopt(raw(socket), LEVEL, MESSAGE, wish.as_ptr().cast::<c_void>(), length) };
+    let done = unsafe { libc::setsockopt(raw(socket), LEVEL, said as c_int, wish.as_ptr().cast::<c_void>(), length) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -95,29 +103,39 @@ pub(crate) fn discard(socket: &impl AsFd, most: usize) -> io::Result<usize> {
 
 /// Has a device carry packets as they are on a wire, and checks that it does. `control` is any socket of its namespace.
 pub(crate) fn no_offloads(control: &impl AsFd, device: &str) -> io::Result<()> {
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     // ETHTOOL_GTSO and ETHTOOL_STSO, of GSO and of GRO.
-    const OFFLOADS: [(u32, u32, &str); 3] = [(0x1e, 0x1f, "TSO"), (0x23, 0x24, "GSO"), (0x2b, 0x2c, "GRO")];
-    for (ask, change, name) in OFFLOADS {
-        let mut value = [0_u32; 2];
-        for command in [change, ask] {
-            value = [command, 0];
-            // SAFETY: all zeros is a valid `ifreq`.
-            let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
-            for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
-                *to = from as libc::c_char;
-            }
-            request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
-            // SAFETY: the kernel reads the request and reads and writes the two words that it points to.
-            if unsafe { libc::ioctl(raw(control), SIOCETHTOOL, &raw mut request) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        if value[1] != 0 {
+    for (ask, change, name) in [(0x1e, 0x1f, "TSO"), (0x23, 0x24, "GSO"), (ASK_GRO, SET_GRO, "GRO")] {
+        ethtool(control, device, change, 0)?;
+        if ethtool(control, device, ask, 0)? != 0 {
             return Err(io::Error::other(format!("{name} of {device} cannot be switched off")));
         }
     }
     Ok(())
+}
+
+const ASK_GRO: u32 = 0x2b;
+const SET_GRO: u32 = 0x2c;
+
+/// Has a virtual device hand over what has come by NAPI, which it does only if it may join packets.
+pub(crate) fn by_napi(control: &impl AsFd, device: &str) -> io::Result<()> {
+    ethtool(control, device, SET_GRO, 1).map(|_| ())
+}
+
+/// Gives or asks a value of a device.
+fn ethtool(control: &impl AsFd, device: &str, command: u32, value: u32) -> io::Result<u32> {
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let mut value = [command, value];
+    // SAFETY: all zeros is a valid `ifreq`.
+    let mut request: libc::ifreq = unsafe { MaybeUninit::zeroed().assume_init() };
+    for (to, from) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
+        *to = from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+    // SAFETY: the kernel reads the request and reads and writes the two words that it points to.
+    if unsafe { libc::ioctl(raw(control), SIOCETHTOOL, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(value[1])
 }
 
 /// The calling thread runs ahead of all ordinary ones while this lives.
@@ -150,6 +168,14 @@ impl Drop for Ahead {
         // SAFETY: as above; to give priority back is always allowed.
         unsafe { libc::sched_setscheduler(0, self.policy, &raw const self.parameters) };
     }
+}
+
+/// Has another thread run ahead of all ordinary ones, for good.
+pub(crate) fn put_ahead(thread: libc::pid_t, priority: c_int) -> io::Result<()> {
+    let wanted = libc::sched_param { sched_priority: priority };
+    // SAFETY: the struct lives until the call returns.
+    let done = unsafe { libc::sched_setscheduler(thread, libc::SCHED_FIFO, &raw const wanted) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Lets this process open as many files as the system allows it to.

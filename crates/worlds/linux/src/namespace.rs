@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 
 /// One line that says what the machine refused.
@@ -67,6 +68,23 @@ impl Namespace {
                 }
             }
             Ok(())
+        })
+    }
+
+    /// The same where `/sys` is that of the namespace.
+    pub(crate) fn inside_with_sys<T: Send>(
+        &self,
+        act: impl FnOnce() -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        self.inside(|| {
+            let refused =
+                |errno: nix::Error| format!("/sys of a network namespace cannot be mounted: {}", errno.desc());
+            let nothing = None::<&str>;
+            unshare(CloneFlags::CLONE_NEWNS).map_err(refused)?;
+            // What is mounted here is not mounted for others.
+            mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing).map_err(refused)?;
+            mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), nothing).map_err(refused)?;
+            act()
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The network of a plan, built from namespaces, virtual Ethernet devices and token buckets.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use incast_plan::{Link, LossDetection, Node, Pacing, Plan, SlowStartRestart, Tcp, WindowScaling};
@@ -8,17 +9,18 @@ use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::buffer::static_limit::Admit;
 use incast_world::Routes;
 
-use crate::conditions;
-use crate::counters::ProcFile;
-use crate::kernel;
+use crate::counters::{ProcFile, kernel_threads};
 use crate::namespace::{Failure, Namespace};
 use crate::refusals::{FASTEST_SHAPED, cables};
+use crate::{attached, conditions, kernel};
 
 /// Every namespace of a run.
 #[derive(Debug)]
 pub(crate) struct Network {
     hosts: Vec<Namespace>,
     switches: Vec<Namespace>,
+    /// The kernel's threads that receive packets for hosts, if there are some.
+    receiving: Vec<i32>,
 }
 
 /// The first host's address; others follow. No packet leaves the namespaces.
@@ -29,6 +31,10 @@ const NEXT_HOP: &str = "10.63.0.1";
 const ETHERNET: u64 = 14;
 const IP_TCP: u64 = 40;
 const TIMESTAMPS: u64 = 12;
+/// What names begin with of the threads that receive packets.
+const RECEIVING: &str = "napi/l";
+/// The priority of those: as softirqs, they go before the applications, which have 50.
+const ABOVE_APPLICATIONS: i32 = 60;
 /// What a token bucket holds by itself, in bytes: the queue inside it is what is limited.
 const BUCKET_LIMIT: u32 = 1 << 30;
 
@@ -37,7 +43,7 @@ impl Network {
     pub(crate) fn build(plan: &Plan, routes: &Routes) -> Result<Self, Failure> {
         let count = |count: usize| (0..count).map(|_| Namespace::new()).collect::<Result<Vec<_>, _>>();
         let hosts = count(plan.network.hosts as usize)?;
-        let network = Self { hosts, switches: count(plan.network.switches.len())? };
+        let mut network = Self { hosts, switches: count(plan.network.switches.len())?, receiving: Vec::new() };
         let Some(tcp) = plan.classes.first().map(|class| &class.tcp) else { return Ok(network) };
         network.lay_cables(&plan.network.links, tcp)?;
         let back = opposite(&plan.network.links);
@@ -46,6 +52,9 @@ impl Network {
         }
         for host in 0..plan.network.hosts {
             network.configure_host(routes, host, tcp, &back)?;
+        }
+        if attached::needed(plan) {
+            network.receiving = network.receive_in_threads(routes)?;
         }
         for (number, link) in plan.network.links.iter().enumerate() {
             let shape = shape(plan, number as u32, link, tcp);
@@ -104,6 +113,36 @@ impl Network {
             })?;
         }
         Ok(())
+    }
+
+    /// Has every host receive its packets in a thread of the kernel of its own.
+    ///
+    /// Otherwise a packet is received by whatever process a timer of the network has interrupted, and in some of those some
+    /// kernels run no programs (docs/how-to/linux-host.md).
+    fn receive_in_threads(&self, routes: &Routes) -> Result<Vec<i32>, Failure> {
+        let before = kernel_threads(RECEIVING);
+        for (host, &uplink) in self.hosts.iter().zip(&routes.uplink) {
+            let device = device(uplink);
+            // With NAPI comes joining of packets; a size that none has keeps them apart.
+            host.batch("ip", &[format!("link set {device} gro_max_size 1")])?;
+            host.inside_with_sys(|| {
+                let control = UdpSocket::bind("0.0.0.0:0").map_err(|error| format!("no socket: {error}"))?;
+                kernel::by_napi(&control, &device).map_err(|error| format!("NAPI of {device}: {error}"))?;
+                let file = format!("/sys/class/net/{device}/threaded");
+                fs::write(&file, "1").map_err(|error| format!("{file}: {error}"))
+            })?;
+        }
+        let mut threads = kernel_threads(RECEIVING);
+        threads.retain(|thread| !before.contains(thread));
+        for &thread in &threads {
+            kernel::put_ahead(thread, ABOVE_APPLICATIONS)
+                .map_err(|error| format!("real-time priority of the kernel's threads is refused: {error}"))?;
+        }
+        Ok(threads)
+    }
+
+    pub(crate) fn receiving(&self) -> &[i32] {
+        &self.receiving
     }
 
     fn number(&self, node: Node) -> usize {
@@ -180,6 +219,9 @@ fn settings(tcp: &Tcp) -> Vec<(String, String)> {
         ("tcp_slow_start_after_idle", whole(tcp.slow_start_restart != SlowStartRestart::Off)),
         ("tcp_tso_win_divisor", u64::from(tcp.tso_divisor)),
     ];
+    if conditions::has_syn_linear_timeouts() {
+        found.push(("tcp_syn_linear_timeouts", tcp.syn_linear_timeouts.into()));
+    }
     if conditions::has_rto_min() {
         found.push(("tcp_rto_min_us", tcp.rto_min.0 / 1_000_000));
     }

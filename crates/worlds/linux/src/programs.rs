@@ -1,9 +1,11 @@
 //! Aggregators that ask their workers round by round.
 
+use std::collections::BTreeMap;
+
 use incast_plan::Plan;
 use incast_protocols::Duration;
 use incast_protocols::analysis::batch::Bottleneck;
-use incast_protocols::application::{AnyApplication, ApplicationContext};
+use incast_protocols::application::{AnyApplication, Application, ApplicationContext, Grant};
 use incast_world::{Routes, rows};
 
 /// An aggregator while it runs.
@@ -17,6 +19,10 @@ pub(crate) struct Program {
     pub(crate) missing: u32,
     /// Segments beyond a gap that its sockets had counted when the scheduler was last told.
     pub(crate) out_of_order: u64,
+    /// Leave to ask for the responses that are outstanding.
+    pub(crate) grants: BTreeMap<u32, Grant>,
+    /// Whether the scheduler is told of all payload that arrives.
+    pub(crate) watches: bool,
 }
 
 /// The aggregators of a plan, with schedulers that know what a scenario's do.
@@ -35,8 +41,18 @@ pub(crate) fn of(plan: &Plan, routes: &Routes) -> Vec<Program> {
         });
         let bottleneck =
             Bottleneck { rate: port.rate, base_rtt, buffer: aggregator.last_port_buffer, mss: class.tcp.mss };
-        let scheduler = class.stack.application.build(&ApplicationContext { bottleneck });
-        programs.push(Program { scheduler, first, round: 0, missing: 0, out_of_order: 0 });
+        let workers = u32::try_from(aggregator.workers.len()).ok();
+        let context = ApplicationContext { bottleneck, workers, rto_min: class.tcp.rto_min };
+        let scheduler = class.stack.application.build(&context);
+        programs.push(Program {
+            first,
+            round: 0,
+            missing: 0,
+            out_of_order: 0,
+            grants: BTreeMap::new(),
+            watches: scheduler.watches_progress(),
+            scheduler,
+        });
         first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
     }
     programs

@@ -1,6 +1,5 @@
 //! How good the machine is while it measures.
 
-use std::fmt::Write;
 use std::io::{ErrorKind, Read, Write as _};
 use std::net::UdpSocket;
 use std::thread;
@@ -13,7 +12,7 @@ use incast_world::{Routes, rows};
 use socket2::SockAddr;
 
 use crate::agent::{listener, socket};
-use crate::counters::{Waits, softirq_threads, stolen_ticks};
+use crate::counters::{Waits, kernel_threads, stolen_ticks};
 use crate::namespace::Failure;
 use crate::network::{Network, mtu, place};
 use crate::refusals::FASTEST_SHAPED;
@@ -30,13 +29,26 @@ const UNSTEADY: usize = 50;
 
 /// A machine whose agent waits for a CPU for more than this share of the time, and longer than this before a turn, measures
 /// itself. Short waits are there on an idle machine too: who is woken waits for the softirq that wakes it.
-const WAITING: f64 = 0.02;
-const WAIT_US: f64 = 20.0;
+const APPLICATIONS: Limit = Limit { share: 0.02, wait_us: 20.0 };
+/// The same where threads of the kernel receive packets, which count as waiting then.
+const APPLICATIONS_AFTER_THREADS: Limit = Limit { share: 0.05, wait_us: 100.0 };
 /// The same of the kernel's threads that carry packets on.
-const SOFTIRQ_WAITING: f64 = 0.1;
-const SOFTIRQ_WAIT_US: f64 = 250.0;
+const PACKETS: Limit = Limit { share: 0.1, wait_us: 250.0 };
 /// By how much the port's rate may differ from the scenario's.
 const RATE: f64 = 0.01;
+
+/// What may be waited for a CPU: more than both is too much.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    share: f64,
+    wait_us: f64,
+}
+
+impl Limit {
+    fn is_passed(self, share: f64, wait_us: f64) -> bool {
+        share > self.share && wait_us > self.wait_us
+    }
+}
 
 /// What the network does when nobody uses it.
 #[derive(Clone, Debug)]
@@ -51,9 +63,12 @@ pub(crate) struct Unloaded {
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     began: Instant,
-    threads: Vec<String>,
     own: Waits,
-    softirqs: Waits,
+    /// The kernel's threads that carry packets.
+    threads: Vec<i32>,
+    packets: Waits,
+    /// Whether hosts have such threads of their own.
+    own_threads: bool,
     stolen_ticks: u64,
 }
 
@@ -168,13 +183,16 @@ fn rate_of(network: &Network, (from, to): (u32, u32), payload: u64, counted: u64
 }
 
 impl Watch {
-    pub(crate) fn begin() -> Self {
-        let threads = softirq_threads();
+    pub(crate) fn begin(network: &Network) -> Self {
+        let receiving = network.receiving();
+        // Those that go on where interrupts no longer keep up are one per CPU.
+        let threads = [kernel_threads("ksoftirqd/").as_slice(), receiving].concat();
         Self {
             began: Instant::now(),
             own: Waits::of_this_thread(),
-            softirqs: Waits::of_softirqs(&threads),
+            packets: Waits::of(&threads),
             threads,
+            own_threads: !receiving.is_empty(),
             stolen_ticks: stolen_ticks(),
         }
     }
@@ -183,7 +201,7 @@ impl Watch {
     pub(crate) fn end(&self, unloaded: &Unloaded) -> Machine {
         let elapsed_ns = self.began.elapsed().as_nanos().max(1) as f64;
         let own = Waits::of_this_thread() - self.own;
-        let softirqs = Waits::of_softirqs(&self.threads) - self.softirqs;
+        let packets = Waits::of(&self.threads) - self.packets;
         let stolen_ns = (stolen_ticks() - self.stolen_ticks) as f64 * 1e7;
         Machine {
             kernel: crate::conditions::release(),
@@ -195,21 +213,21 @@ impl Watch {
             rate_error: unloaded.rate_error,
             waiting: own.waited_ns as f64 / elapsed_ns,
             mean_wait_us: own.mean_us(),
-            softirq_waiting: softirqs.waited_ns as f64 / elapsed_ns,
-            mean_softirq_wait_us: softirqs.mean_us(),
+            softirq_waiting: packets.waited_ns as f64 / elapsed_ns,
+            mean_softirq_wait_us: packets.mean_us(),
             stolen: stolen_ns / elapsed_ns,
             refused: 0,
         }
     }
-}
 
-/// Why what was measured does not count.
-pub(crate) fn refuse(machine: &Machine) -> Option<String> {
-    let mut why = String::new();
-    if machine.waiting > WAITING && machine.mean_wait_us > WAIT_US {
-        let _ = write!(why, "the applications waited for a CPU {:.1} % of the time", 100.0 * machine.waiting);
-    } else if machine.softirq_waiting > SOFTIRQ_WAITING && machine.mean_softirq_wait_us > SOFTIRQ_WAIT_US {
-        let _ = write!(why, "packets waited for a CPU {:.1} % of the time", 100.0 * machine.softirq_waiting);
+    /// Why what was measured does not count.
+    pub(crate) fn refuse(&self, machine: &Machine) -> Option<String> {
+        let applications = if self.own_threads { APPLICATIONS_AFTER_THREADS } else { APPLICATIONS };
+        if applications.is_passed(machine.waiting, machine.mean_wait_us) {
+            return Some(format!("the applications waited for a CPU {:.1} % of the time", 100.0 * machine.waiting));
+        }
+        PACKETS
+            .is_passed(machine.softirq_waiting, machine.mean_softirq_wait_us)
+            .then(|| format!("packets waited for a CPU {:.1} % of the time", 100.0 * machine.softirq_waiting))
     }
-    (!why.is_empty()).then_some(why)
 }

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use incast_bpf::{ReceiverParameters, SenderParameters, controlled_flows};
 use incast_plan::{
-    BackoffEnd, DelayedAck, Ect, Handshake, Link, LossDetection, Node, Pacing, Plan, Reduction, RtoForm, RttSamples,
-    SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
+    BackoffEnd, DelayedAck, Ect, End, Handshake, Link, LossDetection, LostSyn, Node, Pacing, PartialAck, Plan,
+    Reduction, RtoForm, RttSamples, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
 };
 use incast_protocols::Duration;
 use incast_protocols::Rate;
 use incast_protocols::echo::EchoChoice;
-use incast_protocols::receiver::ReceiverChoice;
+use incast_protocols::receiver::{NicContext, ReceiverChoice};
 use incast_protocols::sender::WindowRules;
 use incast_protocols::sender::{self, Growth, GrowthCounts, LossBasis, ObservationEnd, RecoveryExit, SenderChoice};
 use incast_protocols::switch::buffer::BufferChoice;
@@ -34,7 +35,9 @@ pub(crate) fn of(plan: &Plan) -> Vec<Refusal> {
     for class in &plan.classes {
         tcp(&class.tcp, &mut found);
         stack(&class.stack, &mut found);
+        receiver(&class.stack.receiver, &class.tcp, &mut found);
     }
+    receivers(plan, &mut found);
     connections(plan, &mut found);
     record(plan, &mut found);
     found.all
@@ -168,15 +171,18 @@ fn as_the_kernel_does(wanted: &Tcp) -> Tcp {
             SlowStartRestart::Rfc5681 | SlowStartRestart::Decay => SlowStartRestart::Decay,
         },
         tso_divisor: wanted.tso_divisor,
+        syn_linear_timeouts: wanted.syn_linear_timeouts,
         pacing: wanted.pacing,
         // Told apart by `conditions`, which knows the kernel.
         timer_tick: wanted.timer_tick,
-        delayed_ack: wanted.delayed_ack.map(|_| DelayedAck {
+        delayed_ack: wanted.delayed_ack.map(|delayed| DelayedAck {
             every: 2,
             timeout: Duration::from_ms(40),
             quick: 16,
             quick_again: true,
             below_rto_min: true,
+            // What the kernel makes of the buffer that it is given.
+            growth: delayed.growth,
         }),
         rto_initial: Duration::from_ms(1000),
         rto_max: Duration::from_ms(120_000),
@@ -185,8 +191,10 @@ fn as_the_kernel_does(wanted: &Tcp) -> Tcp {
         timer_margin: Duration::from_ms(2),
         undo: wanted.dsack && wanted.loss_detection == LossDetection::Rack,
         reduction: Reduction::Proportional,
+        partial_ack: PartialAck::Waits,
         limited_transmit: true,
         backoff_end: BackoffEnd::Sample,
+        lost_syn: LostSyn::Linux,
         ect: Ect::All,
         gro: Duration::ZERO,
         rules: WindowRules {
@@ -194,7 +202,7 @@ fn as_the_kernel_does(wanted: &Tcp) -> Tcp {
             floor_segments: 2,
             growth: Growth::Segments,
             growth_counts: GrowthCounts::Delivered,
-            recovery_exit: RecoveryExit::Ssthresh,
+            recovery_exit: RecoveryExit::SsthreshGrows,
             validate_window: true,
             hold_after_mark: true,
             mark_lifts_to_floor: true,
@@ -265,22 +273,39 @@ pub(crate) const fn attached(sender: &SenderChoice) -> Option<&'static str> {
         SenderChoice::D2tcp(_) => Some("d2tcp"),
         SenderChoice::Mrg(_) => Some("mrg"),
         SenderChoice::Dcmrg(_) => Some("dcmrg"),
+        SenderChoice::Rdtcp(_) => Some("rdtcp"),
+        SenderChoice::Swift(_) => Some("swift"),
         _ => None,
     }
+}
+
+/// What the receiver of a class is told of the segments of its connections.
+pub(crate) const fn segments(tcp: &Tcp) -> NicContext {
+    // The rate of the line is each host's own.
+    NicContext::new(Rate(0), tcp.mss, tcp.header)
+}
+
+/// Whether somebody sets the windows of the connections of a class.
+pub(crate) const fn sets_windows(receiver: &ReceiverChoice) -> bool {
+    !matches!(receiver, ReceiverChoice::None(_))
 }
 
 fn stack(stack: &incast_protocols::stack::EndStack, found: &mut Refusals) {
     let sender = stack.sender.info().name;
     if in_the_kernel(&stack.sender).is_none() && attached(&stack.sender).is_none() {
-        let allowed = "\"newreno\", \"cubic\", \"dctcp\", \"d2tcp\", \"mrg\", \"dcmrg\" and \"pulser\"";
+        let allowed =
+            "\"newreno\", \"cubic\", \"dctcp\", \"d2tcp\", \"mrg\", \"dcmrg\", \"pulser\", \"rdtcp\" and \"swift\"";
         found.add("stack.sender", format!("\"{sender}\" is not possible on Linux yet; {allowed} are"));
+    }
+    if attached(&stack.sender).is_some()
+        && let Err(why) = SenderParameters::of(&stack.sender)
+    {
+        found.add("stack.sender", format!("on Linux, {why}"));
     }
     if let SenderChoice::Cubic(config) = &stack.sender {
         let default = sender::cubic::Config::default();
         found.when(*config != default, "stack.sender", "on Linux \"cubic\" has the parameters that it has by default");
     }
-    let plain = matches!(stack.receiver, ReceiverChoice::None(_));
-    found.when(!plain, "stack.receiver", "on Linux receivers do not set windows yet: receiver = \"none\"");
     let (echo, allowed) = match &stack.sender {
         SenderChoice::Dctcp(_) | SenderChoice::D2tcp(_) | SenderChoice::Dcmrg(_) => {
             (matches!(stack.echo, EchoChoice::DctcpEcho(_)), "dctcp")
@@ -291,6 +316,37 @@ fn stack(stack: &incast_protocols::stack::EndStack, found: &mut Refusals) {
     found.when(!echo, "stack.echo", format!("on Linux receivers of \"{sender}\" echo marks in one way: \"{allowed}\""));
 }
 
+fn receiver(choice: &ReceiverChoice, tcp: &Tcp, found: &mut Refusals) {
+    if !sets_windows(choice) {
+        return;
+    }
+    if let Err(why) = ReceiverParameters::of(choice, &segments(tcp)) {
+        found.add("stack.receiver", format!("on Linux, {why}"));
+    }
+}
+
+/// The programs at a host know one receiver, and only so many connections.
+fn receivers(plan: &Plan, found: &mut Refusals) {
+    let Some(first) = plan.classes.first().map(|class| &class.stack.receiver) else { return };
+    let same = plan.classes.iter().all(|class| class.stack.receiver == *first);
+    found.when(!same, "stack.receiver", "classes differ in it; on Linux all have one");
+    if !sets_windows(first) {
+        return;
+    }
+    let mut ends = vec![0_u32; plan.network.hosts as usize];
+    // The places of those that are closed are given to others; what finds none at some time is warned of.
+    for connection in plan.connections.iter().filter(|connection| !connection.close_when_done) {
+        ends[connection.client as usize] += 1;
+        ends[connection.server as usize] += 1;
+    }
+    let (most, allowed) = (ends.into_iter().max().unwrap_or(0), controlled_flows(first));
+    found.when(
+        most > allowed,
+        "stack.receiver",
+        format!("a host has {most} connections; on Linux this receiver sets the windows of at most {allowed}"),
+    );
+}
+
 fn connections(plan: &Plan, found: &mut Refusals) {
     let count = plan.connections.len();
     found.when(
@@ -299,13 +355,14 @@ fn connections(plan: &Plan, found: &mut Refusals) {
         format!("{count} connections; on Linux at most {MOST_CONNECTIONS} are possible"),
     );
     let mut per_host = vec![0_u32; plan.network.hosts as usize];
-    for connection in &plan.connections {
+    for (connection, used_again) in plan.connections.iter().zip(used_again(plan)) {
         per_host[connection.client as usize] += 1;
+        let begins_anew = connection.window_per_message == WindowPerMessage::Fresh && used_again;
         found.when(
-            connection.window_per_message == WindowPerMessage::Fresh,
+            begins_anew,
             "traffic",
-            "window = \"fresh\" is not possible on Linux: a connection keeps its window; \"kept\", or handshake = \"counted\" with a \
-             connection per message",
+            "window = \"fresh\" is not possible on Linux: a connection keeps its window; \"kept\", or connections = \"fresh\" where \
+             the traffic has that key",
         );
         let restarts = connection.window_per_message == WindowPerMessage::RestartAfterIdle;
         let off = plan.classes[connection.class as usize].tcp.slow_start_restart == SlowStartRestart::Off;
@@ -352,6 +409,22 @@ fn record(plan: &Plan, found: &mut Refusals) {
     // Ports that mark EIN are watched by default.
     let watched = !plan.record.incasts.is_empty() && !plan.watches_ein();
     found.when(watched, "record.incasts", "on Linux arrivals at ports are not recorded yet");
+}
+
+/// By connection: whether an end has more than one message for it. The first finds a fresh window by itself.
+fn used_again(plan: &Plan) -> Vec<bool> {
+    let mut messages = vec![[0_usize; 2]; plan.connections.len()];
+    for send in &plan.sends {
+        messages[send.connection as usize][send.from as usize] += 1;
+    }
+    for aggregator in &plan.aggregators {
+        for (worker, &asked) in aggregator.workers.iter().enumerate() {
+            let (connection, from) = aggregator.responds_on(worker);
+            messages[asked as usize][End::Client as usize] += aggregator.rounds.len();
+            messages[connection as usize][from as usize] += aggregator.rounds.len();
+        }
+    }
+    messages.iter().map(|ends| ends.iter().any(|&count| count > 1)).collect()
 }
 
 /// Whether the handshake of a connection is part of the run.

@@ -18,7 +18,7 @@ use crate::counters::DevicePackets;
 use crate::kernel::{self, Ahead};
 use crate::namespace::Failure;
 use crate::network::{HostFiles, Network, device};
-use crate::quality::{self, Unloaded, Watch};
+use crate::quality::{Unloaded, Watch};
 use crate::queues::{Asking, PortCounts};
 
 /// How often a run is begun anew because the machine was too busy, and the pause before that.
@@ -115,7 +115,7 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let mut ports = Ports::of(plan, &network)?;
     let before = (ports.counts()?, devices(plan, routes, &files)?);
     let ended = AtomicBool::new(false);
-    let watch = Watch::begin();
+    let watch = Watch::begin(&network);
     let (seen, samples) = thread::scope(|scope| {
         let (began, ended) = (Instant::now(), &ended);
         let watching = (!plan.record.queue_series.is_empty()).then(|| {
@@ -134,7 +134,7 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let machine = watch.end(&unloaded);
     drop(ahead);
     let interrupted = seen.outcome == incast_record::Outcome::Interrupted;
-    if let Some(why) = quality::refuse(&machine).filter(|_| !interrupted) {
+    if let Some(why) = watch.refuse(&machine).filter(|_| !interrupted) {
         return Ok(Attempt::TooBusy(why));
     }
     let after = (ports.counts()?, devices(plan, routes, &files)?);
@@ -142,6 +142,7 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let counted = attached.as_mut().map(Attached::counted).transpose()?;
     let left_out = counted.as_ref().and_then(Counted::warning);
     run.warnings.extend(left_out.clone());
+    run.warnings.extend(counted.as_ref().and_then(Counted::windows_warning));
     for (link, ce, ein) in counted.map(|counted| counted.marks).unwrap_or_default() {
         for port in run.ports.iter_mut().filter(|port| port.link == link) {
             (port.ce_marks, port.ein_marks) = (ce, ein);

@@ -30,6 +30,20 @@ fn run(changes: &[&str]) -> Option<Run> {
     Some(Linux.run(&plan, &Control::default()).unwrap())
 }
 
+/// What is refused of the traffic, with or without the rights to run it.
+fn refused_traffic(changes: &[&str]) -> Vec<String> {
+    let refusals = Linux.refusals(&plan(changes));
+    refusals.iter().filter(|refusal| refusal.key == ["traffic"]).map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_window_cannot_begin_anew_but_the_first_message_finds_a_fresh_one() {
+    let again = refused_traffic(&["traffic.requests.window=\"fresh\"", "traffic.requests.rounds=2"]);
+    assert!(again.len() == 1 && again[0].contains("window = \"fresh\" is not possible on Linux"), "{again:?}");
+    let once = ["traffic.requests.window=\"fresh\"", "traffic.requests.rounds=1"];
+    assert_eq!(refused_traffic(&once), Vec::<String>::new());
+}
+
 #[test]
 fn rounds_complete_and_every_packet_is_accounted_for() {
     let Some(run) = run(&["traffic.requests.workers=4", "topology.right=4", "traffic.requests.rounds=5"]) else {
