@@ -9,7 +9,7 @@ result.flows  # a polars frame, or a pyarrow table without polars
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from incast import analysis
+    from incast import analysis, requests
     from incast._native import RunError, ScenarioError
     from incast.api import Job, Result, check, examples, run, run_many, schema
 
@@ -21,6 +21,7 @@ __all__ = [
     "analysis",
     "check",
     "examples",
+    "requests",
     "run",
     "run_many",
     "schema",
@@ -29,16 +30,16 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - the types are those of the imports above
     # Loaded on first use: `incast bench` measures memory, and `incast --help` should answer at once.
+    if name in ("analysis", "requests"):
+        import importlib
+
+        return importlib.import_module(f"incast.{name}")
     if name in __all__:
         from incast import api
 
         value = getattr(api, name)
         globals()[name] = value
         return value
-    if name == "analysis":
-        import importlib
-
-        return importlib.import_module("incast.analysis")
     if name == "__version__":
         from incast._native import version
 

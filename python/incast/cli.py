@@ -51,52 +51,95 @@ def run(
     changes: Set = None,
     seed: Seed = None,
     world: Worlds = None,
+    repetitions: Annotated[
+        int, Parameter(help="runs in each world, one seed after the other; what varies is shown with 95 % intervals")
+    ] = 1,
     out: Annotated[Path | None, Parameter(help="directory for the tables [default: out/<scenario>]")] = None,
     as_json: Json = False,
     plots: Annotated[bool, Parameter(help="also draw figures")] = False,
 ) -> int:
     """Run a scenario and write its result tables.
 
-    With several worlds each has a directory of its own for its tables, and one picture shows all of them. Ctrl-C stops
-    the run early: partial results are written, and the exit code is 1.
+    With several worlds each has a directory of its own for its tables, and one picture shows all of them. So has each
+    of several repetitions, numbered from 1. Ctrl-C stops the run early: partial results are written, and the exit code
+    is 1.
     """
     source = scenarios.read(scenario)
     names = world.split(",") if world else [None]
     directory = out or Path("out") / source.stem
+    _positive("repetitions", repetitions)
     for name in names if len(names) > 1 else []:
         # Not after another world has been at work for a while.
         scenarios.check(source, changes or [], seed, name)
-    summaries: dict[str, dict[str, Any]] = {}
-    directories: dict[str, Path] = {}
+    summaries: dict[str, list[dict[str, Any]]] = {}
+    directories: dict[str, list[Path]] = {}
+    is_time_up = False
     for name in names:
-        handle = scenarios.start(source, changes or [], seed, name)
         place = directory / name if name and len(names) > 1 else directory
-        result, files = _carried_out(handle, place, plots=plots)
-        summaries[name or ""], directories[name or ""] = json.loads(result.summary_json()), place
-        if len(names) > 1:
-            if not as_json:
-                print(f"{place}: {', '.join(file.name for file in files)}")
-        else:
-            for warning in summaries[name or ""].get("warnings", []):
-                print(f"warning: {warning}", file=sys.stderr)
-            if as_json:
-                print(json.dumps(summaries[name or ""]))
-            else:
-                print(_summary_table(summaries[name or ""]))
-                print(f"\n{place}: {', '.join(file.name for file in files)}")
-        if result.outcome == "interrupted":
-            progress = handle.progress()
-            print(
-                f"incast: interrupted at {text.seconds(progress['simulated_s'])} of the run; partial results "
-                f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {place}",
-                file=sys.stderr,
-            )
-            return 1
-        if result.outcome == "time-up":
-            print("the run reached its end time (run.stop_at) before all messages were complete", file=sys.stderr)
-    if len(names) > 1:
-        _beside(summaries, directories, directory / "worlds.png", as_json=as_json)
+        done = summaries[name or ""] = []
+        places = directories[name or ""] = []
+        for number in range(1, repetitions + 1):
+            following = done[0]["seed"] + number - 1 if done else seed
+            handle = scenarios.start(source, changes or [], following, name)
+            places.append(place / str(number) if repetitions > 1 else place)
+            result, files = _carried_out(handle, places[-1], plots=plots)
+            done.append(json.loads(result.summary_json()))
+            if not as_json and (len(names) > 1 or repetitions > 1):
+                print(f"{places[-1]}: {', '.join(file.name for file in files)}")
+            if result.outcome == "interrupted":
+                _show(summaries, directories, files, directory, as_json=as_json)
+                progress = handle.progress()
+                print(
+                    f"incast: interrupted at {text.seconds(progress['simulated_s'])} of the run; partial results "
+                    f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {places[-1]}",
+                    file=sys.stderr,
+                )
+                return 1
+            is_time_up = is_time_up or result.outcome == "time-up"
+    _show(summaries, directories, files, directory, as_json=as_json)
+    if is_time_up:
+        print("the run reached its end time (run.stop_at) before all messages were complete", file=sys.stderr)
     return 0
+
+
+def _show(
+    summaries: dict[str, list[dict[str, Any]]],
+    directories: dict[str, list[Path]],
+    files: list[Path],
+    directory: Path,
+    *,
+    as_json: bool,
+) -> None:
+    """Print what the runs made of a scenario: one, its repetitions, or several worlds side by side."""
+    from incast import repetitions
+
+    ((first, *_), *_) = summaries.values()
+    repeats = any(len(done) > 1 for done in summaries.values())
+    for name, done in summaries.items():
+        of = f"{name}: " if len(summaries) > 1 else ""
+        # Each once, however many repetitions have it; some have numbers that differ.
+        warnings = dict.fromkeys(warning for one in done for warning in one.get("warnings", []))
+        for warning in warnings:
+            print(f"warning: {of}{warning}", file=sys.stderr)
+    if len(summaries) > 1:
+        from incast import figures
+
+        picture = directory / "worlds.png"
+        figures.save(figures.worlds(directories), picture)
+    if as_json:
+        shown = {name: repetitions.as_json(done) if repeats else done[0] for name, done in summaries.items()}
+        print(json.dumps(shown if len(summaries) > 1 else next(iter(shown.values()))))
+    elif len(summaries) > 1:
+        worlds = [repetitions.row(name, done) for name, done in summaries.items()]
+        print("\n" + text.table(["world", *_HEAD[1:]], worlds))
+        print(f"\n{picture}")
+    elif repeats:
+        (done,) = summaries.values()
+        print("\n" + text.table(list(_HEAD), repetitions.rows(done)))
+    else:
+        ((place,),) = directories.values()
+        print(_summary_table(first))
+        print(f"\n{place}: {', '.join(file.name for file in files)}")
 
 
 def _carried_out(handle: _native.Run, directory: Path, *, plots: bool) -> tuple[_native.Result, list[Path]]:
@@ -115,24 +158,6 @@ def _carried_out(handle: _native.Run, directory: Path, *, plots: bool) -> tuple[
 
         files += figures.from_results(directory)
     return result, files
-
-
-def _beside(
-    summaries: dict[str, dict[str, Any]], directories: dict[str, Path], picture: Path, *, as_json: bool
-) -> None:
-    """Show what several worlds made of one scenario."""
-    from incast import figures
-
-    figures.save(figures.worlds(directories), picture)
-    if as_json:
-        print(json.dumps(summaries))
-        return
-    for name, summary in summaries.items():
-        for warning in summary.get("warnings", []):
-            print(f"warning: {name}: {warning}", file=sys.stderr)
-    rows = [_summary_row(name, summary) for name, summary in summaries.items()]
-    print("\n" + text.table(["world", *_HEAD[1:]], rows))
-    print(f"\n{picture}")
 
 
 @app.command
@@ -248,11 +273,17 @@ def reproduce(
     quick: Annotated[
         bool, Parameter(negative="", help="recompute only a sample of the runs and compare it with the saved tables")
     ] = False,
+    full: Annotated[
+        bool, Parameter(negative="", help="run studies that are scaled down in the size that the paper has")
+    ] = False,
     check: Annotated[
         bool, Parameter(negative="", help="exit with code 1 if a claim recorded as holding no longer holds")
     ] = False,
     update: Annotated[
         bool, Parameter(negative="", help="update the tables and verdicts saved next to the studies")
+    ] = False,
+    keep_linux: Annotated[
+        bool, Parameter(negative="", help="with --update, keep what the saved tables say of runs on Linux")
     ] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
     report: Annotated[bool, Parameter(help="draw the figures and write the report")] = True,
@@ -270,9 +301,11 @@ def reproduce(
     wish = reproduction.Wish(
         figures=figure or [],
         quick=quick,
+        full=full,
         check=check,
         report=report,
         update=update,
+        keep_linux=keep_linux,
         dry_run=dry_run,
         json=json_file,
         out=out or Path("out") / paper,
@@ -285,9 +318,22 @@ def reproduce(
 def plan(
     *,
     rate: Annotated[str, Parameter(help="rate of the aggregator's link, such as 10Gbps")],
-    buffer: Annotated[str, Parameter(help="buffer of the switch port to that link, such as 64KB or 64KiB")],
     rtt: Annotated[str, Parameter(help="round-trip time without queueing, such as 100us")],
     response: Annotated[str, Parameter(help="size of each worker's response, such as 64KB")],
+    buffer: Annotated[
+        str | None, Parameter(help="buffer of the switch port to that link, such as 64KB or 64KiB")
+    ] = None,
+    memory: Annotated[
+        str | None, Parameter(help="instead of --buffer: memory that all ports of the switch share, such as 12MB")
+    ] = None,
+    alpha: Annotated[
+        float, Parameter(help="a port of that memory may hold ALPHA times what is free (dynamic threshold)")
+    ] = 1.0,
+    busy_ports: Annotated[int, Parameter(help="ports beside this one that hold as much as they may")] = 0,
+    windows: Annotated[
+        Literal["kept", "fresh"],
+        Parameter(help="whether servers keep their windows between responses, as Linux does on busy connections"),
+    ] = "kept",
     workers: Annotated[int, Parameter(help="largest number of workers to consider")] = 100,
     mss: Annotated[str, Parameter(help="maximum segment size: payload of a full packet")] = "1460B",
     initial_window: Annotated[
@@ -299,14 +345,26 @@ def plan(
 ) -> None:
     """Compute how many workers to ask at a time, and the risk of asking more.
 
-    Uses the equations of the ARS paper. Prints the batch size, and by their model the risk of a lost window
-    for 1 to WORKERS workers, asked all at once or in batches.
+    Uses the equations of the ARS paper. Prints the batch size, what is safe with the TCP of today's servers, and by
+    the model of the paper the risk of a lost window for 1 to WORKERS workers, asked all at once or in batches.
     """
     from incast import planning
 
-    network = planning.Network.read(rate=rate, buffer=buffer, rtt=rtt, response=response, mss=mss)
+    network = planning.Network.read(
+        rate=rate,
+        rtt=rtt,
+        response=response,
+        mss=mss,
+        buffer=buffer,
+        memory=memory,
+        alpha=alpha,
+        busy_ports=busy_ports,
+    )
     planned = planning.plan(
-        network, _positive("workers", workers) or 1, initial_window=_positive("initial-window", initial_window)
+        network,
+        _positive("workers", workers) or 1,
+        initial_window=_positive("initial-window", initial_window),
+        windows=windows,
     )
     files = planning.write(planned, output.prepare(out))
     if as_json:

@@ -114,8 +114,11 @@ def looks(names: Iterable[str]) -> list[Look]:
     """Return the looks of the curves of one figure: those of the protocols, and others for what has no look."""
     known = [_LOOKS.get(name) for name in names]
     taken = {look.colour for look in known if look}
-    every = [Look(place, place) for place in range(len(_DASHES))]
-    free = cycle([look for look in every if look.colour not in taken] or every)
+    count = len(_DASHES)
+    every = [Look(place, place) for place in range(count)]
+    # More curves than colours: a colour comes again with another dash.
+    again = [Look(place, (place + turn) % count) for turn in range(1, count) for place in range(count)]
+    free = cycle([look for look in every if look.colour not in taken] + again)
     return [look or next(free) for look in known]
 
 
@@ -233,19 +236,22 @@ def _draw_queue(
     legend_above(axes, style, ": ".join(filter(None, (title, part))))
 
 
-def worlds(directories: Mapping[str, Path], *, style: Style = LIGHT) -> Figure:
+def worlds(directories: Mapping[str, Sequence[Path]], *, style: Style = LIGHT) -> Figure:
     """Draw runs of one scenario in several worlds: completion times of all messages, and the recorded queues below.
 
     Args:
-        directories: world -> the tables of its run.
+        directories: world -> the tables of its repetitions, of which the first shows its queue.
         style: colours and width.
 
     """
-    samples = {world: _read(directory, "flows", ("fct_s",))["fct_s"] for world, directory in directories.items()}
+    samples = {
+        world: np.concatenate([_read(directory, "flows", ("fct_s",))["fct_s"] for directory in repetitions])
+        for world, repetitions in directories.items()
+    }
     queues = {
         world: table
-        for world, directory in directories.items()
-        if len((table := _read(directory, "queues", ("time_s", "link", "waiting_packets"))).get("time_s", ()))
+        for world, (first, *_) in directories.items()
+        if len((table := _read(first, "queues", ("time_s", "link", "waiting_packets"))).get("time_s", ()))
     }
     last = max((float(_numbers(table["time_s"]).max()) for table in queues.values()), default=0.0)
     with rc(style):

@@ -22,6 +22,16 @@ _PS_PER_S = 1e12
 NEGLIGIBLE = 1e-4
 # Beyond, the picture says no more and the table takes long.
 _MOST_WORKERS = 100_000
+# Of a port's buffer; the rest is for headers and tail probes. Measured: the documentation of the application `credit`.
+_SAFE_SHARE = 0.7
+# What waits longer in the port is sent twice: half of Linux's least retransmission timeout.
+_LONGEST_QUEUE_S = 0.1
+# Of segments. Smaller windows wait for delayed ACKs.
+_LIMITED_WINDOW_PKTS = 4
+# Linux, since RFC 6928.
+_LINUX_WINDOW_PKTS = 10
+
+Windows = Literal["kept", "fresh"]
 
 
 @dataclass(frozen=True)
@@ -35,16 +45,37 @@ class Network:
     mss_bytes: int
 
     @classmethod
-    def read(cls, *, rate: str, buffer: str, rtt: str, response: str, mss: str) -> Network:
+    def read(
+        cls,
+        *,
+        rate: str,
+        rtt: str,
+        response: str,
+        mss: str,
+        buffer: str | None = None,
+        memory: str | None = None,
+        alpha: float = 1.0,
+        busy_ports: int = 0,
+    ) -> Network:
         """Read the options of the command line.
 
+        Args:
+            rate: rate of the aggregator's link.
+            rtt: round-trip time without queueing.
+            response: size of each response.
+            mss: payload of a full packet.
+            buffer: buffer of the port to that link.
+            memory: instead of buffer, memory that the ports of the switch share.
+            alpha: a port of that memory may hold so many times what is free.
+            busy_ports: ports beside this one that hold as much as they may.
+
         Raises:
-            ScenarioError: an amount is invalid or has no unit.
+            ScenarioError: an amount is invalid or has no unit; buffer and memory are both given, or neither.
 
         """
         network = cls(
             _quantity("rate", "rate", rate),
-            _quantity("bytes", "buffer", buffer, least=0),
+            _port_buffer(buffer, memory, alpha, busy_ports),
             _quantity("time", "rtt", rtt),
             _quantity("bytes", "response", response),
             _quantity("bytes", "mss", mss),
@@ -71,6 +102,41 @@ class Plan:
     """By number of workers, the probability of a timeout if all respond at once."""
     in_batches: NDArray[np.float64]
     """The same for the largest batch of ARS."""
+    windows: Windows = "kept"
+    """Whether connections keep their windows from one response to the next."""
+
+    @property
+    def burst_pkts(self) -> int:
+        """How many packets of a response a server of today sends at once, at most."""
+        if self.windows == "kept":
+            return self.response_pkts
+        return analysis.largest_window(self.response_pkts, initial_window=self.initial_window or _LINUX_WINDOW_PKTS)
+
+    @property
+    def burst_bytes(self) -> int:
+        """The same in bytes of payload."""
+        return min(self.network.response_bytes, self.burst_pkts * self.network.mss_bytes)
+
+    @property
+    def budget_bytes(self) -> int:
+        """How many bytes of payload may be under way at once without loss."""
+        queue = self.network.rate_bps / 8 * _LONGEST_QUEUE_S
+        return max(self.network.mss_bytes, int(min(_SAFE_SHARE * self.network.buffer_bytes, queue)))
+
+    @property
+    def safe(self) -> int:
+        """How many workers to ask at once so that nothing is lost; 0 if even one may lose packets."""
+        return self.budget_bytes // self.burst_bytes
+
+    @property
+    def limited_window_bytes(self) -> int:
+        """The receive window to limit connections to, beside the budget."""
+        return _LIMITED_WINDOW_PKTS * self.network.mss_bytes
+
+    @property
+    def fan_in_fits(self) -> bool:
+        """Whether all workers may be asked at once, so that fan-in is not what is slow."""
+        return self.safe >= int(self.workers[-1])
 
     @property
     def in_buffer(self) -> int:
@@ -99,6 +165,13 @@ class Plan:
             "n_congested": self.n_congested,
             "in_buffer": self.in_buffer,
             "safe_at_once": self.safe_at_once,
+            "windows": self.windows,
+            "burst_bytes": self.burst_bytes,
+            "safe": self.safe,
+            "n_star_is_safe": self.n_star <= self.safe,
+            "fan_in_fits": self.fan_in_fits,
+            "budget_bytes": self.budget_bytes,
+            "limited_window_bytes": self.limited_window_bytes,
             "risk": [
                 {"workers": n, "at_once": once, "in_batches": batch}
                 for n, once, batch in zip(
@@ -132,13 +205,15 @@ class Plan:
             f"Ask {_workers(self.n_star)} at a time (n*, the paper's batch size).",
             f"  {room}",
             f"After reordering, ask {_workers(self.n_congested)} (n_c), which leaves the buffer to other traffic.",
-            f"If connections keep their windows and send them in one burst, ask {_workers(self.in_buffer)}.",
         ]
         if self.safe_at_once >= self.workers[-1]:
-            lines.append(f"Asking up to {_workers(int(self.workers[-1]))} at once is safe too, by the model.")
+            lines.append(
+                f"Asking up to {_workers(int(self.workers[-1]))} at once is safe too, by the model of the paper."
+            )
         elif self.safe_at_once:
             safe = f"{_workers(self.safe_at_once)} at once is safe (risk below {NEGLIGIBLE:g})"
-            lines.append(f"Asking up to {safe}, by the model.")
+            lines.append(f"Asking up to {safe}, by the model of the paper.")
+        lines += ["", *self._today()]
         shown = self._shown()
         rows = [
             [f"{n:,}", _risk(self.at_once[n - 1]), _risk(self.in_batches[n - 1]), f"{math.ceil(n / self.n_star):,}"]
@@ -154,6 +229,39 @@ class Plan:
         ]
         return "\n".join(lines)
 
+    def _today(self) -> list[str]:
+        """Say what is safe with the TCP of today's servers."""
+        most = int(self.workers[-1])
+        kept = "windows kept from one response to the next" if self.windows == "kept" else "windows that begin anew"
+        lines = [
+            f"Servers of today ({kept}) send up to {self.burst_bytes:,} B of a response at once,",
+            f"  and the port takes {self.budget_bytes:,} B of payload without loss.",
+        ]
+        if self.fan_in_fits:
+            return [
+                *lines,
+                f"  {_workers(most)} at once fit: fan-in is not what makes them slow. Look for long flows at the same",
+                "  port, slow servers, or losses elsewhere.",
+            ]
+        if self.n_star > self.safe:
+            lines.append(
+                f"  n* is unsafe there, as it counts on slow start and on what the path holds: {self._safe_number()}"
+            )
+        else:
+            lines.append(f"  n* is safe there; {_workers(self.safe)} at once would be too.")
+        window = self.limited_window_bytes
+        limited = max(1, self.budget_bytes // window)
+        return [
+            *lines,
+            f"  With windows limited to {window:,} B ask {_workers(limited)} at once, and one more with each",
+            "  complete response: the application credit does, and so does the library incast-requests.",
+        ]
+
+    def _safe_number(self) -> str:
+        if self.safe:
+            return f"ask {_workers(self.safe)}."
+        return "even one response may overflow the port."
+
     def _shown(self) -> list[int]:
         """Choose the rows of the table: 1, 2, 5, 10, ... workers, and where the advice changes."""
         most = int(self.workers[-1])
@@ -162,8 +270,10 @@ class Plan:
         return sorted(n for n in steps | marks if 1 <= n <= most)
 
 
-def plan(network: Network, workers: int, *, initial_window: int | None = None) -> Plan:
+def plan(network: Network, workers: int, *, initial_window: int | None = None, windows: Windows = "kept") -> Plan:
     """Apply the equations to a network with 1 to `workers` workers.
+
+    What is safe with the TCP of today's servers depends on whether they keep their `windows`.
 
     Raises:
         ScenarioError: there are too many workers to list.
@@ -180,7 +290,7 @@ def plan(network: Network, workers: int, *, initial_window: int | None = None) -
     at_once = np.where(n * window > capacity, analysis.slow_start_incast_probability(n, capacity), 0.0)
     in_batches = np.asarray(analysis.incast_probability(np.minimum(n, optimal), window, capacity))
     return Plan(
-        network, initial_window, capacity, path, packets, window, optimal, congested, n, at_once, in_batches
+        network, initial_window, capacity, path, packets, window, optimal, congested, n, at_once, in_batches, windows
     )  # fmt: skip
 
 
@@ -209,6 +319,23 @@ def draw(planned: Plan, style: figures.Style = figures.LIGHT) -> Figure:
         )
         figures.legend_above(axes, style, title)
         return figure
+
+
+def _port_buffer(buffer: str | None, memory: str | None, alpha: float, busy_ports: int) -> int:
+    """Return what a port holds: its buffer, or its share of a memory with a dynamic threshold."""
+    expected = "expected the port's buffer or the memory that ports share"
+    if buffer is not None:
+        if memory is not None:
+            raise ScenarioError(f"--buffer, --memory: found both, {expected}")
+        return _quantity("bytes", "buffer", buffer, least=0)
+    if memory is None:
+        raise ScenarioError(f"--buffer, --memory: found neither, {expected}")
+    if not 0 < alpha <= 1024:
+        raise ScenarioError(f"--alpha {alpha:g}: expected more than 0, at most 1024")
+    if busy_ports < 0:
+        raise ScenarioError(f"--busy-ports {busy_ports}: expected 0 or more")
+    # Each of n ports that want more holds alpha / (1 + n alpha): alpha times what is then free.
+    return int(_quantity("bytes", "memory", memory) * alpha / (1 + (1 + busy_ports) * alpha))
 
 
 def _quantity(kind: Literal["rate", "bytes", "time"], option: str, value: str, *, least: int = 1) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,19 @@ class Paper:
             if figure not in names:
                 raise ScenarioError(f"--figure: {missing('figure', figure, names)}")
         return [study for study in self.studies if not figures or {study.name, study.figure} & set(figures)]
+
+    def at_full_size(self, chosen: list[Study]) -> Paper:
+        """Return the paper with these studies in the size of the paper.
+
+        Raises:
+            ScenarioError: none of them has another size.
+
+        """
+        if not any(study.full for study in chosen):
+            names = ", ".join(study.name for study in chosen)
+            raise ScenarioError(f"--full: no study here has a table [full]: {names}")
+        studies = (study.at_full_size() if study in chosen else study for study in self.studies)
+        return replace(self, studies=tuple(studies))
 
 
 def read(name: str, directory: Path | None) -> Paper:

@@ -18,6 +18,7 @@ from incast.studies.study import (
     Claim,
     Curve,
     Direction,
+    Full,
     InGrid,
     Lines,
     Map,
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
 _KINDS = ("lines", "trace", "dots", "map", "winners")
 _KEYS = [
-    "axes", "baselines", "claims", "curves", "figure", "frozen", "judged", "like", "metrics", "note", "only", "open",
-    "panels", "scenario", "seeds", "set", "title", "use", "worlds",
+    "axes", "baselines", "claims", "curves", "figure", "frozen", "full", "judged", "like", "metrics", "note", "only",
+    "open", "panels", "scenario", "seeds", "set", "title", "use", "worlds",
 ]  # fmt: skip
 _OWN_WORLDS = ("packets", "ideal", "linux")
 
@@ -91,8 +92,20 @@ def read(path: Path) -> Study:
         baselines=tuple(_claim(table, scope, is_baseline=True) for table in file.rows("baselines")),
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
-    study = _opened(file, study)
+    study = replace(_opened(file, study), full=_full(file, study))
     return replace(study, judged=tuple(_in_grid(table, study) for table in file.rows("judged")))
+
+
+def _full(file: Table, study: Study) -> Full | None:
+    """Read the size of the study in the paper."""
+    if "full" not in file:
+        return None
+    if study.scenario is None:
+        file.refuse("full", _NOTHING_RUNS)
+    table = file.below("full", file.values("full"))
+    full = Full(table.whole("seeds", study.seeds, least=1), table.values("set"))
+    table.finish()
+    return full
 
 
 def _opened(file: Table, study: Study) -> Study:

@@ -36,9 +36,11 @@ class Wish:
 
     figures: list[str]
     quick: bool
+    full: bool
     check: bool
     report: bool
     update: bool
+    keep_linux: bool
     dry_run: bool
     json: Path | None
     out: Path
@@ -56,9 +58,20 @@ class _State:
 
 def main(name: str, studies: Path | None, wish: Wish) -> int:
     """Reproduce a paper; return the exit code: 1 if results or recorded verdicts have changed."""
+    if wish.keep_linux and not wish.update:
+        raise ScenarioError("--keep-linux: no effect without --update")
+    if wish.full and (wish.quick or wish.check or wish.update):
+        raise ScenarioError("--full: the saved tables are of another size; drop --quick, --check or --update")
     about = paper.read(name, studies)
+    enlarged = {study.name for study in about.chosen(wish.figures) if study.full} if wish.full else set()
+    if wish.full:
+        about = about.at_full_size(about.chosen(wish.figures))
     chosen = about.chosen(wish.figures)
-    known = {study.name: _known(study, renewing=wish.update and study in chosen) for study in about.studies}
+    known = {
+        # The table of another size says nothing of this one.
+        study.name: None if study.name in enlarged else _known(study, renewing=wish.update and study in chosen)
+        for study in about.studies
+    }
     _say_cost(chosen, known, wish)
     if wish.dry_run:
         return 0
@@ -148,16 +161,20 @@ def _say_cost(studies: list[Study], known: dict[str, Table | None], wish: Wish) 
 def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
     """Run everything that is not in the store, and compare it with the saved tables."""
     rows = {study.name: plan.rows(study) for study in studies}
+    kept = {study.name: _kept(study, rows[study.name], wish) for study in studies}
     # A run that several studies share is kept with the tables of all of them.
-    merged = {task.key: task for task in execution.distinct(task for some in rows.values() for task in plan.runs(some))}
+    wanted = {name: [row for index, row in enumerate(some) if index not in kept[name]] for name, some in rows.items()}
+    merged = {
+        task.key: task for task in execution.distinct(task for some in wanted.values() for task in plan.runs(some))
+    }
     seen: set[str] = set()
     for study in studies:
         started = time.process_time()
-        own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(rows[study.name]))]
+        own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(wanted[study.name]))]
         count = execution.run(own, store, workers=wish.workers, what=study.name)
         found_before = len({task.key for task in own} - seen) - count
         seen.update(task.key for task in own)
-        new = sweep.measured(study, rows[study.name], store, 0.0)
+        new = sweep.measured(study, rows[study.name], store, 0.0, kept[study.name])
         minutes = (time.process_time() - started) / 60
         new = _with_cost(study, rows[study.name], new, state.known[study.name], minutes, found_before)
         table.write(wish.out / f"{study.name}.csv", new.text())
@@ -170,6 +187,15 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
                 if not (row.task and row.task.measured)
             }
             state.complaints += _differs(study, sample.compare(study, old, computed))
+
+
+def _kept(study: Study, rows: list[Row], wish: Wish) -> dict[int, tuple[str, ...]]:
+    """Return the rows that were measured on a kernel, if they are to stay. New points of a study have none."""
+    if not wish.keep_linux:
+        return {}
+    saved = table.saved_rows(study)
+    places = {index: table.labels(row) for index, row in enumerate(rows) if row.task and row.task.measured}
+    return {index: saved[place] for index, place in places.items() if place in saved}
 
 
 def _with_cost(study: Study, rows: list[Row], new: Table, old: Table | None, minutes: float, found: int) -> Table:

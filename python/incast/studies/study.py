@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -213,6 +213,14 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Full:
+    """The size of a study in the paper, where the study is a scaled-down one by default."""
+
+    seeds: int
+    changes: Mapping[str, object]
+
+
+@dataclass(frozen=True)
 class Study:
     """One study file: its runs, metrics, panels and claims."""
 
@@ -239,6 +247,14 @@ class Study:
     frozen: Mapping[str, Value] = field(default_factory=dict)
     """The value of each in the paper's other studies."""
     judged: tuple[InGrid, ...] = ()
+    full: Full | None = None
+
+    def at_full_size(self) -> Study:
+        """Return the study in the size of the paper; itself if it has no other."""
+        if self.full is None:
+            return self
+        changes = {**self.changes, **self.full.changes}
+        return replace(self, seeds=self.full.seeds, changes=changes, full=None)
 
     @property
     def name(self) -> str:

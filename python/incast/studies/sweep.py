@@ -14,6 +14,7 @@ from incast.studies import cost, execution, plan, reading, table
 from incast.studies.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from incast.studies.plan import Row
@@ -50,11 +51,20 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
     return 0
 
 
-def measured(study: Study, rows: list[Row], store: Store, cpu_minutes: float | None) -> Table:
-    """Measure every run; all of them are in the store."""
+def measured(
+    study: Study,
+    rows: list[Row],
+    store: Store,
+    cpu_minutes: float | None,
+    kept: Mapping[int, tuple[str, ...]] | None = None,
+) -> Table:
+    """Measure every run; all of them are in the store, but for rows that are known."""
+    known = kept or {}
     started = time.process_time()
     with ThreadPoolExecutor(api.cores()) as pool:
-        found = list(pool.map(lambda row: table.measured(study, row, store), rows))
+        found = list(pool.map(
+            lambda index: known.get(index) or table.measured(study, rows[index], store), range(len(rows))
+        ))  # fmt: skip
     if cpu_minutes is not None:
         cpu_minutes += (time.process_time() - started) / 60
     return table.of_rows(study, found, cpu_minutes)

@@ -110,6 +110,30 @@ def read(study: Study) -> Table | None:
         ScenarioError: the file is not a valid table, or does not match the study.
 
     """
+    table = _parsed(study)
+    if table:
+        _belongs(study, table)
+    return table
+
+
+def saved_rows(study: Study) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the rows of the table saved next to a study by curve, point and seed, also if the study has others by now.
+
+    Raises:
+        ScenarioError: the file is not a valid table, or has other columns.
+
+    """
+    table = _parsed(study)
+    if table is None:
+        return {}
+    if table.head != head(study):
+        raise ScenarioError(f"{study.table}:2: the columns are {', '.join(table.head)}; the study has "
+                            f"{', '.join(head(study))}, so none of these rows can be kept")  # fmt: skip
+    width = len(study.axes) + 2
+    return {row[:width]: row for row in table.rows if len(row) == len(table.head)}
+
+
+def _parsed(study: Study) -> Table | None:
     try:
         first, *lines = study.table.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -121,9 +145,7 @@ def read(study: Study) -> Table | None:
     if not known or not rows:
         raise ScenarioError(f"{study.table}:1: not the table of a study; --update rewrites it")
     cpu = known["cpu"]
-    table = Table(rows[0], tuple(rows[1:]), float(cpu) if cpu else None, known["version"])
-    _belongs(study, table)
-    return table
+    return Table(rows[0], tuple(rows[1:]), float(cpu) if cpu else None, known["version"])
 
 
 def _belongs(study: Study, table: Table) -> None:

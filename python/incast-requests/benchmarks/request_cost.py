@@ -1,0 +1,146 @@
+"""What a request costs more through the scheduler: 10,000 requests that wait, in microseconds of CPU each.
+
+Usage: request_cost.py [repetitions]. Policies run in turn, and the least of all repetitions counts: others on the
+machine can only add to it. A request does nothing but let others run once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import incast_requests
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+REQUESTS = 10_000
+# Seven fit.
+EXPECT_BYTES, BUDGET_BYTES, AT_ONCE = 8192, 57_344, 7
+
+Policy = "Callable[[], Awaitable[object]]"
+
+
+def least(found: dict[str, list[float]]) -> dict[str, float]:
+    """Return the least of each, in microseconds per request."""
+    return {name: 1e6 * min(times) / REQUESTS for name, times in found.items()}
+
+
+async def measure(policies: dict[str, Callable[[], Awaitable[object]]], repetitions: int) -> dict[str, float]:
+    """Return the CPU time of each policy, in microseconds per request."""
+    found: dict[str, list[float]] = {name: [] for name in policies}
+    for _ in range(repetitions):
+        for name, policy in policies.items():
+            gc.collect()
+            start = time.process_time()
+            await policy()
+            found[name].append(time.process_time() - start)
+    return least(found)
+
+
+async def on_asyncio(repetitions: int) -> dict[str, float]:
+    """Measure with asyncio."""
+    semaphore = asyncio.Semaphore(AT_ONCE)
+    ours, theirs = socket.socketpair()
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    server, _ = listener.accept()
+    peer = incast_requests.Peer(client)
+    server.sendall(b"x")
+    client.recv(1)
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    async def limited() -> None:
+        async with semaphore:
+            await work()
+
+    async def group() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(REQUESTS):
+                tasks.create_task(work())
+
+    known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
+    async with incast_requests.open(known) as fixed, incast_requests.open() as learning:
+
+        async def slot() -> None:
+            async with fixed.slot(expect_bytes=EXPECT_BYTES):
+                await work()
+
+        policies: dict[str, Callable[[], Awaitable[object]]] = {
+            "plain": lambda: asyncio.gather(*(work() for _ in range(REQUESTS))),
+            "asyncio.TaskGroup": group,
+            "asyncio.Semaphore": lambda: asyncio.gather(*(limited() for _ in range(REQUESTS))),
+            "slot": lambda: asyncio.gather(*(slot() for _ in range(REQUESTS))),
+            "gather": lambda: fixed.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
+            "gather, learning": lambda: learning.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
+            "gather, with peers": lambda: fixed.gather(
+                *(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES, sockets=[peer] * REQUESTS
+            ),
+        }
+        found = await measure(policies, repetitions)
+    for sock in (ours, theirs, listener, client, server):
+        sock.close()
+    return found
+
+
+async def on_trio(repetitions: int) -> dict[str, float]:
+    """Measure with trio."""
+    import trio
+
+    async def work() -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def plain() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(REQUESTS):
+                nursery.start_soon(work)
+
+    limiter = trio.Semaphore(AT_ONCE)
+
+    async def limited() -> None:
+        async with limiter:
+            await work()
+
+    async def semaphore() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(REQUESTS):
+                nursery.start_soon(limited)
+
+    async with incast_requests.open(incast_requests.Plan(budget_bytes=BUDGET_BYTES)) as fixed:
+        return await measure(
+            {
+                "plain": plain,
+                "trio.Semaphore": semaphore,
+                "gather": lambda: fixed.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
+            },
+            repetitions,
+        )
+
+
+def show(loop: str, found: dict[str, float]) -> None:
+    """Print a table."""
+    print(f"{loop}: plain {found['plain']:.1f} us")
+    for name, microseconds in found.items():
+        if name != "plain":
+            print(f"  {name:<22} {microseconds - found['plain']:+6.1f} us over plain")
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print."""
+    repetitions = int(arguments[0]) if arguments else 7
+    show("asyncio", asyncio.run(on_asyncio(repetitions)))
+    try:
+        import trio
+    except ImportError:
+        return
+    show("trio", trio.run(on_trio, repetitions))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

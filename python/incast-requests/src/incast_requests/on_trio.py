@@ -1,0 +1,148 @@
+"""How tasks of trio wait."""
+
+from __future__ import annotations
+
+import contextvars
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from incast_requests.runtime import Job, Tasks, Timer, Waiter
+    from incast_requests.scheduler import Scheduler
+
+SHARED: trio.lowlevel.RunVar[dict[int | None, Scheduler]] = trio.lowlevel.RunVar("incast_requests")
+"""The schedulers of short forms."""
+
+
+class _Waiter:
+    """A place in the queue of a task."""
+
+    __slots__ = ("_cancelled", "_error", "_task", "_woken")
+
+    def __init__(self) -> None:
+        self._task: trio.lowlevel.Task | None = None
+        self._woken = False
+        self._cancelled = False
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        return self._woken or self._cancelled
+
+    def set_result(self, _result: None, /) -> None:
+        self._woken = True
+        if self._task is not None:
+            trio.lowlevel.reschedule(self._task)
+
+    def set_exception(self, error: BaseException, /) -> None:
+        self._error = error
+        self.set_result(None)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        if not self._woken:
+            self._task = trio.lowlevel.current_task()
+            await trio.lowlevel.wait_task_rescheduled(self._abort)
+        if self._error is not None:
+            raise self._error
+
+    def _abort(self, _raise: object) -> trio.lowlevel.Abort:
+        # Trio does not ask this of a task that was woken.
+        self._cancelled = True
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
+class _Timer:
+    def __init__(self, delay_s: float, function: Callable[[], None]) -> None:
+        self._scope = trio.CancelScope()
+        trio.lowlevel.spawn_system_task(self._run, delay_s, function)
+
+    async def _run(self, delay_s: float, function: Callable[[], None]) -> None:
+        with self._scope:
+            await trio.sleep(delay_s)
+            function()
+
+    def cancel(self) -> None:
+        self._scope.cancel()
+
+
+class _Tasks:
+    def __init__(self) -> None:
+        self._nursery: trio.Nursery | None = None
+        self._context = contextvars.copy_context()
+        self._done = trio.Event()
+
+    async def run(self, begin: Callable[[], None], stop: Callable[[], None]) -> None:
+        try:
+            async with trio.open_nursery() as self._nursery:
+                try:
+                    begin()
+                    await self._done.wait()
+                except trio.Cancelled:
+                    # By `stop`, or from outside; then what waits does not begin.
+                    stop()
+                    raise
+        except BaseExceptionGroup as errors:
+            # What requests raise does not get here: only what trio itself passes on, such as an interrupt.
+            found = errors.split(trio.Cancelled)[1]
+            if found is None:
+                raise
+            raise found.exceptions[0] from None
+
+    def start(self, job: Job) -> None:
+        assert self._nursery is not None  # noqa: S101 - `run` opened it
+        self._context.run(self._nursery.start_soon, self._run, job)
+
+    async def _run(self, job: Job) -> None:
+        try:
+            result = await job.coroutine()
+        except trio.Cancelled:
+            job.cancelled()
+            raise
+        except Exception as error:
+            job.ended(None, error)
+        except BaseException as error:
+            job.ended(None, error)
+            raise
+        else:
+            job.ended(result, None)
+
+    def stop(self) -> None:
+        assert self._nursery is not None  # noqa: S101 - `run` opened it
+        self._nursery.cancel_scope.cancel()
+
+    def all_ended(self) -> None:
+        self._done.set()
+
+    def may_be_returned(self, error: BaseException) -> bool:
+        return isinstance(error, Exception)
+
+
+class Trio:
+    """The run of trio to which the task belongs."""
+
+    name = "trio"
+
+    def here(self) -> object:
+        """Return the run of trio in which the caller is."""
+        return trio.lowlevel.current_trio_token()
+
+    def waiter(self) -> Waiter:
+        """Return a place in the queue."""
+        return _Waiter()
+
+    def tasks(self) -> Tasks:
+        """Return a group of tasks."""
+        return _Tasks()
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
+        """Call a function after so many seconds."""
+        return _Timer(delay_s, function)
+
+    async def checkpoint(self) -> None:
+        """Raise if the task has been cancelled."""
+        await trio.lowlevel.checkpoint_if_cancelled()

@@ -1,0 +1,199 @@
+"""What differs between asyncio and trio: how tasks wait, are woken and run, and how a function is called later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+
+class Queued(Protocol):
+    """A place in the queue. The methods are those of `asyncio.Future`."""
+
+    def done(self) -> bool:
+        """Return whether it no longer waits."""
+
+    def set_result(self, result: None, /) -> None:
+        """Let it go."""
+
+    def set_exception(self, error: BaseException, /) -> None:
+        """Say that it never will."""
+
+
+class Waiter(Queued, Protocol):
+    """A task that waits."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait."""
+
+
+class Timer(Protocol):
+    """A call to come."""
+
+    def cancel(self) -> None:
+        """Forget it."""
+
+
+class Job(Protocol):
+    """Something to run in a task of its own."""
+
+    def coroutine(self) -> Coroutine[Any, Any, Any]:
+        """Return what its task runs."""
+
+    def ended(self, result: Any, error: BaseException | None) -> None:  # noqa: ANN401
+        """Take what became of it."""
+
+    def cancelled(self) -> None:
+        """Take that it was cancelled because all were."""
+
+
+class Tasks(Protocol):
+    """Tasks that are over when `run` is."""
+
+    async def run(self, begin: Callable[[], None], stop: Callable[[], None]) -> None:
+        """Call `begin`, and wait for `all_ended`. If the caller is cancelled, call `stop` and end all tasks first."""
+
+    def start(self, job: Job) -> None:
+        """Run something in a task, with the context of who called `run`."""
+
+    def stop(self) -> None:
+        """Cancel all tasks."""
+
+    def all_ended(self) -> None:
+        """End `run`."""
+
+    def may_be_returned(self, error: BaseException) -> bool:
+        """Return whether an error may take the place of a result."""
+
+
+class Runtime(Protocol):
+    """An event loop."""
+
+    name: str
+
+    def here(self) -> object:
+        """Return the event loop in which the caller runs.
+
+        Raises:
+            RuntimeError: it runs in none.
+
+        """
+
+    def waiter(self) -> Waiter:
+        """Return a place in the queue for the task that calls."""
+
+    def tasks(self) -> Tasks:
+        """Return a group of tasks."""
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
+        """Call a function, which must not raise, after so many seconds."""
+
+    async def checkpoint(self) -> None:
+        """Raise if the task has been cancelled, where that is the custom."""
+
+
+class _AsyncioTasks:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._running: dict[asyncio.Task[Any], Job] = {}
+        self._stopped = False
+        self._context = contextvars.copy_context()
+        self._done: asyncio.Future[None] = loop.create_future()
+
+    async def run(self, begin: Callable[[], None], stop: Callable[[], None]) -> None:
+        cancellation: asyncio.CancelledError | None = None
+        begin()
+        while not self._done.done():
+            try:
+                # A shield, or a cancellation of this task would be the end of the future.
+                await asyncio.shield(self._done)
+            except asyncio.CancelledError as error:
+                cancellation = error
+                # Once, or it would disturb those that tidy up.
+                if not self._stopped:
+                    stop()
+                    self.stop()
+        if cancellation is not None:
+            try:
+                raise cancellation
+            finally:
+                cancellation = None
+
+    def start(self, job: Job) -> None:
+        task = self._loop.create_task(job.coroutine(), context=self._context.copy())
+        self._running[task] = job
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        job = self._running.pop(task)
+        if task.cancelled():
+            if self._stopped:
+                job.cancelled()
+            else:
+                # By itself: that is as good as an error, as with `asyncio.gather`.
+                job.ended(None, asyncio.CancelledError())
+        elif (error := task.exception()) is not None:
+            job.ended(None, error)
+        else:
+            job.ended(task.result(), None)
+
+    def stop(self) -> None:
+        self._stopped = True
+        for task in list(self._running):
+            task.cancel()
+
+    def all_ended(self) -> None:
+        if not self._done.done():
+            self._done.set_result(None)
+
+    def may_be_returned(self, error: BaseException) -> bool:
+        return isinstance(error, Exception | asyncio.CancelledError)
+
+
+class Asyncio:
+    """The loop that runs."""
+
+    name = "asyncio"
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.here: Callable[[], object] = asyncio.get_running_loop
+        self.waiter: Callable[[], Waiter] = self._loop.create_future
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop."""
+        return self._loop
+
+    def tasks(self) -> Tasks:
+        """Return a group of tasks."""
+        return _AsyncioTasks(self._loop)
+
+    def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
+        """Call a function after so many seconds."""
+        return self._loop.call_later(delay_s, function)
+
+    async def checkpoint(self) -> None:
+        """Do nothing: a task of asyncio is told of its cancellation where it waits."""
+
+
+def current() -> Runtime:
+    """Return the event loop in which the caller runs.
+
+    Raises:
+        RuntimeError: it runs in none.
+
+    """
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_task():
+        from incast_requests.on_trio import Trio
+
+        return Trio()
+    try:
+        return Asyncio()
+    except RuntimeError:
+        raise RuntimeError("the scheduler needs a running event loop of asyncio or trio") from None

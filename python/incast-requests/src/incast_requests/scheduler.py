@@ -1,0 +1,517 @@
+"""Requests that wait until what is under way leaves room for their responses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from incast_requests import runtime, sockets
+from incast_requests.connections import Connection, Peer
+from incast_requests.decisions import Decision, Kind, Status
+from incast_requests.gathering import Gather, Request
+from incast_requests.plan import Plan, positive
+
+if TYPE_CHECKING:
+    import socket
+    from types import TracebackType
+
+    from incast_requests.runtime import Queued, Runtime, Timer, Waiter
+
+T = TypeVar("T")
+_log = logging.getLogger("incast_requests")
+
+# The least window without an explicit one: connections with less wait for delayed ACKs.
+_LEAST_SEGMENTS = 4
+# A connection with no known window lets through all that was asked for.
+_NO_WINDOW = 1 << 62
+_NS_PER_S = 1_000_000_000
+_NS_PER_MS = 1_000_000
+_DRAIN_CHECK_S = 0.01
+# asyncio closes a socket in the turn after the one in which its transport was closed.
+_DRAIN_FIRST_CHECKS = 3
+_QUIET_MS = 1000
+
+
+def _nowhere() -> None:
+    """Return where a scheduler is used that may be used nowhere."""
+
+
+class SchedulerClosedError(RuntimeError):
+    """The scheduler was closed while a request waited for it, or before."""
+
+
+class Slot:
+    """Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
+
+    An error or a cancellation within it means that the response is not complete. Then its part of the budget comes back
+    when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise.
+    """
+
+    # Here and not in `__init__`: to set them for every request would take as long as to decide about it.
+    received_bytes: int | None = None
+    """Size of the response, if the program knows it better than the socket and `expect_bytes` have it."""
+    _id = -1
+    _peer: Peer | None = None
+    _connection: Connection | None = None
+    _received_before = 0
+    _gaps = 0
+    _told = 0
+    _abandoned = False
+
+    def __init__(self, scheduler: Scheduler, expect_bytes: int | None, socket: Any) -> None:  # noqa: ANN401
+        self._scheduler = scheduler
+        self._expect = expect_bytes
+        self._socket = socket
+
+    @property
+    def request(self) -> int:
+        """The number of the request, as in `Decision`."""
+        return self._id
+
+    async def __aenter__(self) -> Self:
+        scheduler = self._scheduler
+        if self._id >= 0:
+            raise RuntimeError("a slot is for one request: make another")
+        if scheduler._here() is not scheduler._home:
+            raise scheduler._unusable()
+        if scheduler._checkpoint is not None:
+            await scheduler._checkpoint()
+        granted = scheduler._ask(self)
+        request = self._id
+        if granted == [request]:
+            if scheduler._hooks:
+                scheduler._tell("granted", request, scheduler._clock())
+        else:
+            waiter = scheduler._new_waiter()
+            scheduler._waiting[request] = waiter
+            if scheduler._hooks:
+                scheduler._tell("waits", request, scheduler._clock())
+            if granted:
+                scheduler._wake(granted)
+            try:
+                await waiter
+            except BaseException:
+                scheduler._no_longer_waits(request)
+                raise
+        if self._connection is not None or (scheduler._watches and scheduler._timer is None):
+            scheduler._sent(self)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        if kind is None and self._connection is None and self.received_bytes is None and not self._abandoned:
+            # What most do, in half the time.
+            self._scheduler._finish(self, self._expect or 0, True)
+        else:
+            self._leave(complete=kind is None)
+
+    def use(self, connection: Any) -> None:  # noqa: ANN401 - whatever socket_of takes
+        """Tell the scheduler over which connection the response comes, as soon as that is known.
+
+        `connection` is whatever `sockets.socket_of` takes. If the slot has a `Peer`, that will know it before the next
+        request.
+        """
+        sock = sockets.socket_of(connection)
+        if sock is None or (self._connection is not None and self._connection.sock is sock):
+            return
+        known = self._peer.connection if self._peer is not None else None
+        if known is None or known.sock is not sock:
+            known = Connection(sock)
+        found, gaps = known.look()
+        if found is None:
+            return
+        self._connection = known
+        self._gaps += gaps
+        # What has come of the response before is not told apart; it counts as expected.
+        self._received_before = max(found.received_bytes - (self._expect or 0), 0)
+        if self._peer is not None:
+            self._peer.connection = known
+        self._scheduler._limit_window(sock, found)
+        self._scheduler._sent(self)
+
+    def progress(self, received_bytes: int) -> None:
+        """Tell the scheduler that so many bytes of the response have arrived: of use if the response is large.
+
+        A scheduler that learns finds losses sooner so. With a socket it also finds them out by itself, at times.
+        """
+        scheduler = self._scheduler
+        if scheduler._watches and received_bytes > 0:
+            self._told += received_bytes
+            scheduler._wake(scheduler._core.progress(scheduler._clock(), received_bytes))
+
+    def abandon(self) -> None:
+        """Tell the scheduler that the slot is left before the response is complete."""
+        self._abandoned = True
+
+    def _leave(self, *, complete: bool) -> None:
+        scheduler = self._scheduler
+        complete = complete and not self._abandoned
+        received = self.received_bytes
+        if (connection := self._connection) is not None:
+            found, gaps = connection.look()
+            self._gaps += gaps
+            if found is not None:
+                if received is None:
+                    received = found.received_bytes - self._received_before
+                connection.lets_through = scheduler._limit_window(connection.sock, found)
+                if not complete and found.open:
+                    scheduler._drain(self)
+                    return
+        if received is None:
+            received = (self._expect or 0) if complete else 0
+        scheduler._finish(self, received, complete)
+
+    def _find_window(self) -> int:
+        """Return how much the connection lets through, as far as known."""
+        if isinstance(self._socket, Peer):
+            self._peer = self._socket
+            connection = self._peer.connection
+        else:
+            sock = sockets.socket_of(self._socket)
+            connection = None if sock is None else Connection(sock)
+        if connection is None:
+            return _NO_WINDOW
+        found = connection.last
+        # Between two requests nothing comes.
+        if found is None or connection.lets_through is None or connection.sock.fileno() < 0:
+            found, _ = connection.look()
+            if found is None or not found.open:
+                return _NO_WINDOW
+            connection.lets_through = self._scheduler._limit_window(connection.sock, found)
+        self._connection = connection
+        self._received_before = found.received_bytes
+        return connection.lets_through
+
+    def _has_run_dry(self, found: sockets.Info) -> bool:
+        received = found.received_bytes - self._received_before
+        return (self._expect is not None and received >= self._expect) or found.last_data_ms >= _QUIET_MS
+
+
+class Scheduler:
+    """The requests of a program over one link: `incast.requests.open` makes it. Use one for all that share the link."""
+
+    def __init__(
+        self,
+        plan: Plan | None = None,
+        *,
+        on_decision: Callable[[Decision], None] | None = None,
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self._plan = plan or Plan()
+        self._core = self._plan.core()
+        self._watches = self._core.watches_progress()
+        self._clock = clock
+        self._hooks: list[Callable[[Decision], None]] = [] if on_decision is None else [on_decision]
+        self._runtime: Runtime | None = None
+        self._new_waiter: Callable[[], Waiter]
+        # Where it is used, and where it may be.
+        self._here: Callable[[], object] = _nowhere
+        self._home: object = self
+        self._checkpoint: Callable[[], Awaitable[None]] | None = None
+        self._waiting: dict[int, Queued] = {}
+        # Slots with a socket, for the signals that can only be asked for.
+        self._seen: dict[int, Slot] = {}
+        self._draining: dict[int, Slot] = {}
+        self._drain_checks = 0
+        self._timer: Timer | None = None
+        self._asked = 0
+        self._completed = 0
+        self._failed = 0
+        self._withdrawn = 0
+        self._changes = 0
+        self._limits_windows = False
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        """Begin to serve the tasks of this event loop.
+
+        Raises:
+            RuntimeError: it has served before.
+
+        """
+        self._start()
+        return self
+
+    def _start(self) -> None:
+        if self._runtime is not None or self._closed:
+            raise RuntimeError("a scheduler is opened once")
+        self._runtime = runtime.current()
+        self._new_waiter = self._runtime.waiter
+        self._here, self._home = self._runtime.here, self._runtime.here()
+        # A task of asyncio is told of its cancellation where it waits, without being asked.
+        self._checkpoint = None if self._runtime.name == "asyncio" else self._runtime.checkpoint
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it. Requests that still wait get a `SchedulerClosedError`."""
+        self._closed = True
+        self._here = _nowhere
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._draining.clear()
+        for waiter in self._waiting.values():
+            if not waiter.done():
+                waiter.set_exception(SchedulerClosedError("the scheduler was closed"))
+        self._waiting.clear()
+
+    def slot(self, *, expect_bytes: int | None = None, socket: Any = None) -> Slot:  # noqa: ANN401
+        """Return a slot for one request: `async with` waits until it may be sent.
+
+        Args:
+            expect_bytes: size of its response, about; it may be left out if `socket` is given.
+            socket: the socket of its connection, something that has one (`sockets.socket_of`), or a `Peer`. It then
+                costs no more than its receive window, which is limited once data has come.
+
+        Raises:
+            ValueError: the size is no whole number above zero, or neither is given.
+
+        """
+        if expect_bytes is None:
+            if socket is None:
+                raise ValueError("expect_bytes: the size of the response is needed where no socket is given")
+        elif type(expect_bytes) is not int or not 0 < expect_bytes < _NO_WINDOW:
+            positive("expect_bytes", expect_bytes, "bytes")
+        return Slot(self, expect_bytes, socket)
+
+    async def gather(
+        self,
+        *requests: Request[T],
+        expect_bytes: int | Sequence[int] | None = None,
+        sockets: Sequence[Any] | None = None,
+        return_exceptions: bool = False,
+    ) -> list[T]:
+        """Send requests as the link allows, and return their results in the order of the requests.
+
+        If one fails, the others are cancelled, and when they have ended its error is raised; with
+        `return_exceptions` errors take the place of results, and no request is cancelled for another. A cancellation
+        ends all requests. Those that have not begun never begin.
+
+        Args:
+            requests: coroutines, or functions that take a `Slot` and return something to wait for.
+            expect_bytes: size of the responses, about: one number for all, or one for each.
+            sockets: for each request its socket, something that has one, a `Peer`, or `None`.
+            return_exceptions: whether errors are returned.
+
+        Raises:
+            ValueError: there is not one size and one socket for each request, or a size is not a number above zero.
+            TypeError: a request has begun already, as tasks and futures have.
+
+        """
+        try:
+            slots = self._slots(requests, expect_bytes, sockets)
+            if self._here() is not self._home:
+                raise self._unusable()
+            assert self._runtime is not None  # noqa: S101 - it is current
+            return await Gather(self, self._runtime, requests, slots, return_exceptions).run()
+        finally:
+            for request in requests:
+                # What never began would complain that nobody awaited it.
+                if asyncio.iscoroutine(request):
+                    request.close()
+
+    def on_decision(self, hook: Callable[[Decision], None]) -> None:
+        """Call `hook` with every decision from now on. What it raises is logged."""
+        self._hooks.append(hook)
+
+    def status(self) -> Status:
+        """Return how it stands."""
+        waiting, outstanding, in_use, budget, _, _ = self._core.status()
+        return Status(
+            budget_bytes=budget,
+            in_use_bytes=in_use,
+            window_bytes=self._core.window_bytes(),
+            waiting=waiting,
+            outstanding=outstanding,
+            draining=len(self._draining),
+            asked=self._asked,
+            completed=self._completed,
+            failed=self._failed,
+            withdrawn=self._withdrawn,
+            changes=self._core.reasons(),
+        )
+
+    def _slots(
+        self, requests: Sequence[Request[T]], expect_bytes: int | Sequence[int] | None, sockets: Sequence[Any] | None
+    ) -> list[Slot]:
+        count = len(requests)
+        if isinstance(expect_bytes, Sequence):
+            sizes: Sequence[int | None] = _one_each("expect_bytes", expect_bytes, count)
+        else:
+            sizes = [expect_bytes] * count
+        places: Sequence[Any] = [None] * count if sockets is None else _one_each("sockets", sockets, count)
+        for request in requests:
+            if asyncio.isfuture(request):
+                raise TypeError(f"{request!r} has begun already: pass the coroutine itself, or a function")
+            if not callable(request) and not isinstance(request, Awaitable):
+                raise TypeError(f"found {request!r}, expected a coroutine, or a function that takes a slot")
+        return [self.slot(expect_bytes=size, socket=place) for size, place in zip(sizes, places, strict=True)]
+
+    def _unusable(self) -> RuntimeError:
+        if self._closed:
+            return SchedulerClosedError("the scheduler was closed")
+        if self._runtime is None:
+            return RuntimeError("the scheduler is not open: async with incast.requests.open() as scheduler")
+        return RuntimeError("the scheduler was opened in another event loop: open one in each")
+
+    def _limit_window(self, sock: socket.socket, found: sockets.Info) -> int:
+        """Limit the window of a connection on which data has come, and return how much it lets through as yet."""
+        window = found.window_bytes
+        wanted = self._core.window_bytes()
+        if wanted is None:
+            if self._limits_windows:
+                sockets.limit_window(sock, None)
+            return _NO_WINDOW if window is None else window
+        if self._plan.window_bytes is None:
+            # Its segments may be larger than the plan has them.
+            wanted = max(wanted, _LEAST_SEGMENTS * found.advertised_mss_bytes)
+        if window is not None and window <= wanted:
+            return wanted
+        if found.received_bytes > 0:
+            self._limits_windows |= sockets.limit_window(sock, wanted)
+        return _NO_WINDOW if window is None else window
+
+    def _ask(self, slot: Slot) -> list[int]:
+        """Put a request into the queue, and return what may go now."""
+        window = _NO_WINDOW if slot._socket is None else slot._find_window()
+        self._asked += 1
+        slot._id, granted = self._core.ask(self._clock(), slot._expect, window)
+        return granted
+
+    def _waits(self, request: int, waiter: Queued) -> None:
+        self._waiting[request] = waiter
+        if self._hooks:
+            self._tell("waits", request, self._clock())
+
+    def _sent(self, slot: Slot) -> None:
+        if slot._connection is not None:
+            self._seen[slot._id] = slot
+        if self._watches and self._timer is None:
+            self._set_timer()
+
+    def _finish(self, slot: Slot, received_bytes: int, complete: bool) -> None:
+        if slot._connection is not None:
+            self._seen.pop(slot._id, None)
+        if complete:
+            self._completed += 1
+        else:
+            self._failed += 1
+        if self._closed:
+            return
+        now = self._clock()
+        granted = self._core.finish(now, slot._id, max(received_bytes - slot._told, 0), slot._gaps)
+        if self._hooks:
+            self._tell("returned", slot._id, now)
+        if granted:
+            self._wake(granted)
+
+    def _drain(self, slot: Slot) -> None:
+        """Keep the cost of a request that was given up until nothing of its response can come any more."""
+        if self._closed:
+            self._finish(slot, 0, False)
+            return
+        self._draining[slot._id] = slot
+        self._drain_checks = 0
+        if self._hooks:
+            self._tell("draining", slot._id, self._clock())
+        if self._timer is not None:
+            self._timer.cancel()
+        self._set_timer()
+
+    def _look_at_drains(self) -> None:
+        self._drain_checks += 1
+        for request, slot in list(self._draining.items()):
+            assert slot._connection is not None  # noqa: S101 - only such slots drain
+            found, gaps = slot._connection.look()
+            slot._gaps += gaps
+            if found is None or not found.open or slot._has_run_dry(found):
+                del self._draining[request]
+                received = 0 if found is None else found.received_bytes - slot._received_before
+                self._finish(slot, received, False)
+
+    def _wake(self, granted: list[int]) -> None:
+        # Ten thousand tasks may be cancelled in one turn, so that the list grows while it is gone through.
+        for request in granted:
+            waiter = self._waiting.pop(request, None)
+            if waiter is None or waiter.done():
+                # Its task was cancelled in this very turn, and has not come to say so.
+                granted += self._core.finish(self._clock(), request, 0, 0)
+                continue
+            if self._hooks:
+                self._tell("granted", request, self._clock())
+            waiter.set_result(None)
+
+    def _no_longer_waits(self, request: int) -> None:
+        if self._closed:
+            return
+        self._withdrawn += 1
+        now = self._clock()
+        if self._core.cost_bytes(request) is not None:
+            # Granted and cancelled in the same turn.
+            granted = self._core.finish(now, request, 0, 0)
+        elif self._waiting.pop(request, None) is not None:
+            granted = self._core.withdraw(now, request)
+        else:
+            granted = []
+        if self._hooks:
+            self._tell("withdrawn", request, now)
+        self._wake(granted)
+
+    def _set_timer(self) -> None:
+        assert self._runtime is not None  # noqa: S101 - slots are outstanding
+        self._timer = None
+        delays = []
+        if self._draining:
+            delays.append(0.0 if self._drain_checks < _DRAIN_FIRST_CHECKS else _DRAIN_CHECK_S)
+        if (at := self._core.next_timer_ns()) is not None:
+            delays.append(max(at - self._clock(), 0) / _NS_PER_S)
+        if delays:
+            self._timer = self._runtime.call_later(min(delays), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._draining:
+            self._look_at_drains()
+        at = self._core.next_timer_ns()
+        if at is not None and at <= self._clock():
+            self._on_stall()
+        self._set_timer()
+
+    def _on_stall(self) -> None:
+        """Look whether bytes came of which nobody has told, and else say that none did."""
+        gaps, last_data_ms = 0, None
+        for slot in self._seen.values():
+            assert slot._connection is not None  # noqa: S101 - only such slots are there
+            found, new = slot._connection.look()
+            gaps += new
+            if found is not None and found.received_bytes > slot._received_before:
+                last_data_ms = min(found.last_data_ms, found.last_data_ms if last_data_ms is None else last_data_ms)
+        now = self._clock()
+        if last_data_ms is not None:
+            self._wake(self._core.progress(now - last_data_ms * _NS_PER_MS, 0))
+        at = self._core.next_timer_ns()
+        if gaps or (at is not None and at <= now):
+            self._wake(self._core.timer(now, gaps))
+
+    def _tell(self, kind: Kind, request: int | None, now: int) -> None:
+        waiting, _, in_use, budget, changes, why = self._core.status()
+        found = [Decision(kind, request, now, None if request is None else self._core.cost_bytes(request),
+                          budget, in_use, waiting, None)]  # fmt: skip
+        if changes != self._changes:
+            self._changes = changes
+            found.append(Decision("budget", None, now, None, budget, in_use, waiting, why))
+        for decision in found:
+            for hook in self._hooks:
+                try:
+                    hook(decision)
+                except Exception:
+                    _log.exception("a hook of the request scheduler failed")
+
+
+def _one_each(name: str, given: Sequence[T], count: int) -> Sequence[T]:
+    if len(given) != count:
+        raise ValueError(f"{name}: found {len(given)}, expected one for each of {count} requests")
+    return given

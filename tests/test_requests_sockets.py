@@ -1,0 +1,464 @@
+"""The scheduler with real connections over loopback: what sockets say, and what becomes of half a response."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import httpx
+import pytest
+import redis.asyncio
+import trio
+
+from incast import requests
+from incast.requests import Decision, Peer, Plan, sockets
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LEFT OUT: only Linux says what sockets have seen")
+
+BUDGET_BYTES = 50_000
+PLAN = Plan(budget_bytes=BUDGET_BYTES, window_bytes=8192)
+BODY = bytes(40_000)
+
+
+class Server:
+    """Answers lines of HTTP or of Redis with 40,000 bytes, of which the second half waits until it may come."""
+
+    def __init__(self) -> None:
+        self.may_finish = asyncio.Event()
+        self.may_finish.set()
+        self.port = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Server]:
+        """Listen."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        # Segments as on Ethernet: those of loopback are larger than the windows, and would wait for timers.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1448)
+        server = await asyncio.start_server(self._serve, sock=listener)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+            await self.drop()
+
+    async def drop(self) -> None:
+        """Close all connections."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while line := await reader.readline():
+                if line.startswith(b"GET"):
+                    while await reader.readline() != b"\r\n":
+                        pass
+                    await self._answer(writer, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY), b"")
+                elif line.startswith(b"*"):
+                    words = []
+                    for _ in range(int(line[1:])):
+                        size = int((await reader.readline())[1:])
+                        words.append((await reader.readexactly(size + 2))[:-2])
+                    if words[0].upper() == b"GET":
+                        await self._answer(writer, b"$%d\r\n" % len(BODY), b"\r\n")
+                    elif words[0].upper() == b"HELLO":
+                        writer.write(b"%1\r\n+proto\r\n:3\r\n")
+                    else:
+                        writer.write(b"+OK\r\n")
+                else:
+                    await self._answer(writer, b"", b"")
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # asyncio would log what ends it
+        finally:
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+    async def _answer(self, writer: asyncio.StreamWriter, before: bytes, after: bytes) -> None:
+        half = len(BODY) // 2
+        writer.write(before + BODY[:half])
+        await self.may_finish.wait()
+        writer.write(BODY[half:] + after)
+        await writer.drain()
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def get(streams: Streams) -> int:
+    reader, writer = streams
+    writer.write(b"again\n")
+    return len(await reader.readexactly(len(BODY)))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def run(program: Callable[[Server], Awaitable[None]]) -> None:
+    """Run a program beside a server. No task and no descriptor outlives it."""
+
+    async def beside() -> None:
+        async with asyncio.timeout(60), Server().running() as server:
+            await program(server)
+
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = descriptors()
+    asyncio.run(beside())
+    assert descriptors() == before
+
+
+def test_windows_are_limited_once_data_came_and_make_requests_cheaper() -> None:
+    async def program(server: Server) -> None:
+        decisions: list[Decision] = []
+        async with requests.open(PLAN, on_decision=decisions.append) as scheduler:
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            peer = Peer(streams[1])
+            for _ in range(12):
+                assert await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[peer]) == [len(BODY)]
+            costs = [decision.cost_bytes for decision in decisions if decision.kind == "granted"]
+            # What was announced before has to be used up first.
+            assert costs[0] == len(BODY)
+            assert costs[-1] == 8192
+            assert peer.socket is not None
+            assert peer.socket.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
+            found = sockets.info(peer.socket)
+            assert found is not None
+            assert found.open
+            assert found.received_bytes == 12 * len(BODY)
+            assert found.window_bytes is not None
+            assert found.window_bytes <= 8192
+            streams[1].close()
+            await streams[1].wait_closed()
+            assert peer.socket is None
+
+    run(program)
+
+
+def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -> None:
+    async def program(server: Server) -> None:
+        async with requests.open(Plan(budget_bytes=BUDGET_BYTES)) as scheduler:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            await scheduler.gather(*[get((reader, writer))], expect_bytes=len(BODY), sockets=[writer])
+            sock = sockets.socket_of(writer)
+            assert sock is not None
+            found = sockets.info(sock)
+            assert found is not None
+            # Loopback has segments of 64 KB.
+            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) >= 4 * 1448
+            assert found.advertised_mss_bytes > 1448
+            writer.close()
+
+    run(program)
+
+
+def test_credit_of_a_request_that_was_given_up_comes_back_when_its_connection_is_dry() -> None:
+    async def program(server: Server) -> None:
+        server.may_finish.clear()
+        async with requests.open(PLAN) as scheduler:
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
+            status = scheduler.status()
+            assert (status.draining, status.outstanding, status.in_use_bytes) == (1, 1, len(BODY))
+            # What does not fit beside it waits.
+            other = asyncio.create_task(scheduler.gather(asyncio.sleep(0, "done"), expect_bytes=len(BODY)))
+            await asyncio.sleep(0.05)
+            assert not other.done()
+            server.may_finish.set()
+            assert await other == ["done"]
+            status = scheduler.status()
+            assert (status.draining, status.outstanding, status.failed) == (0, 0, 1)
+            streams[1].close()
+
+    run(program)
+
+
+@pytest.mark.parametrize("end", ["close", "abort", "server"])
+def test_credit_of_a_request_that_was_given_up_comes_back_when_its_connection_is_closed(end: str) -> None:
+    async def program(server: Server) -> None:
+        server.may_finish.clear()
+        async with requests.open(PLAN) as scheduler:
+            _, writer = streams = await asyncio.open_connection("127.0.0.1", server.port)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[writer])
+            assert scheduler.status().draining == 1
+            if end == "close":
+                writer.close()
+            elif end == "abort":
+                writer.transport.abort()
+            else:
+                await server.drop()
+            await until(lambda: scheduler.status().outstanding == 0)
+            writer.close()
+
+    run(program)
+
+
+def test_a_slot_left_before_the_response_is_complete_says_so() -> None:
+    async def program(server: Server) -> None:
+        server.may_finish.clear()
+        async with requests.open(PLAN) as scheduler:
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            async with scheduler.slot(expect_bytes=len(BODY), socket=writer) as slot:
+                writer.write(b"again\n")
+                await reader.readexactly(100)
+                slot.abandon()
+            assert scheduler.status().draining == 1
+            writer.close()
+            await until(lambda: scheduler.status().outstanding == 0)
+
+    run(program)
+
+
+def test_servers_that_die_in_mid_response_do_not_stall_the_others() -> None:
+    async def program(server: Server) -> None:
+        server.may_finish.clear()
+        async with Server().running() as healthy, requests.open(PLAN) as scheduler:
+            dying = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(3)]
+            living = [await asyncio.open_connection("127.0.0.1", healthy.port) for _ in range(5)]
+            everyone = [*dying, *living]
+            async with asyncio.TaskGroup() as group:
+                gathered = group.create_task(
+                    scheduler.gather(
+                        *map(get, everyone),
+                        expect_bytes=len(BODY),
+                        sockets=[writer for _, writer in everyone],
+                        return_exceptions=True,
+                    )
+                )
+                await asyncio.sleep(0.01)
+                assert not gathered.done()
+                await server.drop()
+            failed = [isinstance(result, Exception) for result in gathered.result()]
+            assert failed == [True] * 3 + [False] * 5
+            await until(lambda: scheduler.status().outstanding == 0)
+            for _, writer in everyone:
+                writer.close()
+
+    run(program)
+
+
+def test_httpx_says_over_which_connection_a_response_comes() -> None:
+    async def program(server: Server) -> None:
+        url = f"http://127.0.0.1:{server.port}/"
+        peers = [Peer() for _ in range(3)]
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(httpx.AsyncClient(trust_env=False)) for _ in peers]
+            scheduler = await stack.enter_async_context(requests.open(PLAN))
+
+            def fetch(client: httpx.AsyncClient) -> Callable[[requests.Slot], Awaitable[int]]:
+                async def fetched(slot: requests.Slot) -> int:
+                    async with client.stream("GET", url) as response:
+                        slot.use(response)
+                        return len(await response.aread())
+
+                return fetched
+
+            for _ in range(2):
+                jobs = map(fetch, clients)
+                assert await scheduler.gather(*jobs, expect_bytes=len(BODY), sockets=peers) == [len(BODY)] * 3
+            ports = {peer.socket.getsockname()[1] for peer in peers if peer.socket is not None}
+            assert len(ports) == 3
+            # A cancelled request closes its connection, and its credit is there again.
+            server.may_finish.clear()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await scheduler.gather(*map(fetch, clients), expect_bytes=len(BODY), sockets=peers)
+            await until(lambda: scheduler.status().outstanding == 0)
+
+    run(program)
+
+
+def test_aiohttp_opens_sockets_that_are_known_by_their_address() -> None:
+    async def program(server: Server) -> None:
+        url = f"http://127.0.0.1:{server.port}/"
+        factory = sockets.SocketFactory()
+        connector = aiohttp.TCPConnector(socket_factory=factory, limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session, requests.open(PLAN) as scheduler:
+
+            async def fetch(slot: requests.Slot) -> int:
+                async with session.get(url) as response:
+                    slot.use(response)
+                    return len(await response.read())
+
+            for _ in range(3):
+                known = factory.to("127.0.0.1", server.port)
+                assert await scheduler.gather(fetch, expect_bytes=len(BODY), sockets=[known]) == [len(BODY)]
+            sock = factory.to("127.0.0.1", server.port)
+            assert sock is not None
+            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
+            server.may_finish.clear()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await scheduler.gather(fetch, expect_bytes=len(BODY), sockets=[sock])
+            await until(lambda: scheduler.status().outstanding == 0)
+            assert factory.to("127.0.0.1", server.port) is None
+            assert factory.to("127.0.0.1", 1) is None
+
+    run(program)
+
+
+def test_redis_has_one_connection_per_client_that_waits_for_one_response() -> None:
+    async def program(server: Server) -> None:
+        client = redis.asyncio.Redis(host="127.0.0.1", port=server.port)
+        async with requests.open(PLAN) as scheduler:
+            assert sockets.socket_of(client) is None
+            for _ in range(3):
+                result = await scheduler.gather(client.get("key"), expect_bytes=len(BODY), sockets=[client])
+                assert result == [BODY]
+            sock = sockets.socket_of(client)
+            assert sock is not None
+            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
+            server.may_finish.clear()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await scheduler.gather(client.get("key"), expect_bytes=len(BODY), sockets=[client])
+            await until(lambda: scheduler.status().outstanding == 0)
+        await client.aclose()
+
+    run(program)
+
+
+def test_trio_streams_have_their_sockets() -> None:
+    async def program() -> None:
+        listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        port = listeners[0].socket.getsockname()[1]
+
+        async def serve(stream: trio.SocketStream) -> None:
+            while await stream.receive_some(1):
+                await stream.send_all(BODY)
+
+        async def fetch() -> int:
+            await stream.send_all(b"x")
+            received = 0
+            while received < len(BODY):
+                received += len(await stream.receive_some(65_536))
+            return received
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.serve_listeners, serve, listeners)
+            async with requests.open(PLAN) as scheduler:
+                stream = await trio.open_tcp_stream("127.0.0.1", port)
+                for _ in range(3):
+                    assert await scheduler.gather(fetch(), expect_bytes=len(BODY), sockets=[stream]) == [len(BODY)]
+                assert stream.socket.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
+                # It is given up in mid-response, and closed by nobody: it runs dry.
+                with trio.move_on_after(0):
+                    await scheduler.gather(fetch(), expect_bytes=len(BODY), sockets=[stream])
+                async with scheduler.slot(expect_bytes=len(BODY), socket=stream) as slot:
+                    await stream.send_all(b"x")
+                    slot.abandon()
+                with trio.fail_after(20):
+                    while scheduler.status().outstanding:
+                        await trio.sleep(0.001)
+                await stream.aclose()
+            nursery.cancel_scope.cancel()
+
+    trio.run(program)
+
+
+def test_segments_beyond_a_gap_cut_the_learned_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Loopback loses nothing: the kernel's counter is made up, all else is real.
+    gaps = 0
+    info = sockets.info
+
+    def with_gaps(sock: socket.socket) -> sockets.Info | None:
+        found = info(sock)
+        return None if found is None else found._replace(out_of_order_segments=gaps)
+
+    async def program(server: Server) -> None:
+        nonlocal gaps
+        async with requests.open() as scheduler:
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            for each in (1, 1, 1, 4, 4):
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
+                # A new connection may have counted long before.
+                assert scheduler.status().cuts == {}
+                gaps = each
+            peer = Peer(streams[1])
+            for each, cuts in ((4, {}), (6, {}), (6, {"out-of-order": 1}), (6, {"out-of-order": 1})):
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[peer])
+                assert scheduler.status().cuts == cuts
+                gaps = each
+            streams[1].close()
+
+    monkeypatch.setattr(sockets, "info", with_gaps)
+    run(program)
+
+
+def test_a_limit_of_the_window_can_be_lifted() -> None:
+    async def program(server: Server) -> None:
+        streams = await asyncio.open_connection("127.0.0.1", server.port)
+        await get(streams)
+        sock = sockets.socket_of(streams[1])
+        assert sock is not None
+        assert sockets.limit_window(sock, 8192)
+        for _ in range(20):
+            await get(streams)
+        limited = sockets.info(sock)
+        assert limited is not None
+        assert limited.window_bytes is not None
+        assert limited.window_bytes <= 8192
+        assert sockets.limit_window(sock, None)
+        for _ in range(20):
+            await get(streams)
+        free = sockets.info(sock)
+        assert free is not None
+        assert free.window_bytes is not None
+        assert free.window_bytes > 32_768
+        streams[1].close()
+
+    run(program)
+
+
+def test_what_is_no_connection_has_no_socket() -> None:
+    assert sockets.socket_of(None) is None
+    assert sockets.socket_of(object()) is None
+    with socket.socket(socket.AF_UNIX) as unix:
+        assert sockets.socket_of(unix) is unix
+        assert sockets.info(unix) is None
+        assert not sockets.limit_window(unix, 8192)
+    closed = socket.socket()
+    closed.close()
+    assert sockets.info(closed) is None
+    assert sockets.is_closed(closed)
+
+
+def test_the_kernel_puts_its_numbers_where_they_are_read() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    server, _ = listener.accept()
+    with listener, client, server:
+        before = sockets.info(client)
+        assert before is not None
+        assert (before.received_bytes, before.out_of_order_segments, before.state) == (0, 0, 1)
+        for size in (1, 1000, 30_000):
+            server.sendall(bytes(size))
+            assert len(client.recv(size, socket.MSG_WAITALL)) == size
+        after = sockets.info(client)
+        assert after is not None
+        assert after.received_bytes == 31_001
+        assert after.last_data_ms < 10_000
+        assert after.window_bytes is not None
+        assert 0 < after.window_bytes < 1 << 24
+        server.close()
+        client.recv(1)
+        assert sockets.is_closed(client)

@@ -1,0 +1,1 @@
+"""Real clients and servers around one port that overflows: `make validate-requests`."""

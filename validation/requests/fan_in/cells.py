@@ -1,0 +1,204 @@
+"""What is measured: the cells of a grid, as its file has them."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+KB = 1024
+# A worker has always the same size; neighbours have sizes far apart.
+MIXED_KB = (2, 64, 8, 256, 4, 128, 16, 32)
+MSS_BYTES, PACKET_BYTES = 1448, 1514
+MOST_WORKERS, MOST_LONG_FLOWS = 90, 8
+# Which clients can ask which server.
+CLIENTS = {
+    "nginx": ("aiohttp", "httpx"),
+    "nginx-uncorked": ("aiohttp", "httpx"),
+    "redis": ("redis",),
+    "memcached": ("streams",),
+    "echo": ("streams",),
+}
+CONTROLS = ("cubic", "reno")
+POLICIES = ("all", "semaphore", "ars", "clamp", "bytes", "planned", "learned", "gradient")
+_FEWEST_QUERIES, _MOST_QUERIES = 10, 30
+# All queries of a repetition take about so long if nothing is lost.
+_IDEAL_S = 0.5
+# With long flows queries take several times as long.
+_BESIDE_LONG_FLOWS = 8
+
+
+class BadGridError(ValueError):
+    """A grid says something that cannot be measured; the message names file, entry and key."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """All that decides what is measured, but for the policy and chance."""
+
+    server: str
+    client: str
+    workers: int
+    size_kb: int | str
+    """Of a response; "mixed" is 2 to 256 KB."""
+    buffer_kb: int
+    """Of the port to the client."""
+    rate_mbps: int = 100
+    """Of that port, and of the link of each server."""
+    burst_bytes: int = 16_000
+    """So much leaves the port at once after a pause."""
+    control: str = "cubic"
+    probes: bool = True
+    """Tail loss probes."""
+    long_flows: int = 0
+    think_ms: int = 0
+    """How long a server takes before it answers."""
+    window_segments: int = 0
+    """To how much credit limits windows, in segments; 0: as it does by itself."""
+
+    @property
+    def name(self) -> str:
+        """What tells the cell from others, for people."""
+        size = "mixed sizes" if self.size_kb == "mixed" else f"{self.size_kb} KB"
+        buffer = f"{self.buffer_kb // KB} MB" if self.buffer_kb >= KB else f"{self.buffer_kb} KB"
+        parts = [f"{self.server} ({self.client})", f"N = {self.workers}", size, f"buffer {buffer}"]
+        if self.burst_bytes != Cell.burst_bytes:
+            parts.append(f"burst {self.burst_bytes} B")
+        if self.rate_mbps != Cell.rate_mbps:
+            parts.append(f"{self.rate_mbps} Mbit/s")
+        if self.control != Cell.control:
+            parts.append(self.control)
+        if not self.probes:
+            parts.append("no probes")
+        if self.think_ms:
+            parts.append(f"think {self.think_ms} ms")
+        if self.long_flows:
+            parts.append(f"{self.long_flows} long flow{'s' if self.long_flows > 1 else ''}")
+        if self.window_segments:
+            parts.append(f"windows of {self.window_segments} segments")
+        return ", ".join(parts)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Bytes of the response of each worker."""
+        if isinstance(self.size_kb, int):
+            return (self.size_kb * KB,) * self.workers
+        return tuple(MIXED_KB[worker % len(MIXED_KB)] * KB for worker in range(self.workers))
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes that the port holds."""
+        return self.buffer_kb * KB
+
+    @property
+    def ideal_s(self) -> float:
+        """How long a query takes if the port is never idle and nothing is lost."""
+        packets = sum(size * PACKET_BYTES / MSS_BYTES for size in self.sizes)
+        return packets * 8 / (self.rate_mbps * 1e6) + self.think_ms / 1e3
+
+    @property
+    def ideal_mbps(self) -> float:
+        """Goodput of such a query."""
+        return sum(self.sizes) * 8e-6 / self.ideal_s
+
+    @property
+    def queries(self) -> int:
+        """How many queries of a repetition count."""
+        if self.long_flows:
+            return _BESIDE_LONG_FLOWS
+        return min(max(round(_IDEAL_S / self.ideal_s), _FEWEST_QUERIES), _MOST_QUERIES)
+
+    @property
+    def warm_up(self) -> int:
+        """How many come before: until connections have brought 192 KB each, so that their first windows are used up."""
+        return min(max(3, -(-192 * KB * self.workers // sum(self.sizes))), 10)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid: its cells, how often each is measured, and with which policies."""
+
+    repetitions: int
+    cells: tuple[Cell, ...]
+    policies: tuple[str, ...] = POLICIES
+
+
+def read(file: Path) -> Grid:
+    """Read a grid. A list stands for all its values, several lists for all their combinations.
+
+    Raises:
+        BadGridError: it has something that cannot be measured, or a cell twice.
+
+    """
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadGridError(f"{file}: {error}") from error
+    repetitions, entries = document.get("repetitions"), document.get("cells")
+    if not isinstance(repetitions, int) or repetitions < 2:
+        raise BadGridError(f"{file}: repetitions: found {repetitions!r}, expected a whole number of at least 2")
+    if not isinstance(entries, list) or not entries:
+        raise BadGridError(f"{file}: expected entries [[cells]]")
+    chosen = tuple(document.get("policies", POLICIES))
+    if chosen != tuple(name for name in POLICIES if name in chosen) or "all" not in chosen:
+        raise BadGridError(
+            f"{file}: policies: found {list(chosen)}, expected 'all' and others of {', '.join(POLICIES)}"
+        )
+    if unknown := sorted(set(document) - {"repetitions", "cells", "policies"}):
+        raise BadGridError(f"{file}: unknown key {unknown[0]!r}")
+    found: dict[Cell, int] = {}
+    for number, entry in enumerate(entries, 1):
+        for cell in _cells(f"{file}: cells {number}", entry):
+            if cell in found:
+                raise BadGridError(f"{file}: cells {number}: {cell.name} is there already, in cells {found[cell]}")
+            found[cell] = number
+    return Grid(repetitions, tuple(found), chosen)
+
+
+def _cells(where: str, entry: Mapping[str, Any]) -> list[Cell]:
+    known = {field.name: field for field in fields(Cell)}
+    if unknown := sorted(set(entry) - set(known)):
+        raise BadGridError(f"{where}: unknown key {unknown[0]!r}: {', '.join(known)} are allowed")
+    needed = ("server", "client", "workers", "size_kb", "buffer_kb")
+    if missing := [name for name in needed if name not in entry]:
+        raise BadGridError(f"{where}: {missing[0]} is missing")
+    lists = [value if isinstance(value, list) else [value] for value in entry.values()]
+    found = []
+    for values in itertools.product(*lists):
+        cell = Cell(**dict(zip(entry, values, strict=True)))
+        _check(where, cell)
+        found.append(cell)
+    return found
+
+
+def _check(where: str, cell: Cell) -> None:
+    if cell.server not in CLIENTS:
+        raise BadGridError(f"{where}: server: found {cell.server!r}, expected one of {', '.join(CLIENTS)}")
+    if cell.client not in CLIENTS[cell.server]:
+        allowed = " or ".join(CLIENTS[cell.server])
+        raise BadGridError(f"{where}: client: found {cell.client!r}, expected {allowed} for {cell.server}")
+    if cell.control not in CONTROLS:
+        raise BadGridError(f"{where}: control: found {cell.control!r}, expected one of {', '.join(CONTROLS)}")
+    if not isinstance(cell.probes, bool):
+        raise BadGridError(f"{where}: probes: found {cell.probes!r}, expected true or false")
+    if cell.size_kb != "mixed":
+        _within(where, "size_kb", cell.size_kb, 1, 1000)
+    bounds = {
+        "workers": (1, MOST_WORKERS), "buffer_kb": (4, 65_536), "rate_mbps": (1, 1000),
+        "burst_bytes": (PACKET_BYTES, 1_000_000), "long_flows": (0, MOST_LONG_FLOWS), "think_ms": (0, 1000),
+        "window_segments": (0, 100),
+    }  # fmt: skip
+    for name, (least, most) in bounds.items():
+        _within(where, name, asdict(cell)[name], least, most)
+    if cell.think_ms and cell.server != "echo":
+        raise BadGridError(f"{where}: think_ms: only the server 'echo' thinks, found {cell.server!r}")
+
+
+def _within(where: str, name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise BadGridError(f"{where}: {name}: found {value!r}, expected a whole number from {least} to {most}")

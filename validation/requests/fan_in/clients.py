@@ -1,0 +1,148 @@
+"""The clients: one connection to each server, kept for a repetition, through libraries that programs use."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from fan_in.fabric import address
+from fan_in.servers import PORTS
+from incast.requests import sockets
+
+if TYPE_CHECKING:
+    import socket
+
+    from fan_in.cells import Cell
+
+_LIMIT_BYTES = 2**18
+
+
+class BadAnswerError(RuntimeError):
+    """A server answered something else than it was asked for."""
+
+
+class Client(Protocol):
+    """A client library with a connection to each worker."""
+
+    async def fetch(self, worker: int, size: int) -> None:
+        """Ask a worker for a response and wait until all of it is there."""
+
+    def socket(self, worker: int) -> socket.socket:
+        """Return the socket of a worker's connection, once something has been fetched."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+def of(cell: Cell) -> Client:
+    """Return the client of a cell."""
+    if cell.client == "aiohttp":
+        return _Aiohttp(PORTS[cell.server])
+    if cell.client == "httpx":
+        return _Httpx(PORTS[cell.server])
+    if cell.client == "redis":
+        return _Redis()
+    return _Streams(cell)
+
+
+class _Streams:
+    """Streams of asyncio, to `echo` and memcached."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._cell = cell
+        self._connections: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
+
+    async def fetch(self, worker: int, size: int) -> None:
+        if worker not in self._connections:
+            where = address(worker), PORTS[self._cell.server]
+            self._connections[worker] = await asyncio.open_connection(*where, limit=_LIMIT_BYTES)
+        reader, writer = self._connections[worker]
+        if self._cell.server == "echo":
+            writer.write(b"%d %d\n" % (size, self._cell.think_ms * 1000))
+            await reader.readexactly(size)
+            return
+        writer.write(b"get s%d\r\n" % size)
+        if (head := await reader.readline()) != b"VALUE s%d 0 %d\r\n" % (size, size):
+            raise BadAnswerError(f"memcached answered {head!r} when asked for {size} bytes")
+        await reader.readexactly(size + len(b"\r\nEND\r\n"))
+
+    def socket(self, worker: int) -> socket.socket:
+        return _found(sockets.socket_of(self._connections[worker][1]))
+
+    async def close(self) -> None:
+        for _, writer in self._connections.values():
+            writer.close()
+
+
+class _Aiohttp:
+    def __init__(self, port: int) -> None:
+        import aiohttp
+
+        self._port = port
+        self._factory = sockets.SocketFactory()
+        connector = aiohttp.TCPConnector(socket_factory=self._factory, limit=0)
+        self._session = aiohttp.ClientSession(connector=connector)
+
+    async def fetch(self, worker: int, size: int) -> None:
+        async with self._session.get(f"http://{address(worker)}:{self._port}/s{size}") as response:
+            _check(size, response.status, len(await response.read()))
+
+    def socket(self, worker: int) -> socket.socket:
+        return _found(self._factory.to(address(worker), self._port))
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+class _Httpx:
+    def __init__(self, port: int) -> None:
+        import httpx
+
+        self._port = port
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        self._client = httpx.AsyncClient(trust_env=False, timeout=None, limits=limits)  # noqa: S113 - the run has one
+        self._sockets: dict[int, socket.socket] = {}
+
+    async def fetch(self, worker: int, size: int) -> None:
+        async with self._client.stream("GET", f"http://{address(worker)}:{self._port}/s{size}") as response:
+            if worker not in self._sockets:
+                self._sockets[worker] = _found(sockets.socket_of(response))
+            _check(size, response.status_code, len(await response.aread()))
+
+    def socket(self, worker: int) -> socket.socket:
+        return self._sockets[worker]
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+
+class _Redis:
+    def __init__(self) -> None:
+        import redis.asyncio
+
+        self._library = redis.asyncio
+        self._shards: dict[int, redis.asyncio.Redis] = {}
+
+    async def fetch(self, worker: int, size: int) -> None:
+        if worker not in self._shards:
+            self._shards[worker] = self._library.Redis(host=address(worker), port=PORTS["redis"])
+        value = await self._shards[worker].get(f"s{size}")
+        _check(size, 200, len(value or b""))
+
+    def socket(self, worker: int) -> socket.socket:
+        return _found(sockets.socket_of(self._shards[worker]))
+
+    async def close(self) -> None:
+        for shard in self._shards.values():
+            await shard.aclose()
+
+
+def _found(sock: socket.socket | None) -> socket.socket:
+    if sock is None:
+        raise BadAnswerError("the client library does not tell its socket")
+    return sock
+
+
+def _check(size: int, status: int, got: int) -> None:
+    if status != 200 or got != size:
+        raise BadAnswerError(f"{got} bytes with status {status} when asked for {size}")

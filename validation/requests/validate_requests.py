@@ -1,0 +1,81 @@
+"""Real clients and servers around one port: `.venv/bin/python validation/requests/validate_requests.py --help`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+# Namespaces and counters stand with the comparison with Linux, what that needs with the one with ns-3.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "linux"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "ns3"))
+
+import cyclopts
+
+from fan_in import campaign, cells, judging, report
+from kernel_world import namespaces
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+OUT = Path(os.environ.get("REQUESTS_OUT", HERE.parents[1] / "out" / "requests"))
+TITLES = {name: f"Request scheduling on real servers: the {name} grid" for name in ("core", "full", "windows")}
+
+app = cyclopts.App(help="Ask real servers in eight ways over one narrow port, and judge the scheduler by rules.")
+
+
+@app.default
+def main(*, full: bool = False, windows: bool = False, minutes: float | None = None, measure: bool = True) -> None:
+    """Measure a grid and report; what is there already is not measured again.
+
+    Args:
+        full: the full grid (hours) in place of the core grid (half an hour).
+        windows: a grid of a few cells with windows of 4 to 12 segments in place of the core grid.
+        minutes: stop after so many, and report what is there.
+        measure: whether anything is measured; otherwise the report is made of `results/*.csv` anew, without root.
+
+    """
+    name = "full" if full else "windows" if windows else "core"
+    try:
+        grid = cells.read(HERE / f"{name}.toml")
+        rules = judging.read_rules()
+        if measure:
+            rows = _measured(grid, rules, minutes)
+            RESULTS.mkdir(exist_ok=True)
+            judging.write_rows(RESULTS / f"{name}.csv", rows)
+        else:
+            rows = judging.read_rows(RESULTS / f"{name}.csv")
+    except (namespaces.UnavailableError, cells.BadGridError, OSError, ValueError) as error:
+        raise SystemExit(f"error: {error}") from error
+    if not rows:
+        raise SystemExit("error: nothing has been measured")
+    release = os.uname().release if measure else _release(RESULTS / f"{name}.md")
+    text = report.text(TITLES[name], release, rows, rules, grid)
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    print(text.partition("## Cells")[0].rstrip())
+    print(f"\nmore: {RESULTS / name}.md")
+    if missing := len(campaign.jobs(grid)) - len(rows):
+        raise SystemExit(f"{missing} repetitions are missing: run the same command again")
+
+
+def _measured(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> list[judging.Row]:
+    # So that servers, namespaces and files go before this process does.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))
+    namespaces.require()
+    try:
+        campaign.run(grid, OUT, rules.machine, minutes)
+    except KeyboardInterrupt:
+        print("interrupted: what is there is reported, and stays", file=sys.stderr)
+    return campaign.kept(OUT, grid)
+
+
+def _release(file: Path) -> str:
+    """Return the kernel of an earlier report."""
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.startswith("Linux "):
+            return line.removeprefix("Linux ").partition(". ")[0]
+    raise ValueError(f"{file}: it does not say which kernel was measured")
+
+
+if __name__ == "__main__":
+    app()
