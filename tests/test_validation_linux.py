@@ -19,7 +19,7 @@ import pytest
 import compare_linux
 from incast import scenarios
 from incast.studies import plan, reading
-from incast.studies.study import Study
+from incast.studies.study import Lines, Study
 from kernel_world import agent, counters, judging, namespaces, quality, report, world
 from side_by_side import campaign
 from side_by_side.agreement import Tolerance
@@ -106,7 +106,7 @@ def test_waits_are_in_seconds_and_by_turn() -> None:
 
 def test_the_port_is_the_first_queueing_discipline(monkeypatch: pytest.MonkeyPatch) -> None:
     told = '[{"kind":"tbf","handle":"8001:","root":true,"options":{"limit":65536},"bytes":9,"packets":1,"drops":7}]'
-    monkeypatch.setattr(namespaces, "_run", lambda *_: told)
+    monkeypatch.setattr(namespaces, "run", lambda *_: told)
     monkeypatch.setattr(namespaces.Star, "inside", lambda *_: contextlib.nullcontext())
     assert namespaces.Star.port(namespaces.Star.__new__(namespaces.Star))["drops"] == 7
 
@@ -305,6 +305,41 @@ command = {command}
     assert len((tmp_path / "counts.csv").read_text(encoding="utf-8").splitlines()) == 5
     assert "**0 / 9 (9 to 9)**" in report.points(of)
     assert f"within {RULES.factor:g}" in report.agreement(of, RULES)
+
+    # Linux's side as a table tells it, with nothing of it in the store.
+    shutil.rmtree(tmp_path / "runs")
+    monkeypatch.setattr(world, "repetition", None)
+    axes = [axis.name for axis in study.axes]
+    known = judging.known(tmp_path / "points.csv", axes)
+    alone = campaign.run(tmp_path / "small.toml", tmp_path, only=judging.OURS)
+    again = judging.places(alone, RULES, known)
+    for place, before in zip(again, of, strict=True):
+        assert place.verdicts.keys() == before.verdicts.keys()
+        for metric, one in place.verdicts.items():
+            assert one.ours == before.verdicts[metric].ours
+            assert one.linux == pytest.approx(before.verdicts[metric].linux, rel=1e-5)
+    del known["reno", "2", "10", "2", "goodput_bps"]
+    with pytest.raises(SystemExit, match=r"^error: nothing is known of Linux at .*'workers': 2"):
+        judging.places(alone, RULES, known)
+    with pytest.raises(SystemExit, match=r"points.csv: no column mechanism; without --keep-linux"):
+        judging.known(tmp_path / "points.csv", ["mechanism"])
+    with pytest.raises(SystemExit, match=r"none.csv: missing; without --keep-linux"):
+        judging.known(tmp_path / "none.csv", axes)
+
+
+def test_a_picture_says_what_its_bands_are() -> None:
+    study = STUDIES["grid"]
+    panel = next(panel for panel in study.panels if isinstance(panel, Lines) and panel.y == "timeouts")
+    places = [dict(zip([axis.name for axis in study.axes], point, strict=True)) for point in study.grid()]
+    one = verdict([2.0, 4.0], [1.0, 3.0, 8.0], COUNTS)
+    of = [judging.Place(at, {"timeouts": one} if at["workers"] == 8 else {}) for at in places]
+    drawn = report.chart(study, panel, of)
+    linux, ours = drawn.lines
+    assert linux.band is not None
+    assert ours.band is not None
+    assert (linux.label, linux.y[3], linux.band.low[3], linux.band.high[3]) == ("Linux", 4.0, 1.0, 8.0)
+    assert (ours.y[:4], ours.band.low[3]) == ((0.0, 0.0, 0.0, 3.0), one.ours.low)
+    assert "bands are all repetitions on Linux and our 95 % confidence intervals" in drawn.caption
 
 
 # What is missing is said in a line.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import tomllib
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _FILE = Path(__file__).resolve().parents[1] / "tolerances.toml"
 LINUX, OURS = "linux", "ours"
+Told = tuple[float, float, float]
+"""Mean, least and greatest over the repetitions of a metric at a point."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,7 @@ class Verdict:
     """One metric at one point."""
 
     ours: Estimate
-    linux: tuple[float, float, float]
-    """Mean, least and greatest over the repetitions."""
+    linux: Told
     allowed: tuple[float, float]
     """Linux's range, widened."""
 
@@ -67,13 +69,18 @@ class Verdict:
 
 def judge(ours: Sequence[float], linux: Sequence[float], tolerance: Tolerance) -> Verdict | None:
     """Compare a metric at a point; `None` if a run has no value, or if neither side has any of it."""
-    if not ours or not linux or not all(map(math.isfinite, (*ours, *linux))):
+    if not linux or not all(map(math.isfinite, linux)):
         return None
-    if max(*ours, *linux) == 0:
+    return judge_told(ours, (mean(linux), min(linux), max(linux)), tolerance)
+
+
+def judge_told(ours: Sequence[float], linux: Told, tolerance: Tolerance) -> Verdict | None:
+    """Compare a metric at a point with what is known of Linux's repetitions."""
+    middle, low, high = linux
+    if not ours or not all(map(math.isfinite, ours)) or max(*ours, high) == 0:
         return None
-    low, middle, high = min(linux), mean(linux), max(linux)
     more = max(tolerance.relative * abs(middle), tolerance.absolute)
-    return Verdict(estimate(ours), (middle, low, high), (low - more, high + more))
+    return Verdict(estimate(ours), linux, (low - more, high + more))
 
 
 @dataclass(frozen=True)
@@ -84,24 +91,65 @@ class Place:
     verdicts: dict[str, Verdict]
 
 
-def places(campaign: Campaign, rules: Rules) -> list[Place]:
-    """Judge all points of a study.
+Known = dict[tuple[str, ...], Told]
+"""What a table of points says of Linux, by the point's values and the metric."""
+
+
+def known(file: Path, axes: Sequence[str]) -> Known:
+    """Read Linux's side of a table that `report.write_points` wrote.
 
     Raises:
-        SystemExit: a message did not arrive, so that there is nothing to judge.
+        SystemExit: there is none, or it is of a study with other axes.
+
+    """
+    if not file.exists():
+        raise SystemExit(f"error: {file}: missing; without --keep-linux it is measured")
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    if missing := {*axes, "metric"} - set(rows[0] if rows else ()):
+        raise SystemExit(f"error: {file}: no column {', '.join(sorted(missing))}; without --keep-linux it is measured")
+    return {
+        (*(row[axis] for axis in axes), row["metric"]): (
+            float(row["linux_mean"]),
+            float(row["linux_min"]),
+            float(row["linux_max"]),
+        )
+        for row in rows
+    }
+
+
+def places(campaign: Campaign, rules: Rules, kept: Known | None = None) -> list[Place]:
+    """Judge all points of a study, with what is known of Linux or what was measured.
+
+    Raises:
+        SystemExit: a message did not arrive, so that there is nothing to judge, or nothing is known of a point.
 
     """
     study = campaign.study
+    sides = (OURS, LINUX) if kept is None else (OURS,)
     numbers = {metric.name: campaign.table.numbers(study, metric.name) for metric in study.metrics}
     found = []
     for index, point in enumerate(study.grid()):
         at = dict(zip([axis.name for axis in study.axes], point, strict=True))
-        if any(numbers["complete"][side][:, index].min() != 1 for side in (OURS, LINUX)):
+        if any(numbers["complete"][side][:, index].min() != 1 for side in sides):
             raise SystemExit(f"error: not every message arrived at {at}")
-        pairs = {name: [of[side][:, index].tolist() for side in (OURS, LINUX)] for name, of in numbers.items()}
-        judged = {name: judge(pairs[name][0], pairs[name][1], tolerance) for name, tolerance in rules.metrics.items()}
+        judged = {}
+        for name, tolerance in rules.metrics.items():
+            ours, *linux = (numbers[name][side][:, index].tolist() for side in sides)
+            if kept is None:
+                judged[name] = judge(ours, linux[0], tolerance)
+            else:
+                judged[name] = judge_told(ours, _told(kept, at, name), tolerance)
         found.append(Place(at, {name: one for name, one in judged.items() if one is not None}))
     return found
+
+
+def _told(kept: Known, at: Mapping[str, Value], metric: str) -> Told:
+    point = tuple(map(str, at.values()))
+    if (*point, "goodput_bps") not in kept:
+        raise SystemExit(f"error: nothing is known of Linux at {dict(at)}; without --keep-linux it is measured")
+    # Where neither side had any of it, the table has no row.
+    return kept.get((*point, metric), (0.0, 0.0, 0.0))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ _CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
 # ETHTOOL_GTSO and so on: what asks for an offload, and what sets it.
 _OFFLOADS = {"tso": (0x1E, 0x1F), "gso": (0x23, 0x24), "gro": (0x2B, 0x2C)}
-_HERE = Path("/proc/thread-self/ns/net")
+HERE = Path("/proc/thread-self/ns/net")
+"""The namespace in which the calling thread is."""
 _IPV4 = Path("/proc/sys/net/ipv4")
 # Bytes that tbf lets through at once after a pause. One packet (1514) is the least; a timer that fires late by up to
 # (3200 - 1514) bytes' time still costs no rate.
@@ -55,9 +56,9 @@ class Star:
             raise UnavailableError(f"{workers} workers: from 1 to {_MOST_WORKERS} are possible")
         require()
         self.workers = range(1, workers + 1)
-        self._home = os.open(_HERE, os.O_RDONLY | os.O_CLOEXEC)
+        self._home = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
         # 0 is the aggregator, as in the scenario; the last one is the switch.
-        self._open = [self._new() for _ in range(workers + 2)]
+        self._open = [made(self._home) for _ in range(workers + 2)]
         try:
             self._build(bottleneck)
             for host in (0, *self.workers):
@@ -82,11 +83,11 @@ class Star:
     @contextmanager
     def inside(self, host: int) -> Iterator[None]:
         """Be in the namespace of a host: for sockets, files below /proc/thread-self/net and sysctls."""
-        _enter(self._open[host])
+        enter(self._open[host])
         try:
             yield
         finally:
-            _enter(self._home)
+            enter(self._home)
 
     def address(self, host: int) -> str:
         """Return a host's address."""
@@ -100,19 +101,7 @@ class Star:
 
         """
         with self.inside(host):
-            for name, value in sysctls.items():
-                file = _IPV4 / name
-                try:
-                    file.write_text(f"{value}\n", encoding="ascii")
-                    found = int(file.read_text(encoding="ascii").split()[0])
-                except FileNotFoundError:
-                    raise UnavailableError(
-                        f"this kernel has no sysctl net.ipv4.{name} ({os.uname().release})"
-                    ) from None
-                except OSError as error:
-                    raise UnavailableError(f"net.ipv4.{name} = {value} is refused: {error.strerror}") from error
-                if found != value:
-                    raise UnavailableError(f"net.ipv4.{name} is {found} after it was set to {value}")
+            set_sysctls(sysctls)
 
     def text(self, host: int, name: str) -> str:
         """Return a file of /proc/net of a host."""
@@ -122,22 +111,8 @@ class Star:
     def port(self) -> dict[str, Any]:
         """Return the statistics of the port to the aggregator, as tc has them."""
         with self.inside(-1):
-            told: list[dict[str, Any]] = json.loads(_run("tc", "-s", "-j", "qdisc", "show", "dev", "p0"))
+            told: list[dict[str, Any]] = json.loads(run("tc", "-s", "-j", "qdisc", "show", "dev", "p0"))
         return told[0]
-
-    def _new(self) -> int:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(_CLONE_NEWNET):
-            error = os.strerror(ctypes.get_errno())
-            raise UnavailableError(f"network namespaces cannot be made: {error} (root and CONFIG_NET_NS are needed)")
-        made = os.open(_HERE, os.O_RDONLY | os.O_CLOEXEC)
-        for part in ("all", "default"):
-            # No router solicitations and the like in the experiment.
-            file = Path(f"/proc/sys/net/ipv6/conf/{part}/disable_ipv6")
-            if file.exists():
-                file.write_text("1\n", encoding="ascii")
-        _enter(self._home)
-        return made
 
     def _build(self, bottleneck: Bottleneck) -> None:
         hosts = (0, *self.workers)
@@ -152,13 +127,13 @@ class Star:
                 f"neigh add {self.address(host)} lladdr {_mac(host, 2)} dev p{host} nud permanent",
             ]
         with self.inside(-1):
-            _batch(of_switch)
+            batch(of_switch)
             Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n", encoding="ascii")
             for host in hosts:
-                _no_offloads(f"p{host}")
+                no_offloads(f"p{host}")
         for host in hosts:
             with self.inside(host):
-                _batch(
+                batch(
                     [
                         "link set lo up",
                         f"addr add {self.address(host)}/24 dev eth0",
@@ -167,10 +142,10 @@ class Star:
                         f"route add default via 10.9.{host}.1",
                     ]
                 )
-                _no_offloads("eth0")
+                no_offloads("eth0")
         rate, limit = str(bottleneck.rate_bps), str(bottleneck.limit_bytes)
         with self.inside(-1):
-            _run(
+            run(
                 "tc",
                 "qdisc",
                 "add",
@@ -185,6 +160,42 @@ class Star:
                 "limit",
                 limit,
             )
+
+
+def made(home: int) -> int:
+    """Make a namespace without IPv6, and go back to the one at home; return a file descriptor that holds it open."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET):
+        error = os.strerror(ctypes.get_errno())
+        raise UnavailableError(f"network namespaces cannot be made: {error} (root and CONFIG_NET_NS are needed)")
+    there = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
+    for part in ("all", "default"):
+        # No router solicitations and the like in the experiment.
+        file = Path(f"/proc/sys/net/ipv6/conf/{part}/disable_ipv6")
+        if file.exists():
+            file.write_text("1\n", encoding="ascii")
+    enter(home)
+    return there
+
+
+def set_sysctls(sysctls: Mapping[str, int]) -> None:
+    """Set sysctls below net.ipv4 where the calling thread is, and check that they took.
+
+    Raises:
+        UnavailableError: the kernel has no such sysctl, or refuses the value.
+
+    """
+    for name, value in sysctls.items():
+        file = _IPV4 / name
+        try:
+            file.write_text(f"{value}\n", encoding="ascii")
+            found = int(file.read_text(encoding="ascii").split()[0])
+        except FileNotFoundError:
+            raise UnavailableError(f"this kernel has no sysctl net.ipv4.{name} ({os.uname().release})") from None
+        except OSError as error:
+            raise UnavailableError(f"net.ipv4.{name} = {value} is refused: {error.strerror}") from error
+        if found != value:
+            raise UnavailableError(f"net.ipv4.{name} is {found} after it was set to {value}")
 
 
 def require() -> None:
@@ -211,13 +222,14 @@ def _mac(host: int, end: int) -> str:
     return f"02:00:00:00:{host:02x}:{end:02x}"
 
 
-def _enter(fd: int) -> None:
+def enter(fd: int) -> None:
+    """Take the calling thread into a namespace."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(fd, _CLONE_NEWNET):
         raise UnavailableError(f"a network namespace cannot be entered: {os.strerror(ctypes.get_errno())}")
 
 
-def _no_offloads(device: str) -> None:
+def no_offloads(device: str) -> None:
     """Make a device carry packets as they are on a wire, and check that it does."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for name, (ask, change) in _OFFLOADS.items():
@@ -229,11 +241,18 @@ def _no_offloads(device: str) -> None:
                 raise UnavailableError(f"{name} of {device} cannot be switched off")
 
 
-def _batch(commands: Sequence[str]) -> None:
-    _run("ip", "-batch", "-", given="\n".join(commands) + "\n")
+def batch(commands: Sequence[str]) -> None:
+    """Run many commands of `ip`, which stops at the first that fails."""
+    run("ip", "-batch", "-", given="\n".join(commands) + "\n")
 
 
-def _run(*command: str, given: str = "") -> str:
+def run(*command: str, given: str = "") -> str:
+    """Run a command and return what it printed.
+
+    Raises:
+        UnavailableError: it failed.
+
+    """
     ended = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         said = (ended.stderr.strip() or f"exit status {ended.returncode}").splitlines()[0]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kernel_world.judging import shared
+from incast.studies.charts import Chart, Line, Span
+from kernel_world.judging import LINUX, OURS, shared
 from side_by_side import tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from incast.studies.study import Lines, Study
     from kernel_world.judging import Place, Rules, Verdict
     from kernel_world.quality import Kept
 
@@ -73,6 +76,32 @@ def write_points(file: Path, of: Sequence[Place]) -> None:
         for metric, one in place.verdicts.items()
     ]
     tables.write_rows(file, rows)
+
+
+def chart(study: Study, panel: Lines, of: Sequence[Place]) -> Chart:
+    """Return a metric over an axis: our means with their intervals, Linux's with all repetitions."""
+    axis, along = study.axis(panel.x), study.along(panel)
+    x = tuple(map(float, axis.shown)) if axis.is_numeric() else tuple(map(float, range(len(along))))
+    found = [of[index].verdicts.get(panel.y) for index in along]
+    # Where there is no verdict neither side has any.
+    linux = [one.linux if one else (0.0, 0.0, 0.0) for one in found]
+    ours = [(one.ours.mean, one.ours.low, one.ours.high) if one else (0.0, 0.0, 0.0) for one in found]
+    labels = {curve.name: curve.label for curve in study.curves}
+    lines = []
+    for name, told in ((LINUX, linux), (OURS, ours)):
+        middle, low, high = zip(*told, strict=True)
+        lines.append(Line(labels[name], x, middle, Span(low, high)))
+    drawn = Chart(
+        panel.title, axis.label, panel.y_label, tuple(lines), ticks=() if axis.is_numeric() else axis.names,
+        log_x="x" in panel.log, log_y="y" in panel.log, unit=study.metric(panel.y).unit,
+    )  # fmt: skip
+    points, intervals = ("Dots", "bars") if drawn.is_of_kinds else ("Lines", "bands")
+    about = [
+        f"{points} are means over {study.seeds} repetitions on Linux and {study.seeds} seeds of ours",
+        f"{intervals} are all repetitions on Linux and our 95 % confidence intervals (Student's t)",
+        *study.fixed(panel),
+    ]
+    return replace(drawn, caption=", ".join(about) + ".")
 
 
 def write_counts(file: Path, at: Sequence[Mapping[str, object]], kept: Kept) -> None:

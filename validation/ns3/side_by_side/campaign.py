@@ -86,18 +86,22 @@ class Campaign:
         return found
 
 
-def run(study: Path, out: Path, workers: int | None = None) -> Campaign:
-    """Run what is missing of a study; its table is written to `out`."""
+def run(study: Path, out: Path, workers: int | None = None, *, only: str | None = None) -> Campaign:
+    """Run what is missing of a study, or `only` one curve of it; the table with what was run is written to `out`."""
     read = reading.read(study)
     rows, store = plan.rows(read), Store(out / "runs")
+    left_out = {index for index, row in enumerate(rows) if only not in {None, row.point.curve.name}}
+    wanted = [row for index, row in enumerate(rows) if index not in left_out]
     try:
-        execution.run(plan.runs(rows), store, workers=workers, what=read.name)
+        execution.run(plan.runs(wanted), store, workers=workers, what=read.name)
     except RunError as error:
         raise SystemExit(f"error: {error}") from error
-    measured = sweep.measured(read, rows, store, None)
+    empty = ["0", *("" for _ in read.metrics)]
+    unmeasured = {index: (*table.labels(rows[index]), *empty) for index in left_out}
+    measured = sweep.measured(read, rows, store, None, unmeasured)
     table.write(out / f"{read.name}.csv", measured.text())
     flows = defaultdict(list)
-    for row in rows:
+    for row in wanted:
         if row.task:
             listed = store.table(row.task.key, "flows").select(["start_s", "source_host", "size_bytes", "fct_s"])
             by_start = listed.sort_by([("start_s", "ascending"), ("source_host", "ascending")])

@@ -74,13 +74,13 @@ def dctcp_loss(panels: Mapping[str, Columns], limits_s: Mapping[str, tuple[float
     """Congestion windows of ns-3's DCTCP and of ours over time."""
     drawn = []
     for title, table in panels.items():
-        lines = [Line("one segment", limits_s[title], (1.0, 1.0))]
+        first_s, last_s = limits_s[title]
+        limits_ms = (first_s * 1e3, last_s * 1e3)
+        lines = [Line("one segment", limits_ms, (1.0, 1.0))]
         for number, name in enumerate(("ns-3", "ours")):
             rows = np.asarray(table["connection"]) == number
-            time = np.asarray(table["time_s"], dtype=np.float64)[rows]
+            time = np.asarray(table["time_s"], dtype=np.float64)[rows] * 1e3
             window = np.asarray(table["cwnd_bytes"], dtype=np.float64)[rows] / 1460
             lines.append(Line(name, tuple(time.tolist()), tuple(window.tolist())))
-        drawn.append(
-            Chart(title, "time (s)", "window (segments)", tuple(lines), is_series=True, limits=limits_s[title])
-        )
+        drawn.append(Chart(title, "time (ms)", "window (segments)", tuple(lines), is_series=True, limits=limits_ms))
     return pictures.draw(drawn)
