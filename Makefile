@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PAPER ?= rdtcp
+# The simulator, and the scheduler for programs, which is installed without it too.
+EDITABLE := --editable . --editable python/incast-requests
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # The bindings are tested from Python; parts of the schema are behind features.
 CARGO_FLAGS := --workspace --all-features --locked
@@ -13,20 +15,20 @@ HOST_FLAGS := --manifest-path crates/host/Cargo.toml --locked --target-dir targe
 SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
-.PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux docs docs-links \
-	docs-output test-own-protocol mutants lint lint-rust lint-python lint-linux format reproduce bench validate-ns3 validate-linux schema tables clean prerequisites
+.PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
+	docs-output test-own-protocol test-kernels mutants lint lint-rust lint-python lint-linux format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: prerequisites .venv/installed ## build everything; the command is then .venv/bin/incast
 	@echo "building the simulator (some minutes the first time)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
 
 quick: prerequisites .venv/installed ## after a change in Rust: build fast, run slower; PART=dctcp runs the tests of that part first
 	@$(if $(PART),cargo test --quiet -p incast-protocols --lib $(PART))
 	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--profile quick" \
-		$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+		$(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
 
 linux: linux-prerequisites .venv/installed ## build .venv/bin/incast-host, the remedies on the kernel (needs clang, libelf)
 	@cargo build --quiet --release $(HOST_FLAGS)
@@ -47,6 +49,12 @@ test-linux: linux install ## test the remedies on this machine's kernel (needs r
 	cargo test --release $(HOST_FLAGS)
 	$(BIN)/pytest tests/linux
 
+test-kills: linux install ## kill incast-host 100 times in the middle of transfers: every byte arrives (needs root)
+	INCAST_KILLS=100 $(BIN)/pytest tests/linux/test_enable.py -k killed
+
+test-kernels: linux ## test incast-host on other kernels, in an emulator (a quarter of an hour; needs qemu-system-x86)
+	@$(BIN)/python tests/kernels/boot.py
+
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
 
@@ -57,6 +65,7 @@ docs: install ## run the examples of the documentation, build it, check its link
 
 docs-output: install ## update the outputs shown in the documentation
 	@$(BIN)/python docs/_tools/run_pages.py --update
+	@$(BIN)/python docs/_tools/quoted_tables.py --update
 	@$(BIN)/python docs/_tools/own_protocol.py out/own-protocol --update
 
 docs-links: docs ## check the external links of the documentation (needs the net)
@@ -99,6 +108,9 @@ validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour 
 validate-linux: install ## compare the simulator with this machine's Linux (an hour; needs root and iproute2)
 	@$(BIN)/python validation/linux/compare_linux.py all
 
+validate-requests: requests-prerequisites install ## judge the request scheduler on real servers (half an hour, FULL=--full: hours; needs root)
+	@$(BIN)/python validation/requests/validate_requests.py $(FULL)
+
 schema: prerequisites ## update the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json
 
@@ -107,7 +119,7 @@ tables: prerequisites ## update docs/reference/results.md from the definitions o
 
 clean: ## remove everything that was built or written
 	rm -rf .venv out docs/_made target .pytest_cache .ruff_cache .mypy_cache
-	rm -f python/incast/_native*.so
+	rm -f python/incast/_native*.so python/incast-requests/src/incast_requests/_core*.so
 
 prerequisites:
 	@command -v cargo >/dev/null || { echo "incast needs Rust (cargo): see https://rustup.rs" >&2; exit 1; }
@@ -127,11 +139,20 @@ linux-prerequisites: prerequisites
 	command -v pkg-config >/dev/null || missing="$$missing pkg-config"; \
 	test -z "$$missing" || { echo "incast-host needs$$missing (Debian, Ubuntu: apt-get install$$missing)" >&2; exit 1; }
 
+# Debian has servers where paths of users do not look.
+requests-prerequisites: prerequisites
+	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
+	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
+	command -v memcached >/dev/null || missing="$$missing memcached"; \
+	command -v tc >/dev/null || missing="$$missing iproute2"; \
+	test -z "$$missing" || { echo "validate-requests needs$$missing (Debian, Ubuntu: apt-get install$$missing)" >&2; exit 1; }
+
 # What uv.lock pins, hash by hash, is fetched by pip: it knows the machine's own index and certificates.
-.venv/installed: uv.lock pyproject.toml | prerequisites
+.venv/installed: uv.lock pyproject.toml python/incast-requests/pyproject.toml | prerequisites
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) install --quiet \
 		"uv==$$(sed -n '/^name = "uv"$$/{n;s/version = "\(.*\)"/\1/p;}' uv.lock)"
-	@$(BIN)/uv export --quiet --frozen --all-groups --no-emit-project --output-file .venv/requirements.txt
+	@$(BIN)/uv export --quiet --frozen --all-groups --no-emit-workspace --output-file .venv/requirements.txt
 	@$(PIP) install --quiet --require-hashes -r .venv/requirements.txt
 	@touch $@

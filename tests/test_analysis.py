@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,6 +126,60 @@ def test_a_plan_for_programs_has_the_numbers_and_their_units(incast: Command) ->
     assert [one["workers"] for one in planned["risk"]] == list(range(1, 21))
     # Six windows of 20 fit, seven do not.
     assert [one["at_once"] > 0 for one in planned["risk"][5:7]] == [False, True]
+
+
+def plan_of(incast: Command, *options: str) -> dict[str, Any]:
+    done = incast("plan", "--rate", "10Gbps", "--rtt", "100us", *options, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_port_of_a_shared_memory_holds_its_share(incast: Command) -> None:
+    shared = ("--memory", "12MB", "--response", "64KB")
+    assert plan_of(incast, *shared)["buffer_bytes"] == 6_000_000
+    assert plan_of(incast, *shared, "--alpha", "8")["buffer_bytes"] == 10_666_666
+    assert plan_of(incast, *shared, "--busy-ports", "3")["buffer_bytes"] == 2_400_000
+    found = plan_of(incast, *shared)
+    # 70 % of 6 MB are 65 responses of 64 KB: of 100 workers not all, of 60 all.
+    assert (found["safe"], found["fan_in_fits"]) == (65, False)
+    assert plan_of(incast, *shared, "--workers", "60")["fan_in_fits"]
+
+
+def test_a_plan_says_where_n_star_is_unsafe(incast: Command) -> None:
+    small = ("--buffer", "64KB", "--response", "16KB")
+    kept, fresh = plan_of(incast, *small), plan_of(incast, *small, "--windows", "fresh")
+    # 16,000 bytes in one burst; or ten packets of 1460 first.
+    assert (kept["burst_bytes"], kept["safe"]) == (16_000, 2)
+    assert (fresh["burst_bytes"], fresh["safe"]) == (14_600, 3)
+    assert kept["n_star"] > 3
+    assert not kept["n_star_is_safe"]
+    assert (kept["budget_bytes"], kept["limited_window_bytes"]) == (44_800, 5840)
+    said = incast(*PLAN).stdout
+    assert "n* is unsafe there" in said
+    assert "even one response may overflow the port" in said
+    assert "With windows limited to 5,840 B ask 7 workers at once" in said
+    fits = incast("plan", "--rate", "10Gbps", "--rtt", "100us", "--buffer", "1MB", "--response", "2KB").stdout
+    assert "fan-in is not what makes them slow" in fits
+
+
+def test_a_deep_buffer_is_no_reason_to_wait_for_a_timeout(incast: Command) -> None:
+    done = incast("plan", "--rate", "100Mbps", "--rtt", "100us", "--buffer", "1GB", "--response", "64KB", "--json")
+    assert json.loads(done.stdout)["budget_bytes"] == 1_250_000
+
+
+def test_a_plan_needs_one_buffer(incast: Command) -> None:
+    path = ("plan", "--rate", "10Gbps", "--rtt", "100us", "--response", "64KB")
+    for options, said in [
+        ((), "--buffer, --memory: found neither"),
+        (("--buffer", "1MB", "--memory", "1MB"), "found both"),
+        (("--memory", "1MB", "--alpha", "0"), "--alpha 0: expected more than 0"),
+        (("--memory", "1MB", "--busy-ports", "-1"), "--busy-ports -1: expected 0 or more"),
+    ]:
+        done = incast(*path, *options)
+        assert done.returncode == 2
+        assert said in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,30 @@ def test_a_run_that_meets_its_end_time_is_done_and_says_so(incast: Command, smal
     assert "end time" in done.stderr
 
 
+def test_repetitions_have_seeds_of_their_own_and_intervals(incast: Command, small: Path, tmp_path: Path) -> None:
+    done = incast("run", small, "--repetitions", "3", "--seed", "7", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    alone = [json.loads(incast("run", small, "--seed", str(seed), "--json", "--out", "o").stdout) for seed in (7, 8, 9)]
+    assert said["repetitions"] == alone
+    goodput = [one["goodput_total_bps"] for one in alone]
+    one = said["intervals"]["goodput_total_bps"]
+    assert one["mean"] == pytest.approx(sum(goodput) / 3)
+    # Two degrees of freedom: a third of 4.303^2 times the variance.
+    half_width = 4.303 * (sum((value - one["mean"]) ** 2 for value in goodput) / 2 / 3) ** 0.5
+    assert (one["high"] - one["mean"], one["mean"] - one["low"]) == pytest.approx((half_width, half_width))
+    for number, summary in enumerate(alone, 1):
+        directory = tmp_path / "out" / "small" / str(number)
+        assert json.loads((directory / "summary.json").read_text(encoding="utf-8"))["seed"] == summary["seed"]
+        assert {file.stem for file in directory.glob("*.parquet")} >= set(TABLES)
+    shown = incast("run", small, "--repetitions", "3", "--seed", "7").stdout.splitlines()
+    assert re.match(r"burst +16 +16 +[\d.]+ Mbit/s ± [\d.]+ [kM]bit/s ", shown[-1]), shown
+    # Where all are the same there is nothing to tell.
+    once = incast("run", small, "--repetitions", "2", "--set", "run.stop_at=1us")
+    assert (once.returncode, "±" in once.stdout) == (0, False)
+    assert "--repetitions 0: must be 1 or more" in refused(incast("run", small, "--repetitions", "0"))
+
+
 def test_set_and_seed_change_the_run(incast: Command, small: Path) -> None:
     def summary(*arguments: str) -> dict[str, object]:
         done = incast("run", small, "--json", *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from pathlib import Path
@@ -121,6 +122,18 @@ def test_what_is_not_run_has_a_reason_and_is_told(tmp_path: Path) -> None:
     # The mark is of the block right behind it alone.
     with pytest.raises(PageError, match="exit code 1"):
         run(tmp_path, "<!-- not run: reason -->\nwords\n" + fenced("sh", "exit 1"))
+
+
+@pytest.mark.parametrize("mark", ["as root", "with incast-host"])
+def test_a_block_whose_needs_are_not_met_is_left_out_or_an_error(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"<!-- {mark} -->\n" + fenced("sh", "exit 1")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.delenv("INCAST_KERNEL_TESTS", raising=False)
+    (block,) = blocks.read(Path("page.md"), text)
+    assert str(block.not_run).startswith("it needs ")
+    monkeypatch.setenv("INCAST_KERNEL_TESTS", "required")
+    with pytest.raises(PageError, match="INCAST_KERNEL_TESTS=required"):
+        blocks.read(Path("page.md"), text)
 
 
 @pytest.mark.parametrize("language", ["", "bash", "json", "rust"])

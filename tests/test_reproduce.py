@@ -63,6 +63,33 @@ def test_a_sweep_writes_one_row_per_run_and_computes_nothing_twice(
     assert runs(tmp_path / "out") == before
 
 
+def test_a_scaled_down_study_runs_in_full_size_and_its_saved_table_stays(
+    incast: Command, kept: Path, tmp_path: Path
+) -> None:
+    study = kept / "figure-1.toml"
+    full = 'full = { seeds = 4, set = { "tcp.initial_window" = 2 } }\n'
+    study.write_text(full + study.read_text(encoding="utf-8"), encoding="utf-8")
+    saved = contents(kept)
+    done = incast("reproduce", "paper", "--figure", "figure-1", "--full", "--no-report")
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader((tmp_path / "out/paper/figure-1.csv").read_text(encoding="utf-8").splitlines()[1:]))
+    assert {row["seed"] for row in rows} == {"1", "2", "3", "4"}
+    small = {tuple(row.values()) for row in csv.DictReader(saved["figure-1.csv"].decode().splitlines()[1:])}
+    assert not any(tuple(row.values()) in small for row in rows if row["curve"] == "newreno")
+    assert contents(kept) == saved
+
+
+@pytest.mark.usefixtures("kept")
+def test_what_has_no_full_size_and_what_it_would_overwrite_are_named(incast: Command) -> None:
+    done = incast("reproduce", "paper", "--figure", "figure-1", "--full")
+    assert (done.returncode, done.stderr) == (2, "incast: --full: no study here has a table [full]: figure-1\n")
+    done = incast("reproduce", "paper", "--full", "--update")
+    assert done.returncode == 2
+    assert "--full: the saved tables are of another size" in done.stderr
+    done = incast("reproduce", "paper", "--keep-linux")
+    assert (done.returncode, done.stderr) == (2, "incast: --keep-linux: no effect without --update\n")
+
+
 def test_numbers_are_those_of_single_runs(incast: Command, paper: Path, tmp_path: Path) -> None:
     incast("sweep", paper / "figure-1.toml")
     rows = list(csv.DictReader((tmp_path / "out" / "figure-1.csv").read_text(encoding="utf-8").splitlines()[1:]))

@@ -18,7 +18,7 @@ STUDIES = Path(__file__).parents[1] / "studies"
 CLAIMS = {
     "ars": [f"A{number:02}" for number in range(1, 21)],
     "beyond": [],
-    "linux": [],
+    "linux": ["A13", "A14", "A15", "A16", "A17", "A18", "P15", "P16", "P17"],
     "dcmrg": [f"D{number:02}" for number in range(1, 30)],
     "pulser": [f"P{number:02}" for number in range(1, 24)],
     "rdtcp": [f"R{number:02}" for number in range(1, 22)],

@@ -11,7 +11,8 @@ The language of a block says what it is:
 - `rust`: a file of this project, named by the first line `// path`, or a line to add to one, `// path, after: line`.
 
 In an output `…` matches any text on a line, and alone on a line any number of lines. `<!-- not run: reason -->` before
-a block skips it, `<!-- exits with 2 -->` says that its commands fail, `<!-- as root -->` that it needs Linux and root.
+a block skips it, `<!-- exits with 2 -->` says that its commands fail, `<!-- as root -->` that it needs Linux and root,
+and `<!-- with incast-host -->` that it needs these and what `make linux` builds.
 """
 
 from __future__ import annotations
@@ -20,10 +21,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 LANGUAGES = ("console", "sh", "python", "toml", "text", "rust")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+)(?P<info>[^`]*)$")
@@ -60,6 +58,22 @@ class Block:
         return PageError(f"{self.page}:{self.line}: {message}")
 
 
+def _is_root() -> bool:
+    return sys.platform == "linux" and os.geteuid() == 0
+
+
+def _has_incast_host() -> bool:
+    built = Path(sys.executable).parent / "incast-host"
+    return _is_root() and built.exists() and Path("/sys/kernel/btf/vmlinux").exists()
+
+
+_NEEDS = {
+    "as root": ("Linux and root", _is_root),
+    "with incast-host": ("root, a kernel with BTF, and make linux", _has_incast_host),
+}
+"""What a block says that it needs -> for people, and whether that is there."""
+
+
 @dataclass
 class _Marks:
     not_run: str | None = None
@@ -71,10 +85,10 @@ class _Marks:
             if not reason:
                 raise PageError(f"{page}:{number}: a block that is not run needs a reason: <!-- not run: reason -->")
             self.not_run = reason
-        elif text == "as root" and not (sys.platform == "linux" and os.geteuid() == 0):
+        elif (what := _NEEDS.get(text)) and not what[1]():
             if os.environ.get("INCAST_KERNEL_TESTS") == "required":
-                raise PageError(f"{page}:{number}: the block needs Linux and root, and INCAST_KERNEL_TESTS=required")
-            self.not_run = "it needs Linux and root"
+                raise PageError(f"{page}:{number}: the block needs {what[0]}, and INCAST_KERNEL_TESTS=required")
+            self.not_run = f"it needs {what[0]}"
         elif found := re.fullmatch(r"exits with (\d+)", text):
             self.exit_code = int(found[1])
 
