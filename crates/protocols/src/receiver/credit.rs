@@ -128,6 +128,8 @@ struct Flow {
     edge_before: u64,
     /// Right edge that is about to be announced.
     offered: u64,
+    /// Its socket has announced less than it was offered. It can be told no more before something arrives.
+    socket_is_full: bool,
     /// What may be under way as far as this flow's own past goes.
     window: u64,
     /// While others wait, its turn is over once so much has arrived.
@@ -154,7 +156,7 @@ impl Flow {
 
     /// Whether its sender can send nothing although there is more to come.
     fn is_dry(&self, mss: u64) -> bool {
-        self.is_active() && self.edge < self.end.min(self.arrived + mss)
+        self.is_active() && !self.socket_is_full && self.edge < self.end.min(self.arrived + mss)
     }
 }
 
@@ -382,6 +384,7 @@ impl Receiver for Credit {
             self.begin(index.0, None);
         }
         let flow = &mut self.flows[index.0 as usize];
+        flow.socket_is_full = false;
         flow.expected = arrival.expected.0;
         flow.arrived = arrival.expected.0 + arrival.beyond_gap.0;
         flow.window = flow.window.saturating_add(arrival.delivered.0);
@@ -427,6 +430,7 @@ impl Receiver for Credit {
         // The socket's buffer, or a window field without scaling, may let it announce less than it was offered.
         let offered = core::mem::take(&mut flow.offered);
         let edge = offered.min(sent.edge.0);
+        flow.socket_is_full = edge < offered;
         if edge > flow.edge {
             flow.edge_before = core::mem::replace(&mut flow.edge, edge);
         }

@@ -23,13 +23,15 @@ struct Nic {
     credit: Credit,
     /// By flow: next byte expected, right edge announced.
     ends: Vec<(u64, u64)>,
+    /// The largest window that the sockets announce.
+    buffer: u64,
 }
 
 impl Nic {
     /// A budget of so many full packets, and flows that answer requests.
     fn new(budget: u64, flows: usize, config: &Config) -> Self {
         let config = Config { budget: Some(Bytes(budget * FULL)), ..config.clone() };
-        let mut nic = Self { credit: Credit::new(&config, &context(None)), ends: Vec::new() };
+        let mut nic = Self { credit: Credit::new(&config, &context(None)), ends: Vec::new(), buffer: u64::MAX };
         for _ in 0..flows {
             let flow = nic.open();
             nic.credit.on_answers_only(flow);
@@ -49,7 +51,7 @@ impl Nic {
     fn acknowledge(&mut self, flow: FlowIndex) -> u64 {
         let window = self.credit.window(NOW, flow).unwrap().0;
         let (expected, edge) = &mut self.ends[flow.0 as usize];
-        *edge = (*expected + window).max(*edge);
+        *edge = (*expected + window.min(self.buffer)).max(*edge);
         let sent = SentAck { ack: Offset(*expected), edge: Offset(*edge), cause: AckCause::Data };
         self.credit.on_ack_sent(NOW, flow, &sent);
         window
@@ -130,6 +132,31 @@ fn active_flows_share_the_budget_and_none_has_less_than_two_segments() {
         assert_eq!(nic.ask(flow, 2 * MSS), []);
     }
     assert_eq!(nic.credit.share, 2 * MSS, "not a fifth of eight");
+}
+
+/// It was told for ever: its socket announced less than it was offered, so it seemed to have no window yet.
+#[test]
+fn a_flow_whose_socket_is_full_is_told_of_its_window_once() {
+    let mut nic = Nic::new(8, 1, &Config::default());
+    nic.buffer = MSS + 42;
+    assert_eq!(nic.ask(0, 5 * MSS), [(0, 5)]);
+    let beyond_a_gap = Arrival {
+        start: Offset(42),
+        payload: Bytes(MSS),
+        new: Bytes(MSS),
+        expected: Offset(0),
+        delivered: Bytes(0),
+        beyond_gap: Bytes(MSS),
+        highest: Offset(MSS + 42),
+        marks: Marks::NONE,
+    };
+    for _ in 0..2 {
+        nic.credit.on_data(NOW, FlowIndex(0), &beyond_a_gap);
+        // It would not end.
+        assert!(matches!(nic.credit.poll(NOW), Some(Action::UpdateWindow(FlowIndex(0)))));
+        nic.acknowledge(FlowIndex(0));
+        assert!(nic.credit.poll(NOW).is_none());
+    }
 }
 
 #[test]
@@ -279,7 +306,7 @@ fn windows_are_rounded_up_to_what_the_header_can_say() {
 fn controlled() -> (Nic, Time) {
     let config = Config { budget: Some(Bytes(3 * FULL)), first_window: 2, ..Config::default() };
     let port = port(Amount::Bytes(Bytes(1 << 20)), 100, 200);
-    let mut nic = Nic { credit: Credit::new(&config, &context(Some(port))), ends: Vec::new() };
+    let mut nic = Nic { credit: Credit::new(&config, &context(Some(port))), ends: Vec::new(), buffer: u64::MAX };
     let flow = nic.open();
     nic.credit.on_answers_only(flow);
     (nic, NOW + Duration(2 * (100_000_000 + 3 * FULL * 8_000)))
