@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
  * ICTCP (Wu et al., CoNEXT 2010) as crates/protocols has it, which says where that deviates from the paper: once in a round
- * trip each flow's throughput is held against what its window would let through, and a quota of the line bounds all growth.
+ * trip each flow's throughput is compared with what its window would allow, and a quota of the line bounds all growth.
  *
  * The halves of a slot end by the clock. Here nothing has a clock: what ended since the last event is caught up with at the
  * next one, as of its time, which comes to the same.

@@ -177,7 +177,7 @@ INCAST_FUNCTION void swift_init(struct swift *swift, const struct swift_paramete
 		swift->most = swift->cwnd;
 }
 
-/* An ACK that tells of so many segments for the first time. One without a sample (0) moves nothing. */
+/* An ACK that reports this many segments for the first time. One without a sample (0) moves nothing. */
 INCAST_FUNCTION void swift_on_ack(struct swift *swift, const struct swift_parameters *p, u64 now_us, u32 delivered,
 				  u32 rtt_us, int window_used)
 {

@@ -23,6 +23,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "../algorithms/receiver.h"
+#include "clamp.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -30,7 +31,6 @@ extern void *bpf_rdonly_cast(const void *object, u32 type) __ksym;
 
 enum { SOCK_OPS_RWND_INIT = 2, SOCK_OPS_STATE_CB = 10, SOCK_OPS_STATE_CB_FLAG = 1 << 2 };
 enum { WRITE_HDR_TCP_CURRENT_MSS = 1 };
-enum { OPTION_WINDOW_CLAMP = 10 };
 /* The kernel's numbers: states in which the other end may still send. */
 enum { STATE_ESTABLISHED = 1, STATE_FIN_WAIT1 = 4, STATE_FIN_WAIT2 = 5 };
 enum { ECN_MASK = 3, ECN_CE = 3 };
@@ -86,8 +86,6 @@ const volatile struct {
 #define DEMANDS 4
 /* A flow of which nothing was told, and that is silent for this long, has no message any more. */
 #define SILENCE_PS (INCAST_SECOND_PS / 10)
-/* Larger than any buffer. */
-#define NO_CLAMP (1U << 30)
 
 enum message { MESSAGE_NONE, MESSAGE_KNOWN, MESSAGE_UNKNOWN };
 
@@ -645,15 +643,12 @@ SEC("iter/tcp")
 int incast_release(struct bpf_iter__tcp *each)
 {
 	struct sock_common *found = each->sk_common;
-	int clamp = NO_CLAMP;
 	struct tcp_sock *tp;
-	char said = 1;
 
 	if (!found)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(found);
-	if (tp && bpf_sk_storage_get(&receiving, (void *)tp, 0, 0) &&
-	    !bpf_setsockopt(tp, IPPROTO_TCP, OPTION_WINDOW_CLAMP, &clamp, sizeof(clamp)))
-		bpf_seq_write(each->meta->seq, &said, 1);
+	if (tp && bpf_sk_storage_get(&receiving, (void *)tp, 0, 0))
+		release_window(each, tp);
 	return 0;
 }

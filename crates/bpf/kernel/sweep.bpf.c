@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "../algorithms/types.h"
+#include "clamp.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -76,9 +77,6 @@ int incast_sweep(struct bpf_iter__tcp *context)
 	return 0;
 }
 
-enum { OPTION_WINDOW_CLAMP = 10 };
-/* Larger than any buffer. */
-#define NO_CLAMP (1U << 30)
 /* More than anybody nests. */
 #define MOST_LEVELS 64
 
@@ -131,15 +129,12 @@ SEC("iter/tcp")
 int incast_open_windows(struct bpf_iter__tcp *context)
 {
 	struct sock_common *common = context->sk_common;
-	int clamp = NO_CLAMP;
 	struct tcp_sock *tp;
-	char said = 1;
 
 	if (!common)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
-	if (tp && is_of_cgroup(tp) &&
-	    !bpf_setsockopt(tp, IPPROTO_TCP, OPTION_WINDOW_CLAMP, &clamp, sizeof(clamp)))
-		bpf_seq_write(context->meta->seq, &said, 1);
+	if (tp && is_of_cgroup(tp))
+		release_window(context, tp);
 	return 0;
 }

@@ -30,39 +30,7 @@ struct private {
 	u32 finds_loss;
 };
 
-#define PRIVATE_WORDS ((sizeof(struct private) + 7) / 8)
-_Static_assert(PRIVATE_WORDS * 8 <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "no room");
-
-/* What is kept in a socket. The programs work on a copy: the verifier wants each access to be to one kind of memory. */
-union kept {
-	struct private private;
-	u64 words[PRIVATE_WORDS];
-};
-
-INCAST_FUNCTION struct tcp_sock *tcp(struct sock *sk)
-{
-	return (struct tcp_sock *)sk;
-}
-
-INCAST_FUNCTION void recall(struct sock *sk, union kept *kept)
-{
-	u64 *words = tcp(sk)->inet_conn.icsk_ca_priv;
-	u32 word;
-
-#pragma unroll
-	for (word = 0; word < PRIVATE_WORDS; word++)
-		kept->words[word] = words[word];
-}
-
-INCAST_FUNCTION void keep(struct sock *sk, const union kept *kept)
-{
-	u64 *words = tcp(sk)->inet_conn.icsk_ca_priv;
-	u32 word;
-
-#pragma unroll
-	for (word = 0; word < PRIVATE_WORDS; word++)
-		words[word] = kept->words[word];
-}
+#include "private.h"
 
 /* Constants to the verifier, which volatile members are one by one. */
 INCAST_FUNCTION struct swift_parameters chosen(void)

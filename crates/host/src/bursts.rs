@@ -30,7 +30,7 @@ impl Interval {
     }
 }
 
-/// What the counts are held against.
+/// What the counts are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     pub(crate) interval_ns: u64,

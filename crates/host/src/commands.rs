@@ -80,7 +80,7 @@ pub(crate) enum Command {
         /// Show every connection
         #[arg(long)]
         flows: bool,
-        /// Again and again, with so many seconds in between
+        /// Repeat, with this many seconds in between
         #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", value_parser = seconds)]
         watch: Option<Duration>,
     },
@@ -141,7 +141,7 @@ fn quantity<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is no number of seconds"))?;
+    let seconds: f64 = text.parse().map_err(|_| format!("\"{text}\" is not a number of seconds"))?;
     let allowed = (0.01..=86400.0).contains(&seconds);
     allowed.then(|| Duration::from_secs_f64(seconds)).ok_or(format!("{text} s; allowed: 0.01 to 86400"))
 }

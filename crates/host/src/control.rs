@@ -125,7 +125,7 @@ impl Peer {
         const LONGEST: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
         let failed = |error: rustix::io::Errno| format!("process {}: {error}", self.process);
         let process = i32::try_from(self.process).ok().and_then(Pid::from_raw);
-        let process = process.ok_or(format!("{} is no number of a process", self.process))?;
+        let process = process.ok_or(format!("{} is not a process number", self.process))?;
         let process = pidfd_open(process, PidfdFlags::empty()).map_err(failed)?;
         let answer = self.ask(&json!({ "ask": "disable" }), &[])?;
         if poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&LONGEST)).map_err(failed)? == 0 {

@@ -16,7 +16,7 @@ use crate::replay::Replay;
 /// What happens to a connection.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// An ACK of so many segments, with a round trip in microseconds or none, while the window is used up or not.
+    /// An ACK of this many segments, with a round trip in microseconds or none, while the window is used up or not.
     Ack {
         delivered: u64,
         rtt_us: Option<u64>,

@@ -510,7 +510,7 @@ proptest! {
 enum Step {
     /// The program asks for so many responses of this size.
     Ask(u64, Option<u64>),
-    /// The response to the i-th of the outstanding requests is complete; so many segments came out of order.
+    /// The response to the i-th of the outstanding requests is complete; this many segments came out of order.
     Finish(usize, u64),
     /// The i-th of the waiting requests is no longer wanted.
     Withdraw(usize),

@@ -14,7 +14,7 @@ const CONTEXT: NicContext =
 /// What happens at a NIC.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A flow of so many segments opens; of a coflow, with so many Mbit/s that it must have.
+    /// A flow of this many segments opens, in a coflow that needs this many Mbit/s.
     Open(u64, Option<u32>, u64),
     /// The next segment of the i-th open flow arrives, if it may be sent.
     Data(prop::sample::Index, Marks),
