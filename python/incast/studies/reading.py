@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from incast._native import ScenarioError
-from incast.studies import document, expressions, measuring
+from incast.studies import document, expressions, measuring, settings
 from incast.studies.expressions import ExpressionError, Scope, missing
 from incast.studies.study import (
     Axis,
@@ -29,6 +29,8 @@ from incast.studies.study import (
     Trace,
     Winners,
     World,
+    named_in,
+    parted,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +95,23 @@ def read(path: Path) -> Study:
         claims=tuple(_claim(table, scope) for table in file.rows("claims")),
     )
     study = replace(_opened(file, study), full=_full(file, study))
+    for size in (study, study.at_full_size()):
+        _parameters(file, size)
     return replace(study, judged=tuple(_in_grid(table, study) for table in file.rows("judged")))
+
+
+def _parameters(file: Table, study: Study) -> None:
+    """Check that every parameter that is named is set, at every point."""
+    for curve, place, changes in study.changed():
+        keys, parameters = parted(changes)
+        unset = sorted(named_in(list(keys.values())) - parameters.keys())
+        if unset:
+            at = ", ".join(f"{axis.name} {value}" for axis, value in zip(study.axes, place, strict=True))
+            is_own = unset[0] in named_in(dict(curve.changes))
+            file.refuse(
+                f"curves.{curve.name}.set" if is_own else "",
+                f"{missing('parameter', unset[0], sorted(parameters))}{at and f' (set at {at})'}",
+            )
 
 
 def _full(file: Table, study: Study) -> Full | None:
@@ -204,15 +222,20 @@ def _distinct(file: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) 
 
 def _axis(name: str, table: Table, known: list[str], *, runs: bool) -> Axis:
     if not runs:
-        for key in ("key", "keys"):
+        for key in ("key", "keys", "points"):
             if key in table:
                 table.refuse(key, _NOTHING_RUNS)
-    elif sum(key in table for key in ("key", "keys", "set")) != 1:
-        table.refuse("", "an axis needs either key, or keys that change together, or set, a table of keys per point")
-    place = "set" if "set" in table else "values"
-    values = table.items(place)
-    shown: list[Any] = values
-    changes: list[dict[str, object]] = [{} for _ in values]
+    elif sum(key in table for key in ("key", "keys", "set", "points")) != 1:
+        table.refuse(
+            "",
+            "an axis needs either key, or keys that change together, or set, a table of keys per point, or points, a "
+            "file of them",
+        )
+    place = next((key for key in ("set", "points") if key in table), "values")
+    given = settings.read(name, _files(table, "points")) if place == "points" else None
+    values: list[Any] = given[0] if given else table.items(place)
+    shown = values
+    changes: list[dict[str, object]] = given[1] if given else [{} for _ in values]
     if "keys" in table:
         keys = table.texts("keys")
         if not all(isinstance(value, list) and len(value) == len(keys) for value in values):
@@ -223,9 +246,11 @@ def _axis(name: str, table: Table, known: list[str], *, runs: bool) -> Axis:
         if not all(isinstance(value, dict) for value in values):
             table.refuse("set", "expected a table of keys per point")
         changes = values
-    elif runs:
+    elif runs and place == "values":
         changes = [{table.text("key"): value} for value in values]
     if "shown" in table:
+        if given:
+            table.refuse("shown", f'the first column of the file of points, "{name}", names them')
         shown, place = table.items("shown"), "shown"
         if len(shown) != len(values):
             table.refuse("shown", f"expected {len(values)} names, one per value, found {len(shown)}")
@@ -245,6 +270,19 @@ def _axis(name: str, table: Table, known: list[str], *, runs: bool) -> Axis:
     axis = Axis(_name(name, table), table.text("label", name), tuple(changes), tuple(shown), curves)
     table.finish()
     return axis
+
+
+def _files(table: Table, key: str) -> list[Path]:
+    """Return the file or files that a key names, beside the study."""
+    given = table.any(key)
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not names or not all(isinstance(one, str) for one in names):
+        table.refuse(key, f"expected the name of a file, or a list of them, found {given!r}")
+    files = [table.origin(key).file.parent / one for one in names]
+    for file in files:
+        if not file.is_file():
+            table.refuse(key, f"no such file: {file}")
+    return files
 
 
 def _curve(name: str, table: Table, worlds: dict[str, World], *, runs: bool) -> Curve:

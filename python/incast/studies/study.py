@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from incast.studies.expressions import Expression
@@ -17,6 +17,43 @@ Value: TypeAlias = "str | int | float | bool"
 
 # Amounts as scenarios write them.
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(packets|[KMG]?i?B|[kMGT]?bps|[pnum]?s)")
+
+
+#: A key that begins so is the name of a parameter, not a key of the scenario. A value that is such a name stands for
+#: what the parameter is set to.
+PARAMETER = "$"
+
+
+def named_in(value: object) -> set[str]:
+    """Return the parameters that a value names, alone or inside lists and tables."""
+    match value:
+        case str() if value.startswith(PARAMETER):
+            return {value}
+        case dict():
+            return set().union(*map(named_in, value.values()))
+        case list():
+            return set().union(*map(named_in, value))
+        case _:
+            return set()
+
+
+def filled(value: object, parameters: Mapping[str, object]) -> object:
+    """Return a value with what its parameters are set to in place of their names."""
+    match value:
+        case str() if value.startswith(PARAMETER):
+            return parameters[value]
+        case dict():
+            return {key: filled(part, parameters) for key, part in value.items()}
+        case list():
+            return [filled(part, parameters) for part in value]
+        case _:
+            return value
+
+
+def parted(changes: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+    """Tell changes of the scenario from parameters."""
+    keys = {key: value for key, value in changes.items() if not key.startswith(PARAMETER)}
+    return keys, {key: value for key, value in changes.items() if key.startswith(PARAMETER)}
 
 
 def for_readers(value: Value) -> str:
@@ -31,7 +68,7 @@ class Axis:
     name: str
     label: str
     changes: tuple[Mapping[str, object], ...]
-    """At each point, changes to the scenario; empty in a study of formulas."""
+    """At each point, changes to the scenario, and parameters; empty in a study of formulas."""
     shown: tuple[Value, ...]
     """The label of each point at the axis."""
     curves: tuple[str, ...] | None = None
@@ -302,9 +339,11 @@ class Study:
         """Say for readers at which values a panel fixes the axes over which it is not drawn."""
         return [f"{self.axis(name).label}: {for_readers(value)}" for name, value in panel.at.items()]
 
-    def points(self) -> list[Point]:
-        """Return every curve at every point of the grid. A curve overrides the study, an axis overrides the curve."""
-        found = []
+    def changed(self) -> Iterator[tuple[Curve, tuple[Value, ...], dict[str, object]]]:
+        """Yield every curve at every point of the grid with its changes and parameters.
+
+        A curve overrides the study, an axis overrides the curve.
+        """
         for curve in self.curves:
             for place, moves in zip(
                 self.grid_of(self.axes), product(*(axis.changes for axis in self.axes)), strict=True
@@ -314,5 +353,12 @@ class Study:
                     for axis, move in zip(self.axes, moves, strict=True):
                         if axis.curves is None or curve.name in axis.curves:
                             changes |= move
-                    found.append(Point(curve, place, changes))
+                    yield curve, place, changes
+
+    def points(self) -> list[Point]:
+        """Return every curve at every point of the grid."""
+        found = []
+        for curve, place, changes in self.changed():
+            keys, parameters = parted(changes)
+            found.append(Point(curve, place, {key: filled(value, parameters) for key, value in keys.items()}))
         return found
