@@ -9,7 +9,7 @@ use incast_record::EventKind;
 use super::sack::SackOption;
 use super::scoreboard::Hole;
 use super::send::SendHalf;
-use super::{DUPLICATE_THRESHOLD, Outbox, unwrap};
+use super::{DUPLICATE_THRESHOLD, NEVER, Outbox, unwrap};
 use crate::packet::{Flags, Packet};
 
 impl<S: Sender> SendHalf<S> {
@@ -254,9 +254,21 @@ impl<S: Sender> SendHalf<S> {
         self.emit(now, tcp, template, hole.start, end - hole.start, out)
     }
 
-    /// Sends what the pipe has room for, in the order of `NextSeg` (RFC 6675 section 4).
+    /// Sends what may leave in recovery.
     #[cold]
     pub(super) fn output_in_recovery(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        let idle = !self.outstanding();
+        self.fill_pipe(now, tcp, template, out);
+        // A recovery that waits for later data may have nothing in the network, and no room for a segment. No ACK would come
+        // that makes any, so the timer has to probe (`tcp_check_probe_timer`).
+        let paced = self.timing.as_ref().is_some_and(|timing| timing.send_at != NEVER);
+        if idle && self.next < self.limit && !paced && (self.outstanding() || self.timeout_at == NEVER) {
+            self.timeout_at = self.clock.after(now, self.rtt.rto());
+        }
+    }
+
+    /// Sends what the pipe has room for, in the order of `NextSeg` (RFC 6675 section 4).
+    fn fill_pipe(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let mut pipe = self.pipe(tcp);
         loop {
             let room = self.room(now, tcp, pipe);

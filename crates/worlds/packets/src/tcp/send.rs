@@ -367,8 +367,9 @@ impl<S: Sender> SendHalf<S> {
         self.rtt.back_off(tcp);
         if !self.outstanding() {
             if self.next < self.limit {
-                // A byte beyond the closed window, so that its ACK tells the window again.
-                self.next = self.emit(now, tcp, template, self.next, 1, out);
+                // What the window has room for, but at least a byte, so that its ACK tells the window again.
+                let payload = self.next_segment(now, tcp).min(self.edge.saturating_sub(self.next)).max(1);
+                self.next = self.emit(now, tcp, template, self.next, payload, out);
                 self.timeout_at = self.clock.after(now, self.rtt.rto());
             }
             return;

@@ -1,6 +1,7 @@
 //! Losses: by duplicates (RFC 6582), by SACK (RFC 6675), by timeout (RFC 6298).
 
 use super::*;
+use incast_plan::PartialAck;
 
 /// Ten segments in flight, none acknowledged, ten more to come.
 fn ten_in_flight(tcp: Tcp) -> Script {
@@ -253,6 +254,23 @@ fn recovery_sends_nothing_beyond_the_peers_window() {
     script.set_window(8);
     // There is room for a segment, but none that the peer would take: the last one is sent again (rule 4 of NextSeg).
     assert_eq!(script.sack(0, &[(1000, 4000)]), "0+1000M 9000+1000");
+}
+
+/// A recovery that waits for later data has nothing in the network, and the peer's window less room than a segment: nobody
+/// would say anything any more. The timer sends what there is room for.
+#[test]
+fn a_recovery_that_waits_for_later_data_is_not_stuck_without_room() {
+    let waits = Tcp { reduction: Reduction::Proportional, partial_ack: PartialAck::Waits, ..tcp() };
+    let mut script = ten_in_flight(waits);
+    (script.end.send.edge, script.peer_window) = (10_600, 10_600);
+    assert_eq!([(); 3].map(|()| script.ack(0)), ["", "", "0+1000M"]);
+    script.peer_window = 600;
+    script.now += MS;
+    assert_eq!((script.ack(10_000), script.end.send.in_recovery), (String::new(), true));
+    assert_eq!(script.timer_in_us(), 10_000);
+    assert_eq!((script.timer(), script.timer_in_us()), ("10000+600".to_owned(), 20_000));
+    script.peer_window = 10_000;
+    assert!(script.ack(10_600).starts_with("10600+1000"));
 }
 
 /// What is sent again ends where its message ends, and results are told which message it was.
