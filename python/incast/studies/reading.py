@@ -25,6 +25,7 @@ from incast.studies.study import (
     Metric,
     Names,
     Panel,
+    Ranking,
     Study,
     Trace,
     Winners,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from incast.studies.expressions import Expression
     from incast.studies.study import Value
 
-_KINDS = ("lines", "trace", "dots", "map", "winners")
+_KINDS = ("lines", "trace", "dots", "map", "winners", "ranking")
 _KEYS = [
     "axes", "baselines", "claims", "curves", "figure", "frozen", "full", "judged", "like", "metrics", "note", "only",
     "open", "panels", "scenario", "seeds", "set", "title", "use", "worlds",
@@ -294,7 +295,10 @@ def _curve(name: str, table: Table, worlds: dict[str, World], *, runs: bool) -> 
         changes["run.world"] = world
     elif world and world not in worlds:
         table.refuse("world", missing("world", world, [*_OWN_WORLDS, *worlds]))
-    curve = Curve(_name(name, table), table.text("label", name), changes, worlds.get(world))
+    needs = tuple(table.texts("needs", []))
+    if len(set(needs)) < len(needs):
+        table.refuse("needs", "a change appears twice")
+    curve = Curve(_name(name, table), table.text("label", name), changes, worlds.get(world), needs)
     table.finish()
     return curve
 
@@ -356,6 +360,10 @@ def _panel(
         panel = _map(table, axes, scope)
     elif kind == "winners":
         panel = _winners(table, axes, metrics, scope)
+    elif kind == "ranking":
+        if not runs:
+            table.refuse("kind", _NOTHING_RUNS)
+        panel = _ranking(table, axes, metrics)
     else:
         table.refuse("kind", missing("kind of panel", kind, _KINDS))
     table.finish()
@@ -444,6 +452,31 @@ def _winners(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...], 
     about = next(metric.about for metric in metrics if metric.name == name)
     curves = tuple(curve for curve in known if curve in chosen)
     return Winners(x, y, name, best == "lowest", curves, table.text("title", f"{best.capitalize()} {about}"), at)
+
+
+def _ranking(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...]) -> Ranking:
+    names = [metric.name for metric in metrics]
+    metric, beside, means = table.text("metric"), table.values("beside"), table.texts("means", [])
+    for key, name in [("metric", metric), *(("beside", name) for name in beside), *(("means", name) for name in means)]:
+        if name not in names:
+            table.refuse(key, missing("metric", name, names))
+    for name, best in [("best", table.text("best")), *((f"beside.{name}", best) for name, best in beside.items())]:
+        if best not in ("lowest", "highest"):
+            table.refuse(name, missing("order", str(best), ["lowest", "highest"]))
+    by, chart = table.texts("by", []), table.texts("map", [])
+    if len(chart) not in (0, 2):
+        table.refuse("map", "expected two parameters, that of the rows and that of the columns")
+    # A parameter tells points apart if it is set at all of them.
+    told = [key for axis in axes for key in axis.keys if all(key in move for move in axis.changes)]
+    for key, name in [*(("by", name) for name in by), *(("map", name) for name in chart)]:
+        if name not in parted(dict.fromkeys(told))[1]:
+            known = sorted(parted(dict.fromkeys(told))[1])
+            table.refuse(key, f"{missing('parameter', name, known)} (those that are set at every point)")
+    return Ranking(
+        metric, table.text("best") == "lowest", {name: best == "lowest" for name, best in beside.items()},
+        tuple(means), tuple(by), (chart[0], chart[1]) if chart else None,
+        table.text("title", f"{next(one.about for one in metrics if one.name == metric)}: always the same curve"),
+    )  # fmt: skip
 
 
 def _trace(table: Table, axes: tuple[Axis, ...], scope: Scope, *, dots: bool) -> Trace:

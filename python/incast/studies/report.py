@@ -13,10 +13,21 @@ from typing import TYPE_CHECKING
 
 from incast import figures, scenarios, text
 from incast._native import version
-from incast.studies import cells, charts, claims, expressions, pictures, svg, table, winners
+from incast.studies import (
+    cells,
+    charts,
+    claims,
+    expressions,
+    pictures,
+    ranking,
+    ranking_page,
+    svg,
+    table,
+    winners,
+)
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart
-from incast.studies.study import Lines, Map, Trace, Winners, for_readers
+from incast.studies.study import Lines, Map, Ranking, Trace, Winners, for_readers
 from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
@@ -61,6 +72,7 @@ def write(
     sections, best = [], []
     for study in studies:
         drawn = _charts(study, tables[study.name], store)
+        best += _rankings(study, tables[study.name])
         best += [_winners(study, chart) for chart in drawn if isinstance(chart, WinnerMap)]
         sections.append(_figure(study, tables[study.name], drawn, [one for one in judged if one.study is study], out))
     baselines, counted = claims.split(judged)
@@ -135,6 +147,11 @@ def _charts(study: Study, numbers: Table | None, store: Store) -> list[Drawn]:
     return drawn
 
 
+def _rankings(study: Study, numbers: Table | None) -> list[str]:
+    panels = [panel for panel in study.panels if isinstance(panel, Ranking)] if numbers else []
+    return [ranking_page.section(ranking.of_panel(study, panel, numbers)) for panel in panels if numbers]
+
+
 def _figure(study: Study, numbers: Table | None, drawn: list[Drawn], judged: list[Judged], out: Path) -> str:
     links = []
     if drawn:
@@ -157,11 +174,15 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Drawn], judged: lis
             _paragraphs(study.note),
             *(_panel(chart) for chart in drawn if not isinstance(chart, WinnerMap)),
             *(
-                ['<p class="note">Maps: <a href="#winners">what is best where</a>.</p>']
-                if any(isinstance(chart, WinnerMap) for chart in drawn)
+                ['<p class="note">Maps and tables: <a href="#winners">what is best where</a>.</p>']
+                if any(isinstance(panel, Winners | Ranking) for panel in study.panels) and numbers
                 else []
             ),
-            *([] if drawn or not study.panels else ['<p class="note">Nothing to draw yet: the runs are missing.</p>']),
+            *(
+                []
+                if drawn or numbers or not study.panels
+                else ['<p class="note">Nothing to draw yet: the runs are missing.</p>']
+            ),
             f'<p class="note">{" · ".join([*links, *([f"claims {named}"] if named else [])])}</p>',
             _settings(study, numbers),
             "</section>",

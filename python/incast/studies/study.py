@@ -108,6 +108,8 @@ class Curve:
     changes: Mapping[str, object]
     world: World | None = None
     """`None`: a world of this program."""
+    needs: tuple[str, ...] = ()
+    """What has to be changed to deploy it."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,25 @@ class Winners:
     at: Mapping[str, Value]
 
 
-Panel: TypeAlias = "Lines | Trace | Map | Winners"
+@dataclass(frozen=True)
+class Ranking:
+    """What it costs to take the same curve at every point: tables at the top of the report."""
+
+    metric: str
+    is_lowest: bool
+    """Whether the lowest number is the best."""
+    beside: Mapping[str, bool]
+    """Metrics that are ranked too, and whether the lowest number is the best."""
+    means: tuple[str, ...]
+    """Metrics whose plain means are told."""
+    by: tuple[str, ...]
+    """Parameters by whose values the points are told apart."""
+    map: tuple[str, str] | None
+    """Parameters that are rows and columns of the map."""
+    title: str
+
+
+Panel: TypeAlias = "Lines | Trace | Map | Winners | Ranking"
 
 
 @dataclass(frozen=True)
@@ -319,6 +339,14 @@ class Study:
     def grid_of(axes: tuple[Axis, ...]) -> list[tuple[Value, ...]]:
         """Return every combination of the values of some axes."""
         return list(product(*(axis.shown for axis in axes)))
+
+    def parameters(self) -> list[dict[str, object]]:
+        """Return the parameters that are set at each point of the grid."""
+        found = []
+        for place, moves in zip(self.grid_of(self.axes), product(*(axis.changes for axis in self.axes)), strict=True):
+            if place not in self.omitted:
+                found.append({key: value for move in moves for key, value in parted(move)[1].items()})
+        return found
 
     def cells(self) -> dict[tuple[Value, ...], list[int]]:
         """Return for each combination of the open settings which points of the grid have it."""
