@@ -102,6 +102,7 @@ impl Wire {
 }
 
 /// One flow towards the NIC. Offsets are those of its byte stream.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     /// Nothing comes that was not asked for.
