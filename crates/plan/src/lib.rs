@@ -101,6 +101,8 @@ pub struct Link {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Duration,
+    /// What leaves at once after a pause: the depth of a token bucket that keeps the rate, or zero.
+    pub burst: Bytes,
     /// The queue of a switch port; a host's own queue is unlimited and marks nothing.
     pub port: Option<SwitchPort>,
     /// Probability that a packet is lost on the wire.

@@ -2,7 +2,7 @@
 
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::{MarkerChoice, none};
-use incast_protocols::{Duration, Rate};
+use incast_protocols::{Bytes, Duration, Rate};
 
 use crate::document::Problems;
 use crate::limits;
@@ -201,6 +201,11 @@ impl<'b, 'd> Builder<'b, 'd> {
             self.fail(&path.key("rate"), format!("{} is out of range", link.rate)).allowed = Some(allowed);
         }
         check_time(link.delay, &path.key("delay"), self.problems);
+        let second = link.rate.bytes_in(Duration::from_ms(1000));
+        if let Some(burst) = link.burst.filter(|burst| *burst > second) {
+            let message = format!("{burst} are more than the link carries in a second");
+            self.fail(&path.key("burst"), message).allowed = Some(format!("at most {second}"));
+        }
         if let Some(reorder) = &link.reorder {
             check_time(reorder.extra, &path.key("reorder").key("extra"), self.problems);
         }
@@ -226,6 +231,7 @@ impl<'b, 'd> Builder<'b, 'd> {
             to,
             rate: link.rate,
             delay: link.delay,
+            burst: link.burst.unwrap_or(Bytes::ZERO),
             port,
             loss: link.loss.unwrap_or(0.0),
             reorder: link.reorder.filter(|reorder| reorder.probability > 0.0),

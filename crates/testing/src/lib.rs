@@ -25,10 +25,12 @@ pub struct Cable {
     pub delay: Duration,
     pub loss: f64,
     pub reorder: Option<incast_plan::Reorder>,
+    /// Depth of the token bucket; zero for the port of a line.
+    pub burst: Bytes,
 }
 
 pub fn cable(rate: u64, delay: Duration) -> Cable {
-    Cable { rate, delay, loss: 0.0, reorder: None }
+    Cable { rate, delay, loss: 0.0, reorder: None, burst: Bytes::ZERO }
 }
 
 fn link(from: Node, to: Node, cable: Cable, marker: &MarkerChoice) -> Link {
@@ -37,7 +39,16 @@ fn link(from: Node, to: Node, cable: Cable, marker: &MarkerChoice) -> Link {
         marker: marker.clone(),
         scheduler: SchedulerChoice::default(),
     });
-    Link { from, to, rate: Rate(cable.rate), delay: cable.delay, port, loss: cable.loss, reorder: cable.reorder }
+    Link {
+        from,
+        to,
+        rate: Rate(cable.rate),
+        delay: cable.delay,
+        port,
+        loss: cable.loss,
+        reorder: cable.reorder,
+        burst: cable.burst,
+    }
 }
 
 pub fn switch(name: &str, buffer: &BufferChoice) -> Switch {

@@ -216,7 +216,7 @@ fn distances(target: u32, into: &[Vec<(u32, u32)>]) -> Vec<Option<u32>> {
 mod tests {
     use super::*;
     use incast_plan::{HostNoise, Link, Switch};
-    use incast_protocols::{Duration, Rate};
+    use incast_protocols::{Bytes, Duration, Rate};
 
     fn network(hosts: u32, switches: u32, pairs: &[(Node, Node)]) -> Network {
         let link = |from, to| Link {
@@ -226,6 +226,7 @@ mod tests {
             delay: Duration::from_us(1),
             port: None,
             loss: 0.0,
+            burst: Bytes::ZERO,
             reorder: None,
         };
         let switch = |number| Switch { name: format!("switch {number}"), buffers: Vec::new() };

@@ -135,7 +135,16 @@ mod tests {
         let (from, to) = (Node::Host(0), Node::Switch(0));
         rates
             .iter()
-            .map(|&rate| Link { from, to, rate: Rate(rate), delay, port: None, loss: 0.0, reorder: None })
+            .map(|&rate| Link {
+                from,
+                to,
+                rate: Rate(rate),
+                delay,
+                burst: Bytes::ZERO,
+                port: None,
+                loss: 0.0,
+                reorder: None,
+            })
             .collect()
     }
 

@@ -4,7 +4,7 @@ use incast_plan::Reorder;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::MarkerChoice;
 use incast_protocols::switch::scheduler::SchedulerChoice;
-use incast_protocols::{Duration, Rate};
+use incast_protocols::{Bytes, Duration, Rate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -95,6 +95,11 @@ pub(crate) struct LinkSpec {
     pub(crate) rate: Rate,
     /// Propagation delay, e.g. "5us".
     pub(crate) delay: Duration,
+    /// What leaves at once after a pause, e.g. "3200B": the depth of the token bucket by which a rate limiter (tbf of Linux, a
+    /// hypervisor, a policer) keeps the rate. A packet for which there are tokens takes no time to leave. Default: "0B", the port of a
+    /// line, which takes a packet's time for each.
+    #[schemars(extend("default" = "0B"))]
+    pub(crate) burst: Option<Bytes>,
     /// Probability that a packet is lost on the link, e.g. 0.001. Default: 0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
     pub(crate) loss: Option<f64>,
@@ -123,6 +128,11 @@ pub(crate) struct CustomLink {
     pub(crate) rate: Rate,
     /// Propagation delay, e.g. "5us".
     pub(crate) delay: Duration,
+    /// What leaves at once after a pause, e.g. "3200B": the depth of the token bucket by which a rate limiter (tbf of Linux, a
+    /// hypervisor, a policer) keeps the rate. A packet for which there are tokens takes no time to leave. Default: "0B", the port of a
+    /// line, which takes a packet's time for each.
+    #[schemars(extend("default" = "0B"))]
+    pub(crate) burst: Option<Bytes>,
     /// Probability that a packet is lost on the link, e.g. 0.001. Default: 0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0))]
     pub(crate) loss: Option<f64>,
@@ -142,6 +152,7 @@ impl CustomLink {
         LinkSpec {
             rate: self.rate,
             delay: self.delay,
+            burst: self.burst,
             loss: self.loss,
             reorder: self.reorder,
             buffer: self.buffer.clone(),

@@ -257,6 +257,7 @@ fn numbers_out_of_range_are_refused() {
             with("delay = \"25us\"", "delay = \"25us\", loss = -0.1"),
             with("delay = \"25us\"", "delay = \"25us\", loss = nan"),
             with("delay = \"25us\"", "delay = \"25us\", loss = 1"),
+            with("delay = \"25us\"", "delay = \"25us\", burst = \"126MB\""),
             with("delay = \"25us\"", "delay = \"25us\", reorder = { probability = inf, extra = \"1us\" }"),
             plus("[tcp]\nwindow_floor = 3"),
             plus("[stack]\nsender = { name = \"dctcp\", initial_alpha = 1025 }"),
@@ -272,6 +273,7 @@ fn numbers_out_of_range_are_refused() {
         s.toml:5:49: topology.link.loss: the number -0.1 is out of range; allowed: 0 to 1
         s.toml:5:49: topology.link.loss: the number NaN is not finite
         s.toml:5:49: topology.link.loss: every packet would be lost; allowed: a probability below 1
+        s.toml:5:49: topology.link.burst: 126MB are more than the link carries in a second; allowed: at most 125MB
         s.toml:5:68: topology.link.reorder.probability: the number inf is not finite
         s.toml:13:16: tcp.window_floor: the number 3 is out of range; allowed: 1 to 2
         s.toml:13:44: stack.sender.initial_alpha: the number 1025 is out of range; allowed: 0 to 1024

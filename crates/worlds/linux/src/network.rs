@@ -4,9 +4,9 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use incast_plan::{Link, LossDetection, Node, Pacing, Plan, SlowStartRestart, Tcp, WindowScaling};
-use incast_protocols::Amount;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::buffer::static_limit::Admit;
+use incast_protocols::{Amount, Bytes, Rate};
 use incast_world::Routes;
 
 use crate::counters::{ProcFile, kernel_threads};
@@ -233,6 +233,11 @@ pub(crate) const fn mtu(tcp: &Tcp) -> u64 {
     tcp.mss.0 + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 }
 }
 
+/// A bucket of two packets, or of as much as passes while a timer is late.
+fn least_bucket(packet: u64, rate: Rate) -> u64 {
+    (2 * packet + 200).max(rate.0 / 8 * 128 / 1_000_000)
+}
+
 /// What shapes a link, as commands to `tc`: its rate, what its headers count, and what waits at most.
 fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
     if link.rate > FASTEST_SHAPED {
@@ -240,8 +245,8 @@ fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
     }
     let packet = tcp.mss.0 + tcp.header.0;
     let overhead = packet as i64 - (ETHERNET + mtu(tcp)) as i64;
-    // What passes at once after a pause: two packets, or as much as a timer may be late.
-    let burst = (2 * packet + 200).max(link.rate.0 / 8 * 128 / 1_000_000);
+    // What passes at once after a pause, if the scenario does not say: two packets, or as much as a timer may be late.
+    let burst = if link.burst > Bytes::ZERO { link.burst.0 } else { least_bucket(packet, link.rate) };
     let device = device(number);
     let child = match &link.port {
         // A host's own queue is not limited.

@@ -7,8 +7,6 @@ use incast_plan::{
     BackoffEnd, DelayedAck, Ect, End, Handshake, Link, LossDetection, LostSyn, Node, Pacing, PartialAck, Plan,
     Reduction, RtoForm, RttSamples, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
 };
-use incast_protocols::Duration;
-use incast_protocols::Rate;
 use incast_protocols::echo::EchoChoice;
 use incast_protocols::receiver::{NicContext, ReceiverChoice};
 use incast_protocols::sender::WindowRules;
@@ -17,6 +15,7 @@ use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::MarkerChoice;
 use incast_protocols::switch::marker::ecn_threshold::{self, MarkPoint};
 use incast_protocols::switch::scheduler::SchedulerChoice;
+use incast_protocols::{Bytes, Duration, Rate};
 use incast_world::{Refusal, Routes};
 
 /// Most nodes that are set up: each is a namespace.
@@ -67,6 +66,7 @@ impl Refusals {
 
 fn network(plan: &Plan, found: &mut Refusals) {
     let network = &plan.network;
+    let packet = plan.classes.first().map_or(0, |class| class.tcp.mss.0 + class.tcp.header.0);
     let nodes = network.hosts as usize + network.switches.len();
     found.when(nodes > MOST_NODES, "topology", format!("{nodes} nodes; on Linux at most {MOST_NODES} are possible"));
     for link in &network.links {
@@ -75,6 +75,11 @@ fn network(plan: &Plan, found: &mut Refusals) {
             link.reorder.is_some(),
             "topology",
             "wires on which packets overtake each other are not possible on Linux",
+        );
+        found.when(
+            link.burst > Bytes::ZERO && link.burst.0 < packet,
+            "topology",
+            format!("a bucket of {}: on Linux it has to hold a packet, of {packet}B here", link.burst),
         );
         let Some(port) = &link.port else { continue };
         let scheduler = matches!(port.scheduler, SchedulerChoice::Fifo(_));

@@ -88,6 +88,8 @@ pub(crate) struct Link<M> {
     waiting_bytes: u64,
     /// Bytes of the packet whose transmission has begun last.
     in_service: u64,
+    /// In the time of the rate: how much may leave at once after a pause.
+    burst: u64,
     /// Where neither buffer nor marker need to be asked about an arrival.
     quiet: Quiet,
     /// Whether buffer, marker or observer want to know of departures.
@@ -166,6 +168,7 @@ impl<M: Marker> Link<M> {
             waiting: Ring::default(),
             waiting_bytes: 0,
             in_service: 0,
+            burst: 0,
             quiet,
             departures_matter: port.as_ref().is_some_and(|port| port.shares || port.marker.sees_departures()),
             flying: Ring::default(),
@@ -176,6 +179,11 @@ impl<M: Marker> Link<M> {
             receiving: None,
             counters: Counters::default(),
         }
+    }
+
+    /// Has a token bucket of this depth keep the rate.
+    pub(crate) fn set_burst(&mut self, burst: Bytes) {
+        self.burst = self.rate.time_for(burst).0;
     }
 
     /// Has every arrival and departure told, whatever the parts of the port want to know.
@@ -369,11 +377,11 @@ impl<M: Marker> Link<M> {
         if self.departures_matter {
             flags = self.depart(start, packet, flags, around);
         }
-        self.busy_until = start + self.time_for(wire);
+        let end = self.occupy(start, self.time_for(wire));
         self.in_service = wire;
         self.counters.packets += 1;
         self.counters.bytes += wire;
-        let mut at = self.busy_until + self.delay;
+        let mut at = end + self.delay;
         if let Some(host) = &mut self.receiving {
             at = host.through(Time(at));
         }
@@ -383,6 +391,23 @@ impl<M: Marker> Link<M> {
         } else {
             self.flying.push(flight);
         }
+    }
+
+    /// Takes the line for a while from `start` on; returns when it has let the packet go.
+    #[inline(always)]
+    fn occupy(&mut self, start: u64, time: u64) -> u64 {
+        if self.burst > 0 {
+            return self.take_tokens(start, time);
+        }
+        self.busy_until = start + time;
+        self.busy_until
+    }
+
+    /// A token bucket is a line that may begin earlier than the packet is there, by as much as the bucket is deep.
+    #[cold]
+    fn take_tokens(&mut self, start: u64, time: u64) -> u64 {
+        self.busy_until = self.busy_until.max(start.saturating_sub(self.burst)) + time;
+        self.busy_until.max(start)
     }
 
     #[cold]
@@ -664,6 +689,32 @@ mod tests {
         let time = |rate| Link::<Scripted>::new(Rate(rate), 0, None, Quiet::ALWAYS, None, None).time_for(1500);
         assert_eq!((time(10_000_000_000), time(7_000_000_000)), (PACKET_TIME, 1_714_286));
         assert_eq!((time(8_000_000_000_000), time(12_000_000_000_000)), (1500, 1000));
+    }
+
+    /// tbf: a bucket of two packets is full after a pause. What has tokens leaves with no time on the line; what has none waits until
+    /// there are, so that packets are as far apart as on a line.
+    #[test]
+    fn a_token_bucket_lets_a_burst_pass_and_keeps_the_rate() {
+        let mut bench = Bench::port(Scripted::default(), false);
+        bench.link.set_burst(Bytes(3000));
+        let now = 10 * PACKET_TIME;
+        for connection in 0..4 {
+            bench.enqueue(now, &packet(connection, Flags::default()));
+        }
+        bench.enqueue(now + PACKET_TIME / 4, &packet(4, Flags::default()));
+        bench.enqueue(now + 5 * PACKET_TIME / 2, &packet(5, Flags::default()));
+        bench.advance(now + 10 * PACKET_TIME);
+        let at = bench.flights().iter().map(|flight| flight.at - DELAY - now).collect::<Vec<_>>();
+        let left = [0, 0, PACKET_TIME, 2 * PACKET_TIME, 3 * PACKET_TIME, 4 * PACKET_TIME];
+        assert_eq!(at, left);
+        assert!(bench.vanished.is_empty());
+        // A long pause fills it, and no more than that.
+        let later = now + 100 * PACKET_TIME;
+        for connection in 6..9 {
+            bench.enqueue(later, &packet(connection, Flags::default()));
+        }
+        let at = bench.flights().iter().map(|flight| flight.at - DELAY - later).collect::<Vec<_>>();
+        assert_eq!(at, [0, 0, PACKET_TIME]);
     }
 
     #[test]

@@ -72,6 +72,7 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
             random: stream(seed, Purpose::Link, number as u64),
         });
         let mut link_and_port = Link::new(link.rate, link.delay.0, port, admits, classes, impairment);
+        link_and_port.set_burst(link.burst);
         if matches!(link.to, Node::Host(_)) && !network.noise.receiving.is_none() {
             let delays = Delays::new(stream(seed, Purpose::Receiving, number as u64));
             let HostNoise { receiving: noise, per, .. } = network.noise.clone();

@@ -89,6 +89,19 @@ fn the_same_on_wires_that_lose_and_reorder() {
 }
 
 #[test]
+fn the_same_through_token_buckets() {
+    for burst in [1_500, 3_200, 40_000] {
+        let bucket = crate::support::Cable { burst: Bytes(burst), ..cable(1_000_000_000, Duration::from_us(20)) };
+        let mut plan = plan(star(8, bucket, &packets(20), &mark_at(10)), dctcp(), tcp());
+        for sender in 1..8 {
+            add_flow(&mut plan, sender, 0, Some(300_000), Time(0), Handshake::Counted);
+        }
+        let run = run_both(&plan);
+        assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+    }
+}
+
+#[test]
 fn the_same_when_endless_flows_outlast_the_others_and_when_time_is_up() {
     for stop_at in [None, Some(Time(3_141_592_653))] {
         let network = star(6, cable(1_000_000_000, Duration::from_us(20)), &packets(50), &mark_at(20));

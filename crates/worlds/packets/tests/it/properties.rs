@@ -36,6 +36,8 @@ struct Small {
     mark: u32,
     loss: f64,
     reorder: f64,
+    /// Depth of the links' token buckets, or none.
+    burst: u64,
     /// On sending and on receiving.
     noise: (Noise, Noise),
     initial_window: u64,
@@ -144,7 +146,8 @@ fn small() -> impl Strategy<Value = Small> {
     let network = (any::<u64>(), any::<bool>(), 0_u32..6, 1_u64..40, 1_u64..60_000, 1_u32..30, 0_u32..20);
     let shared = prop::option::weighted(0.3, (1_u32..40, 0_u64..4_000, 1_u64..600));
     let faults = (prop_oneof![3 => Just(0.0), 1 => 0.0..0.08], prop_oneof![3 => Just(0.0), 1 => 0.0..0.3]);
-    let wires = (faults, (noise(), noise()));
+    let burst = prop_oneof![3 => Just(0), 1 => 1_u64..20_000];
+    let wires = (faults, (noise(), noise()), burst);
     let ends = (
         (prop_oneof![3 => 1_u64..12, 1 => Just(1)], prop::option::of((2_u32..4, 1_u64..3_000))),
         (prop_oneof![3 => 1_000_u64..400_000, 1 => Just(1_000)], switches()),
@@ -157,7 +160,7 @@ fn small() -> impl Strategy<Value = Small> {
     ((network, shared), wires, ends, prop::collection::vec(connection, 1..7), jobs).prop_map(
         |(
             (network, shared),
-            ((loss, reorder), noise),
+            ((loss, reorder), noise, burst),
             ((initial_window, delayed_ack), (receive_buffer, switches)),
             connections,
             (rounds, jobs),
@@ -174,6 +177,7 @@ fn small() -> impl Strategy<Value = Small> {
                 mark,
                 loss,
                 reorder,
+                burst,
                 noise,
                 initial_window,
                 delayed_ack,
@@ -224,6 +228,7 @@ fn marker(stack: u32, threshold: u32) -> MarkerChoice {
 fn planned(small: &Small) -> Plan {
     let wire = Cable {
         loss: small.loss,
+        burst: Bytes(small.burst),
         reorder: (small.reorder > 0.0).then_some(Reorder { probability: small.reorder, extra: Duration::from_us(40) }),
         ..cable(small.rate, Duration::from_ns(small.delay_ns))
     };
