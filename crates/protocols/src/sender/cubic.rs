@@ -30,6 +30,9 @@ pub struct Config {
     /// For how long the pace of growth stays as it was computed last, unless the window changes: in Linux a thirty-second of
     /// a second, which is many round trips of a data centre. "0s": it is computed with every ACK.
     pub hold: Duration,
+    /// Within one tick of the clock the cubic is looked at once, and the pace only rises: 4 ms in a Linux with 250 ticks a
+    /// second. "0s": it is looked at whenever the window has changed.
+    pub tick: Duration,
 }
 
 /// What ends slow start before a loss does.
@@ -48,8 +51,15 @@ pub enum HyStart {
 
 impl Default for Config {
     fn default() -> Self {
-        let (hystart, hold) = (HyStart::Both, Duration::from_us(31_250));
-        Self { scale: 0.4, beta: 0.7, fast_convergence: true, reno_friendly: true, hystart, hold }
+        Self {
+            scale: 0.4,
+            beta: 0.7,
+            fast_convergence: true,
+            reno_friendly: true,
+            hystart: HyStart::Both,
+            hold: Duration::from_us(31_250),
+            tick: Duration::from_ms(4),
+        }
     }
 }
 
@@ -117,6 +127,8 @@ pub struct CubicGrowth {
     largest: f64,
     least_rtt: Option<Duration>,
     round: Round,
+    /// Slow start was ended early, which happens once between timeouts.
+    left_slow_start: bool,
     last_sent: Time,
 }
 
@@ -124,17 +136,20 @@ impl CubicGrowth {
     fn new(config: &Config) -> Self {
         let config = Config { scale: config.scale.max(0.001), beta: config.beta.clamp(0.5, 0.95), ..config.clone() };
         let round = Round::default();
-        Self { config, epoch: None, pace: None, acked: 0.0, largest: 0.0, least_rtt: None, round, last_sent: Time(0) }
+        let (acked, largest, left_slow_start, last_sent) = (0.0, 0.0, false, Time(0));
+        Self { config, epoch: None, pace: None, acked, largest, least_rtt: None, round, left_slow_start, last_sent }
     }
 
     /// Segments acknowledged for each that a window of `cwnd` segments grows by, `acked` of them now.
     fn per_segment(&mut self, now: Time, cwnd: f64, acked: f64) -> f64 {
-        let Config { scale, beta, reno_friendly, hold, .. } = self.config;
+        let Config { scale, beta, reno_friendly, hold, tick, .. } = self.config;
         self.acked += acked;
         let held = self.pace.filter(|pace| (pace.cwnd - cwnd).abs() < 0.5 && now.since(pace.at) <= hold);
         if let Some(pace) = held.filter(|_| hold > Duration::ZERO) {
             return pace.per_segment;
         }
+        let this_tick = |at: Time| tick > Duration::ZERO && at.0 / tick.0 == now.0 / tick.0;
+        let looked_at = self.pace.filter(|pace| self.epoch.is_some() && this_tick(pace.at));
         let largest = self.largest;
         if self.epoch.is_none() {
             self.acked = acked;
@@ -152,6 +167,9 @@ impl CubicGrowth {
         if largest == 0.0 {
             per = per.min(MOST_PER_SEGMENT_BEFORE_LOSS);
         }
+        if let Some(pace) = looked_at {
+            per = pace.per_segment;
+        }
         if reno_friendly {
             // RFC 9438 section 4.3: as much per round trip as lets it have Reno's mean window with its own cut.
             let each = (cwnd * (8.0 * (1.0 + beta) / (3.0 * (1.0 - beta))).floor() / 8.0).floor().max(1.0);
@@ -163,7 +181,8 @@ impl CubicGrowth {
             }
         }
         let per_segment = per.max(LEAST_PER_SEGMENT);
-        self.pace = Some(Pace { at: now, cwnd, per_segment });
+        let (at, cwnd) = looked_at.map_or((now, cwnd), |pace| (pace.at, pace.cwnd));
+        self.pace = Some(Pace { at, cwnd, per_segment });
         per_segment
     }
 
@@ -227,8 +246,9 @@ impl Variant for CubicGrowth {
         let least = self.least_rtt.map_or(rtt, |least| least.min(rtt));
         self.least_rtt = Some(least);
         let cwnd = window.cwnd.0 as f64 / window.mss.0 as f64;
-        let may = ack.may_move_window && window.cwnd < window.ssthresh;
+        let may = ack.may_move_window && window.cwnd < window.ssthresh && !self.left_slow_start;
         if may && self.is_enough(view, cwnd, window.mss, rtt, least) {
+            self.left_slow_start = true;
             window.ssthresh = window.cwnd;
         }
     }
@@ -292,8 +312,8 @@ impl Part for Cubic {
         "As in Linux, the window that Reno would have grows by 3 (1 - beta) / (1 + beta) segments per round trip for good; \
          RFC 9438 section 4.3 lets it grow by one once it has passed the window before the last loss.",
         "A mark leaves as much as a loss; its packets are not ECN-capable, as Linux asks for ECN only if told to.",
-        "Linux looks at the cubic at most once in a tick of its clock and rounds times to 1/1024 s; here they are exact. \
-         Growth is counted in whole segments, as there.",
+        "Linux rounds times to ticks and to 1/1024 s; here they are exact, and ticks begin at the start of the run. Growth is \
+         counted in whole segments, as there.",
     ];
 }
 
@@ -306,8 +326,9 @@ mod tests {
 
     const MSS: u64 = 1000;
 
+    /// By the RFC, which knows no ticks.
     fn growth() -> CubicGrowth {
-        CubicGrowth::new(&Config::default())
+        CubicGrowth::new(&Config { tick: Duration::ZERO, ..Config::default() })
     }
 
     fn connection(initial_segments: u64) -> Script<Cubic> {
@@ -341,6 +362,42 @@ mod tests {
         cubic.on_congestion(Bytes(10 * MSS), Bytes(MSS));
         assert_eq!(cubic.per_segment(Time(0), 10.0, 19.0), 10.0, "Reno's window is one segment ahead");
         assert_eq!(cubic.per_segment(Time(1), 9.0, 19.0), 3.0, "another window, and Reno's is three ahead");
+    }
+
+    /// `bictcp_update` again: within a tick a window that has changed does not have the cubic looked at anew, so what Reno's window
+    /// asked for stays; with the next tick hardly any growth is left.
+    #[test]
+    fn within_a_tick_the_pace_only_rises() {
+        let pace = |tick: Duration, at: Time| {
+            let mut cubic = CubicGrowth::new(&Config { tick, ..Config::default() });
+            cubic.on_congestion(Bytes(10 * MSS), Bytes(MSS));
+            assert_eq!(cubic.per_segment(Time(0), 10.0, 19.0), 10.0, "Reno's window is one segment ahead");
+            cubic.per_segment(at, 11.0, 1.0)
+        };
+        let tick = Config::default().tick;
+        assert_eq!(pace(tick, Time::from_us(3999)), 10.0);
+        assert_eq!(pace(tick, Time::from_us(4000)), 1100.0);
+        assert_eq!(pace(Duration::ZERO, Time::from_us(3999)), 1100.0);
+    }
+
+    /// Once between timeouts (`found` in `tcp_cubic.c`).
+    #[test]
+    fn slow_start_is_left_early_once() {
+        let is_left = |before: bool| {
+            let mut c = Script::new(MSS, 20, |context| Cubic::new(&Config::default(), context));
+            c.sender.variant.left_slow_start = before;
+            c.send_window_full();
+            let left = (1..13).any(|ack| {
+                c.ack_one_segment_at(Time::from_us(ack * 100), Duration::from_us(100));
+                c.sender.windows().ssthresh != Windows::UNLIMITED
+            });
+            assert_eq!(c.sender.variant.left_slow_start, before || left);
+            left
+        };
+        assert_eq!([is_left(false), is_left(true)], [true, false]);
+        let mut cubic = CubicGrowth { left_slow_start: true, ..growth() };
+        cubic.on_timeout();
+        assert!(!cubic.left_slow_start);
     }
 
     #[test]
