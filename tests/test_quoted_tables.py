@@ -20,7 +20,7 @@ def test_a_page_quotes_the_tables_of_its_studies(path: Path) -> None:
 
 
 def test_a_number_that_is_not_of_today_is_replaced() -> None:
-    (path,) = quoted_tables.PAGES
+    path = quoted_tables.PAGES[0]
     page = path.read_text(encoding="utf-8")
     table = quoted_tables.QUOTED.search(page)
     assert table

@@ -1,7 +1,7 @@
 """Tables in pages that quote the saved tables of studies: `--update` writes them anew.
 
 Such a table comes after a comment that says what it shows:
-`<!-- from STUDY: METRIC and METRIC over AXIS, at AXIS=VALUE; ... -->`.
+`<!-- from FOLDER/STUDY: METRIC and METRIC over AXIS, at AXIS=VALUE; ... -->`.
 A row is a point of the axis, a column a curve by its label, and a cell the means over the seeds.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import fmean
 
 ROOT = Path(__file__).resolve().parents[2]
-STUDIES = ROOT / "studies/beyond"
-PAGES = (ROOT / "docs/explanation/credit.md",)
+STUDIES = ROOT / "studies"
+PAGES = tuple(ROOT / "docs/explanation" / f"{page}.md" for page in ("credit", "incast-bursts"))
 QUOTED = re.compile(
     r"(?P<comment><!-- from (?P<study>\S+): (?P<metrics>.+?) over (?P<axis>\w+)(?:, at (?P<at>.+?))? -->\n\n)"
     r"(?P<table>(?:\|.*\n)+)"
