@@ -375,6 +375,39 @@ def plan(
 
 
 @app.command
+def advise(
+    cluster: Annotated[Path | None, Parameter(help="description of a cluster (TOML)")] = None,
+    /,
+    *,
+    example: Annotated[
+        str | None, Parameter(help="print an example of a description and stop: forty-servers, or a published case")
+    ] = None,
+    out: Annotated[Path, Parameter(help="directory for the page; finished runs are kept in its folder runs")] = Path(
+        "out/advise"
+    ),
+    json_file: Annotated[Path | None, Parameter(name="--json", help="write everything to this file")] = None,
+    workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
+) -> None:
+    """Say whether a cluster suffers from incast, and which remedy helps it most.
+
+    Prints the closed form at once. Then some 250 short simulations tell from which fan-in on it collapses, whether
+    fan-in is the culprit, and what each remedy that is allowed gains, with 95 % intervals. OUT/index.html is the same
+    as a page.
+    """
+    from incast.advice import cluster as clusters
+    from incast.advice import command
+
+    if example is not None:
+        print(clusters.example(example).rstrip())
+        return
+    if cluster is None:
+        raise _native.ScenarioError(
+            "name the description of a cluster; incast advise --example forty-servers prints one"
+        )
+    command.main(cluster, out=out, json_file=json_file, workers=_positive("workers", workers))
+
+
+@app.command
 def conform(
     *scripts: Annotated[Path, Parameter(help="scripts (.pkt), and folders with scripts in them")],
     json_file: Annotated[Path | None, Parameter(name="--json", help="write the verdicts to this file")] = None,

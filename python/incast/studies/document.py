@@ -142,6 +142,11 @@ class Table:
         if self._base:
             self._base.only(keys)
 
+    def unknown(self) -> list[str]:
+        """Return an error for each key that has not been read."""
+        asked = sorted(set(self._asked))
+        return [f"{self.place(key)}: {missing('key', key, asked)}" for key in self.entries if key not in asked]
+
     def origin(self, key: str) -> Table:
         """Return the table that has a key: this one, or else that of the file it is like."""
         return self if key in self.entries or self._base is None else self._base.origin(key)
@@ -173,7 +178,7 @@ def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
 
     """
     text = scenarios.text_of(path, "a study")
-    own = Table(path, _lines(text), "", scenarios.parsed(text, str(path)))
+    own = Table(path, lines(text), "", scenarios.parsed(text, str(path)))
     if "like" not in own:
         return own
     base = path.parent / own.text("like")
@@ -182,7 +187,7 @@ def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
     return Table(path, own.lines, "", own.entries, read(base, above=(*above, path)))
 
 
-def _lines(text: str) -> dict[str, int]:
+def lines(text: str) -> dict[str, int]:
     """Find the line of every table and key, which the parser does not report."""
     found: dict[str, int] = {}
     count: dict[str, int] = {}
