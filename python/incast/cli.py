@@ -387,7 +387,7 @@ def advise(
     ),
     json_file: Annotated[Path | None, Parameter(name="--json", help="write everything to this file")] = None,
     workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
-) -> None:
+) -> int:
     """Say whether a cluster suffers from incast, and which remedy helps it most.
 
     Prints the closed form at once. Then some 250 short simulations tell from which fan-in on it collapses, whether
@@ -399,12 +399,12 @@ def advise(
 
     if example is not None:
         print(clusters.example(example).rstrip())
-        return
+        return 0
     if cluster is None:
         raise _native.ScenarioError(
             "name the description of a cluster; incast advise --example forty-servers prints one"
         )
-    command.main(cluster, out=out, json_file=json_file, workers=_positive("workers", workers))
+    return command.main(cluster, out=out, json_file=json_file, workers=_positive("workers", workers))
 
 
 @app.command

@@ -84,7 +84,8 @@ def compute(cluster: Cluster) -> ClosedForm:
         burst_bytes=planned.burst_bytes,
         budget_bytes=planned.budget_bytes,
         safe=planned.safe,
-        losses_from=buffer // wire_bytes(planned.burst_bytes) + 1,
+        # The link of a single server is no faster than the port.
+        losses_from=max(2, buffer // wire_bytes(planned.burst_bytes) + 1),
         transfer_s=cluster.fan_in * wire_bytes(response) * 8 / rate,
     )
 

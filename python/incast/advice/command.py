@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from typing import TYPE_CHECKING
 
 import tomli_w
 
 from incast import output
+from incast._native import RunError
 from incast.advice import closed_form, cluster, judging, page, report, simulation
 from incast.studies import execution
 from incast.studies.store import Store
@@ -16,25 +18,41 @@ from incast.studies.store import Store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from incast.advice.cluster import Cluster
+    from incast.advice.judging import Advice
 
-def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) -> None:
-    """Advise on a cluster.
+
+def advise(described: Cluster, store: Store, *, workers: int | None = None) -> Advice:
+    """Run what the store lacks, with progress on stderr, and judge it.
 
     Raises:
-        ScenarioError: the file is wrong, or results cannot be written.
+        RunError: a run failed.
         KeyboardInterrupt: Ctrl-C; finished runs are kept.
 
     """
+    planned = judging.plan(described, closed_form.compute(described))
+    execution.run(planned.tasks(), store, workers=workers, what="advise")
+    return judging.judge(planned, store)
+
+
+def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) -> int:
+    """Advise on a cluster, and return the exit code.
+
+    Raises:
+        ScenarioError: the file is wrong, or results cannot be written.
+
+    """
     described = cluster.read(file)
-    form = closed_form.compute(described)
-    planned = judging.plan(described, form)
     output.prepare(out)
     if json_file is not None:
         output.prepare(json_file.parent)
-    print(closed_form.report(described, form), flush=True)
-    store = Store(out / "runs")
-    execution.run(planned.tasks(), store, workers=workers, what="advise")
-    advice = judging.judge(planned, store)
+    print(closed_form.report(described, closed_form.compute(described)), flush=True)
+    try:
+        advice = advise(described, Store(out / "runs"), workers=workers)
+    except (KeyboardInterrupt, RunError) as error:
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        print(f"incast: {reason}; finished runs are kept: run the same command again to resume", file=sys.stderr)
+        return 1
     print("\n" + report.report(advice))
     (out / "today.toml").write_text(tomli_w.dumps(simulation.scenario(described)), encoding="utf-8")
     again = f"incast advise {shlex.quote(str(file))}"
@@ -42,3 +60,4 @@ def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) 
     if json_file is not None:
         json_file.write_text(json.dumps(judging.as_json(advice), indent=2) + "\n", encoding="utf-8")
     print(f"\n{out / 'index.html'}: the same as a page; today.toml beside it is the scenario ({advice.runs:,} runs)")
+    return 0

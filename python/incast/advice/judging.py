@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from incast import text
 from incast.advice import closed_form, remedies, simulation
-from incast.advice.closed_form import count
 from incast.advice.cluster import MOST_LONG_FLOWS, MOST_SERVERS, Size
 from incast.estimates import estimate
 
@@ -32,7 +31,11 @@ P50, P99 = 50, 99
 
 Runs = tuple["Outcome", ...]
 Judged = Literal["better", "no difference", "worse", "not known"]
+Verdict = Literal["collapses", "does not collapse", "seeds differ"]
 Culprit = Literal["nothing", "fan-in", "long flows", "the port"]
+
+
+_VERDICTS: tuple[Verdict, ...] = ("collapses", "does not collapse", "seeds differ")
 
 
 class Ratio(NamedTuple):
@@ -62,6 +65,13 @@ def ratio(runs: Runs, to: Runs, percent: int) -> Ratio:
 def typical(runs: Runs, percent: int) -> float:
     """Return the geometric mean of a percentile over seeds."""
     return math.exp(math.fsum(math.log(run.percentile(percent)) for run in runs) / len(runs))
+
+
+def side(slowdown: Ratio) -> Verdict:
+    """Say on which side of `COLLAPSE` a whole interval is."""
+    if slowdown.low > COLLAPSE:
+        return "collapses"
+    return "does not collapse" if slowdown.high <= COLLAPSE else "seeds differ"
 
 
 def is_bound(runs: Runs, percent: int) -> bool:
@@ -204,9 +214,9 @@ class Point:
     is_bound: bool
 
     @property
-    def collapses(self) -> bool:
+    def verdict(self) -> Verdict:
         """Whether its queries are too slow."""
-        return self.ratio.mean > COLLAPSE
+        return side(self.ratio)
 
 
 @dataclass(frozen=True)
@@ -265,6 +275,8 @@ class Advice:
     """Of the remedies, best first."""
     choice: str
     """What to take: an id, or `today`."""
+    as_good: tuple[str, ...]
+    """What could be taken as well."""
     warnings: tuple[Warned, ...]
     runs: int
     culprit: Culprit
@@ -274,11 +286,14 @@ class Advice:
         """Whether today's queries are too slow."""
         return self.slowdown.mean > COLLAPSE
 
-    def collapse_from(self) -> tuple[int | None, int | None]:
-        """Return the last fan-in up to which nothing collapses, and the first one that does."""
-        first = next((point.fan_in for point in self.sweep if point.collapses), None)
-        before = [point.fan_in for point in self.sweep if first is None or point.fan_in < first]
-        return (before[-1] if before else None), first
+    def collapse_from(self) -> int | None:
+        """Return the fan-in from which on all that were tried collapse."""
+        found = None
+        for point in reversed(self.sweep):
+            if point.verdict != "collapses":
+                break
+            found = point.fan_in
+        return found
 
 
 def judge(planned: Plan, store: Store) -> Advice:
@@ -296,7 +311,7 @@ def judge(planned: Plan, store: Store) -> Advice:
         here, there = planned.of_fan_in(servers).runs(store), planned.lossless(servers).runs(store)
         bound = is_bound(here, P99)
         sweep.append(Point(servers, typical(here, P99), typical(there, P99), ratio(here, there, P99), bound))
-    choice = next((one.candidate.id for one in others if _is_choice(one)), TODAY)
+    choice, as_good = _choice(planned, others)
     return Advice(
         plan=planned,
         today=today,
@@ -308,6 +323,7 @@ def judge(planned: Plan, store: Store) -> Advice:
         sweep=tuple(sweep),
         results=tuple(others),
         choice=choice,
+        as_good=as_good,
         warnings=tuple(_warnings(planned, choice, store)),
         runs=len({task.key for task in planned.tasks()}),
         culprit=_blamed(cluster, slowdown, alone),
@@ -322,8 +338,12 @@ def _blamed(cluster: Cluster, slowdown: Ratio, alone: Ratio | None) -> Culprit:
     return "fan-in" if cluster.fan_in > 1 else "the port"
 
 
-def _is_choice(one: Result) -> bool:
-    return one.judged == "better" and one.candidate.can_be_applied
+def _choice(planned: Plan, results: Sequence[Result]) -> tuple[str, tuple[str, ...]]:
+    """Return what is listed first among the remedies that are nearly as good as the best, and the rest of these."""
+    better = [one for one in results if one.judged == "better" and one.candidate.can_be_applied]
+    near = {one.candidate.id for one in better if one.p99_s <= better[0].p99_s * (1 + WORTH)}
+    choice, *rest = [one.id for one in planned.candidates if one.id in near] or [TODAY]
+    return choice, tuple(rest)
 
 
 def _result(candidate: Candidate, runs: Runs, today: Runs) -> Result:
@@ -384,16 +404,28 @@ def _collapse(advice: Advice) -> str:
     best = f"that of the same servers without losses and long flows ({text.seconds(advice.lossless_p99_s)})"
     numbers = f"p99 of a query is {bound}{text.seconds(today.p99_s)}, {bound}{times.said()} times {best}"
     each = f"{today.timeouts_per_query:.2g} timeouts and {today.drops_per_query:.3g} lost packets per query"
-    if advice.collapses:
-        return f"It collapses today: {numbers}; {each}."
-    return f"It does not collapse today: {numbers}; {each}."
+    differ = f" Seeds differ on which side of {factor(COLLAPSE)} that is." if side(times) == "seeds differ" else ""
+    return f"It {'collapses' if advice.collapses else 'does not collapse'} today: {numbers}; {each}.{differ}"
 
 
 def _from_where(advice: Advice) -> str:
-    last, first = advice.collapse_from()
-    if first is None:
-        return f"No fan-in up to {last} collapses."
-    return f"It collapses from a fan-in of {first} on" + (f"; {last} does not." if last else ", the least there is.")
+    first = advice.collapse_from()
+    before = [point for point in advice.sweep if first is None or point.fan_in < first]
+    at = {verdict: [f"{point.fan_in:,}" for point in before if point.verdict == verdict] for verdict in _VERDICTS}
+    collapses, not_, differ = (at[verdict] for verdict in _VERDICTS)
+    if len(not_) == len(advice.sweep):
+        return f"No fan-in that was tried collapses: {_and(not_)}."
+    parts = [f"from a fan-in of {first:,} on"] if first is not None else []
+    parts += [f"at {_and(collapses)}"] if collapses else []
+    said = [f"It collapses {' and '.join(parts)}"] if parts else []
+    said += [f"it does not at {_and(not_)}"] if not_ else []
+    said += [f"at {_and(differ)} seeds differ"] if differ else []
+    joined = "; ".join(said)
+    return f"{joined[0].upper()}{joined[1:]}."
+
+
+def _and(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def _culprit(advice: Advice) -> list[str]:
@@ -417,19 +449,19 @@ def _culprit(advice: Advice) -> list[str]:
 
 def _parts(advice: Advice) -> list[str]:
     """Say what the p99 of queries that are not too slow is made of."""
-    cluster, link, p99 = advice.plan.cluster, advice.plan.form.transfer_s, advice.today.p99_s
-    rtt_s = cluster.rtt_ps / 1e12
+    link, p99 = advice.plan.form.transfer_s, advice.today.p99_s
+    rtt_s = advice.plan.cluster.rtt_ps / 1e12
     parts = {
-        f"the link needs for {count(cluster.fan_in, 'response')}": link,
-        "the round trip takes": rtt_s,
-        "service times and the growth of windows take": max(0.0, advice.lossless_p99_s - link - rtt_s),
-        "queues and losses take": max(0.0, p99 - advice.lossless_p99_s),
+        "the link": link,
+        "the round trip": rtt_s,
+        "service times and the growth of windows": max(0.0, advice.lossless_p99_s - link - rtt_s),
+        "queues and losses": max(0.0, p99 - advice.lossless_p99_s),
     }
-    said = ", ".join(f"{text.seconds(part)} {what}" for what, part in parts.items())
+    said = ", ".join(f"{what} {text.seconds(part)}" for what, part in parts.items())
     largest = max(parts, key=lambda what: parts[what])
     lacks = "long flows at the same port, other ports that use its memory, slow servers"
     return [
-        f"Fan-in is not the culprit. Of {text.seconds(p99)}, {said}: most is what {largest}.",
+        f"Fan-in is not the culprit. What the p99 consists of: {said}. Most is for {largest}.",
         f"If your queries take longer than that, look for what this description lacks: {lacks}.",
     ]
 
@@ -440,6 +472,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
         "cluster": advice.plan.cluster.as_json(),
         "closed_form": advice.plan.form.as_json(),
         "collapses": advice.collapses,
+        "collapses_from": advice.collapse_from(),
         "culprit": advice.culprit,
         "verdict": verdict(advice),
         "slowdown_p99": advice.slowdown._asdict(),
@@ -453,7 +486,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
                 "p99_is_at_least": point.is_bound,
                 "lossless_p99_s": point.lossless_s,
                 "ratio": point.ratio._asdict(),
-                "collapses": point.collapses,
+                "verdict": point.verdict,
             }
             for point in advice.sweep
         ],
@@ -461,6 +494,7 @@ def as_json(advice: Advice) -> dict[str, Any]:
         "remedies": [_result_json(one) for one in advice.results],
         "left_out": [{"id": id_, "why": why} for id_, why in advice.plan.left_out],
         "choice": None if advice.choice == TODAY else advice.choice,
+        "as_good": list(advice.as_good),
         "warnings": [
             {"change": one.change, "better": one.better, "p99_ratio": one.ratio._asdict(), "text": one.said()}
             for one in advice.warnings

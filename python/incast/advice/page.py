@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from incast.advice.remedies import Proposal, Step
 
 _WIDTH, _LABELS, _RIGHT, _ROW = 800, 250, 20, 24
+_SIDES = {"collapses": "var(--worse)", "does not collapse": "var(--better)", "seeds differ": "var(--muted)"}
 _COLOURS = {"better": "var(--better)", "worse": "var(--worse)"}
 
 
@@ -56,7 +57,7 @@ def build(advice: Advice, again: str, described: str) -> str:
         runs=f"{advice.runs:,}",
         seeds=judging.SEEDS,
         fewer=judging.FEWER_SEEDS,
-        worth=f"{judging.WORTH:.0%}",
+        worth=f"{100 * judging.WORTH:.0f}&nbsp;%",
         described=html.escape(described.strip()),
         again=html.escape(again),
         version=html.escape(version()),
@@ -87,7 +88,7 @@ def _paragraphs(sentences: Iterable[str], kind: str = "") -> str:
 def _network(advice: Advice) -> list[list[str]]:
     cluster, form = advice.plan.cluster, advice.plan.form
     sizes = ", ".join(
-        f"{one.size_bytes:,} B" + (f" ({one.share:.0%})" if cluster.varies else "") for one in cluster.sizes
+        f"{one.size_bytes:,} B" + (f" ({100 * one.share:.0f} %)" if cluster.varies else "") for one in cluster.sizes
     )
     timeouts = f"timeouts of {text.seconds(cluster.rto_min_ps / 1e12)} at least"
     tcp = f"{cluster.sender}, first window {cluster.initial_window} segments, windows {cluster.windows}, {timeouts}"
@@ -224,10 +225,10 @@ def _sweep_picture(advice: Advice) -> str:
         parts.append(f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}"{dash}/>')
         parts.append(f'<text x="{left - 10}" y="{y + 4:.1f}" text-anchor="end">{factor(tick)}</text>')
     line = " ".join(f"{across.at(point.fan_in):.1f},{scale.at(point.ratio.mean):.1f}" for point in advice.sweep)
-    parts.append(f'<polyline points="{line}" fill="none" stroke="var(--better)" stroke-width="1.5"/>')
+    parts.append(f'<polyline points="{line}" fill="none" stroke="var(--muted)" stroke-width="1"/>')
     for point in advice.sweep:
         x, y = across.at(point.fan_in), scale.at(point.ratio.mean)
-        colour = "var(--worse)" if point.collapses else "var(--better)"
+        colour = _SIDES[point.verdict]
         parts += [
             f"<g><title>{point.fan_in:,} servers: {html.escape(point.ratio.said())} times</title>",
             _whisker(x, scale.at(point.ratio.low), x, scale.at(point.ratio.high), colour),

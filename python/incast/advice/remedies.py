@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from incast import text
 from incast.advice import simulation
-from incast.advice.closed_form import wire_bytes
+from incast.advice.closed_form import count, wire_bytes
 from incast.advice.cluster import MSS_BYTES
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _all_fit(cluster: Cluster, form: ClosedForm) -> bool:
 
 def _whole_windows(cluster: Cluster, size: int) -> str:
     at_once = cluster.fan_in * wire_bytes(min(size, cluster.response_bytes))
-    return f"{cluster.fan_in:,} servers have {at_once:,} B under way at most"
+    return f"{count(cluster.fan_in, 'server')} can have {at_once:,} B under way"
 
 
 def _fixed_window(cluster: Cluster, form: ClosedForm) -> Proposal:
@@ -118,8 +118,9 @@ def _fixed_window(cluster: Cluster, form: ClosedForm) -> Proposal:
     size = wire_bytes(form.burst_bytes)
     return Proposal(
         today=f"all {cluster.fan_in:,} requests at once",
-        proposed=f"at most {most:,} requests outstanding",
-        follows=f"{most:,} bursts of a server are {most * size:,} B, and the port holds {form.buffer_bytes:,} B",
+        proposed=f"at most {count(most, 'request')} outstanding",
+        follows=f"{count(most, 'server')} can send {most * size:,} B at once, and the port holds "
+        f"{form.buffer_bytes:,} B",
         changes={"stack.application": {"name": "fixed-window", "outstanding": most}},
         apply=_program(
             f"at_once = asyncio.Semaphore({most})", "async with at_once:", "    response = await fetch(server)"
@@ -204,8 +205,21 @@ def _ictcp(cluster: Cluster, form: ClosedForm) -> Proposal:
         changes={"stack.receiver": "ictcp"},
         apply=apply,
         undo=undo,
-        note="Its windows of two segments are rounded down to units of 128 bytes, and wait for delayed ACKs of 40 ms. "
-        "A route with quickack 1 at the host that asks avoids that; it was not simulated.",
+        note="Its windows of two segments, rounded down to units of 128 bytes, wait for delayed ACKs of 40 ms: compare "
+        "receiver.ictcp+quickack.",
+    )
+
+
+def _ictcp_quickack(cluster: Cluster, form: ClosedForm) -> Proposal:
+    plain = _ictcp(cluster, form)
+    return replace(
+        plain,
+        today=f"{plain.today}, delayed ACKs",
+        proposed="ICTCP sets windows, and every segment is acknowledged at once",
+        changes={**plain.changes, "tcp.delayed_ack": "none"},
+        apply=(*_command(_ASKING, "ip route change $ROUTE quickack 1"), *plain.apply),
+        undo=(*plain.undo, *_command(_ASKING, "ip route change $ROUTE")),
+        note="$ROUTE is the route to the servers, as ip route show tells it.",
     )
 
 
@@ -231,13 +245,14 @@ def _senders(name: str, where: str, settings: str = "") -> tuple[tuple[Step, ...
 
 def _dctcp(cluster: Cluster, form: ClosedForm) -> Proposal:
     queue = threshold(cluster, form)
+    share = 100 * queue / form.buffer_bytes
     apply, undo = _senders("dctcp", _BOTH_ENDS)
     new = cluster.marks_bytes is None
     return Proposal(
         today=cluster.sender + (", switches do not mark" if new else ""),
         proposed=f"dctcp, switches {'' if new else 'go on to '}mark from {queue:,} B on",
-        follows=f"marks begin at {queue / form.buffer_bytes:.0%} of the port, and the first windows, which no mark can "
-        f"prevent, are {form.first_windows:.2g} times the port",
+        follows=f"marks begin at {share:.0f} % of the port, and the first windows, which no mark can prevent, are "
+        f"{form.first_windows:.2g} times the port",
         changes={"stack.sender": "dctcp", "switch.marker": simulation.marker(queue)},
         apply=apply,
         undo=undo,
@@ -351,6 +366,7 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy("application.credit", ("application",), _credit, needs_room=True),
     Remedy("receiver.static-window", ("receiver",), _static_window),
     Remedy("receiver.ictcp", ("receiver",), _ictcp),
+    Remedy("receiver.ictcp+quickack", ("receiver",), _ictcp_quickack),
     Remedy("receiver.credit", ("receiver",), _receiver_credit, is_simulated_only=True),
     Remedy("senders.rto-min", ("senders",), _rto_min),
     Remedy("senders.newreno", ("senders",), _newreno, unless_sender="newreno"),

@@ -48,8 +48,12 @@ def row(advice: Advice, one: Result) -> list[str]:
         f"{one.timeouts_per_query:.2g}",
     ]
     if one.missed_share is not None:
-        cells.append(f"{one.missed_share:.1%}")
-    return [*cells, f"{one.long_share:.0%}"] if advice.plan.cluster.long_flows and one.long_share is not None else cells
+        cells.append(f"{100 * one.missed_share:.1f} %")
+    return (
+        [*cells, f"{100 * one.long_share:.0f} %"]
+        if advice.plan.cluster.long_flows and one.long_share is not None
+        else cells
+    )
 
 
 def at_least(one: Result) -> str:
@@ -69,8 +73,9 @@ def recommendation(advice: Advice) -> list[str]:
         lines = [best]
     else:
         one = results[advice.choice]
-        keep = f", and long flows keep {one.long_share:.0%} of the line" if one.long_share is not None else ""
-        lines = [f"Take {advice.choice}: p99 becomes {one.p99.said()} times today's{keep}."]
+        keep = f", and long flows keep {100 * one.long_share:.0f} % of the line" if one.long_share is not None else ""
+        others = f" As good within {100 * judging.WORTH:.0f} %: {', '.join(advice.as_good)}." if advice.as_good else ""
+        lines = [f"Take {advice.choice}: p99 becomes {one.p99.said()} times today's{keep}.{others}"]
     if any(not one.candidate.can_be_applied for one in advice.results):
         lines.append("* exists only in the simulator, and is not proposed.")
     if any(one.is_bound for one in (advice.today, *advice.results)):
@@ -80,7 +85,7 @@ def recommendation(advice: Advice) -> list[str]:
         )
     lines += [f"Warning: {one.said()}" for one in advice.warnings]
     if not advice.warnings:
-        lines.append(f"{', '.join(advice.plan.neighbours).capitalize()} would not change the choice.")
+        lines.append(f"None of these would change the choice: {', '.join(advice.plan.neighbours)}.")
     return lines
 
 

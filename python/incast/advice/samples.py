@@ -40,10 +40,10 @@ class Sample:
         }
         own = [what for key, what in taken.items() if key not in given]
         lines = [f"Taken from the sample: {'; '.join(own)}."] if own else []
-        shares = f"{self.ce_share:.2%} carried CE, and {self.retransmitted_share:.2%} were sent again or overtaken"
+        marked, again = (f"{100 * share:.2f} %" for share in (self.ce_share, self.retransmitted_share))
         return (
             *lines,
-            f"Of the packets that came in {shares}.",
+            f"Of the packets that came in {marked} carried CE, and {again} were sent again or overtaken.",
             "A sample cannot tell the buffer of the port, the round trip without queues, or which flows are long.",
         )
 
