@@ -174,6 +174,16 @@ def test_the_closed_form_is_that_of_a_calculation_by_hand(tmp_path: Path) -> Non
     assert form.region == "all fit"
 
 
+def test_where_sizes_vary_the_closed_form_has_their_means_and_the_largest_burst() -> None:
+    mixed = Cluster(10**9, 10**8, Buffer.own(300_000), 10, (Size(1000, 0.75), Size(100_000, 0.25)))
+    form = closed_form.compute(mixed)
+    small, large = 1000 + 52, 100_000 + 70 * 52
+    assert form.all_responses == pytest.approx(10 * (0.75 * small + 0.25 * large) / 300_000)
+    assert form.first_windows == pytest.approx(10 * (0.75 * small + 0.25 * 15_000) / 300_000)
+    assert form.segments == pytest.approx(10 * (0.75 * small + 0.25 * 1500) / 300_000)
+    assert (form.burst_bytes, form.losses_from) == (100_000, 300_000 // large + 1)
+
+
 def test_busy_ports_leave_a_port_its_part_of_the_memory() -> None:
     shared = Buffer.shared(16_000_000, 1.0, 15)
     assert shared.limit_bytes == 16_000_000 // 17

@@ -26,7 +26,6 @@ class ClosedForm:
 
     bdp_bytes: int
     buffer_bytes: int
-    response_wire_bytes: int
     all_responses: float
     """T: all responses of a query, as a multiple of what the port holds."""
     first_windows: float
@@ -64,19 +63,19 @@ class ClosedForm:
 
 def compute(cluster: Cluster) -> ClosedForm:
     """Compute it."""
-    response = cluster.response_bytes
+    largest = cluster.largest_bytes
     rtt_s, rate, buffer = cluster.rtt_ps / 1e12, cluster.rate_bps, cluster.buffer.limit_bytes
     # The batch sizes of ARS are of no use here, but budget and bursts are those of `incast plan`.
-    network = planning.Network(rate, buffer, cluster.rtt_ps, response, MSS_BYTES)
+    network = planning.Network(rate, buffer, cluster.rtt_ps, largest, MSS_BYTES)
     planned = planning.plan(network, 1, initial_window=cluster.initial_window, windows=cluster.windows)
-    first = min(response, cluster.initial_window * MSS_BYTES)
-    shares = [cluster.fan_in * wire_bytes(payload) / buffer for payload in (response, first, min(response, MSS_BYTES))]
+    limits = (largest, cluster.initial_window * MSS_BYTES, MSS_BYTES)
+    each = [sum(one.share * wire_bytes(min(one.size_bytes, limit)) for one in cluster.sizes) for limit in limits]
+    shares = [cluster.fan_in * size / buffer for size in each]
     regions: tuple[Region, ...] = ("all fit", "first windows fit", "segments fit")
     fitting: list[Region] = [name for name, share in zip(regions, shares, strict=True) if share <= 1]
     return ClosedForm(
         bdp_bytes=round(rate * rtt_s / 8),
         buffer_bytes=buffer,
-        response_wire_bytes=wire_bytes(response),
         all_responses=shares[0],
         first_windows=shares[1],
         segments=shares[2],
@@ -86,7 +85,7 @@ def compute(cluster: Cluster) -> ClosedForm:
         safe=planned.safe,
         # The link of a single server is no faster than the port.
         losses_from=max(2, buffer // wire_bytes(planned.burst_bytes) + 1),
-        transfer_s=cluster.fan_in * wire_bytes(response) * 8 / rate,
+        transfer_s=cluster.fan_in * each[0] * 8 / rate,
     )
 
 

@@ -115,6 +115,11 @@ class Cluster:
         return round(sum(one.size_bytes * one.share for one in self.sizes))
 
     @property
+    def largest_bytes(self) -> int:
+        """The largest size of a response."""
+        return max(one.size_bytes for one in self.sizes)
+
+    @property
     def varies(self) -> bool:
         """Whether responses differ in size."""
         return len(self.sizes) > 1

@@ -403,7 +403,7 @@ def _collapse(advice: Advice) -> str:
     bound = "at least " if today.is_bound else ""
     best = f"that of the same servers without losses and long flows ({text.seconds(advice.lossless_p99_s)})"
     numbers = f"p99 of a query is {bound}{text.seconds(today.p99_s)}, {bound}{times.said()} times {best}"
-    each = f"{today.timeouts_per_query:.2g} timeouts and {today.drops_per_query:.3g} lost packets per query"
+    each = f"{factor(today.timeouts_per_query)} timeouts and {factor(today.drops_per_query)} lost packets per query"
     differ = f" Seeds differ on which side of {factor(COLLAPSE)} that is." if side(times) == "seeds differ" else ""
     return f"It {'collapses' if advice.collapses else 'does not collapse'} today: {numbers}; {each}.{differ}"
 
@@ -537,6 +537,6 @@ def _result_json(one: Result) -> dict[str, Any]:
 def why(one: Result, follows: str) -> str:
     """Say what follows from the closed form, and what was measured, in a sentence."""
     return (
-        f"{follows[0].upper()}{follows[1:]}; measured: {one.timeouts_per_query:.2g} timeouts and "
-        f"{one.drops_per_query:.3g} lost packets per query."
+        f"{follows[0].upper()}{follows[1:]}; measured: {factor(one.timeouts_per_query)} timeouts and "
+        f"{factor(one.drops_per_query)} lost packets per query."
     )

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from incast.advice.remedies import Proposal, Step
 
 _WIDTH, _LABELS, _RIGHT, _ROW = 800, 250, 20, 24
+# Intervals are cut off beyond this multiple of their mean.
+_LONG = 30
 _SIDES = {"collapses": "var(--worse)", "does not collapse": "var(--better)", "seeds differ": "var(--muted)"}
 _COLOURS = {"better": "var(--better)", "worse": "var(--worse)"}
 
@@ -180,9 +182,10 @@ class _Scale(NamedTuple):
 
 
 def _scale(ratios: Sequence[Ratio], start: float, end: float) -> _Scale:
-    low = min([0.8, *(one.mean * 0.8 for one in ratios)])
-    high = max([1.25 * judging.COLLAPSE, *(one.mean * 1.25 for one in ratios)])
-    return _Scale(low, high, start, end)
+    """Return an axis with all means, and with their intervals unless these are very long."""
+    low = min([1, *(max(one.low, one.mean / _LONG) for one in ratios)])
+    high = max([judging.COLLAPSE, *(min(one.high, one.mean * _LONG) for one in ratios)])
+    return _Scale(low / 1.25, high * 1.25, start, end)
 
 
 def _ranking_picture(advice: Advice) -> str:

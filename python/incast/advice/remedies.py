@@ -105,11 +105,11 @@ def window(cluster: Cluster, form: ClosedForm, least: int) -> int:
 
 def _all_fit(cluster: Cluster, form: ClosedForm) -> bool:
     """Whether as much as twice the responses of a query is within the budget: then no limit is ever met."""
-    return 2 * cluster.fan_in * max(one.size_bytes for one in cluster.sizes) <= form.budget_bytes
+    return 2 * cluster.fan_in * cluster.largest_bytes <= form.budget_bytes
 
 
 def _whole_windows(cluster: Cluster, size: int) -> str:
-    at_once = cluster.fan_in * wire_bytes(min(size, cluster.response_bytes))
+    at_once = cluster.fan_in * wire_bytes(min(size, cluster.largest_bytes))
     return f"{count(cluster.fan_in, 'server')} can have {at_once:,} B under way"
 
 
@@ -132,6 +132,7 @@ def _fixed_window(cluster: Cluster, form: ClosedForm) -> Proposal:
 def _credit(cluster: Cluster, form: ClosedForm) -> Proposal:
     size = window(cluster, form, 4 * MSS_BYTES)
     budget = max(form.budget_bytes, size)
+    expected = "sizes" if cluster.varies else f"{cluster.response_bytes}"
     return Proposal(
         today=f"all {cluster.fan_in:,} requests at once, windows of any size",
         proposed=f"a budget of {budget:,} B, windows of {size:,} B (incast.requests)",
@@ -141,7 +142,7 @@ def _credit(cluster: Cluster, form: ClosedForm) -> Proposal:
         apply=_program(
             f"plan = incast.requests.Plan(budget_bytes={budget}, window_bytes={size})",
             "async with incast.requests.open(plan) as scheduler:",
-            f"    await scheduler.gather(*requests, expect_bytes={cluster.response_bytes}, sockets=connections)",
+            f"    await scheduler.gather(*requests, expect_bytes={expected}, sockets=connections)",
         ),
         undo=_program("await asyncio.gather(*requests)"),
     )
@@ -263,7 +264,7 @@ def _dctcp(cluster: Cluster, form: ClosedForm) -> Proposal:
 def _pulser(cluster: Cluster, form: ClosedForm) -> Proposal:
     queue = threshold(cluster, form)
     apply, undo = _senders("pulser", _BOTH_ENDS)
-    safe = cluster.fan_in * wire_bytes(min(cluster.response_bytes, _SAFE_WINDOW * MSS_BYTES))
+    safe = cluster.fan_in * wire_bytes(min(cluster.largest_bytes, _SAFE_WINDOW * MSS_BYTES))
     return Proposal(
         today=f"{cluster.sender}, switches do not know incast",
         proposed=f"pulser, switches mark incast, and congestion from {queue:,} B on",
@@ -321,7 +322,6 @@ def _rto_min(cluster: Cluster, form: ClosedForm) -> Proposal:
 
 
 def _buffer(cluster: Cluster, form: ClosedForm) -> Proposal:
-    del form
     own = cluster.buffer
     if own.memory_bytes is None:
         more = type(own).own(_MORE * own.limit_bytes)
@@ -329,7 +329,7 @@ def _buffer(cluster: Cluster, form: ClosedForm) -> Proposal:
     else:
         more = type(own).shared(own.memory_bytes, min(1024.0, _MORE * own.alpha), own.busy_ports)
         today, proposed = f"alpha {own.alpha:g}", f"alpha {more.alpha:g}: {more.limit_bytes:,} B for the port"
-    needed = cluster.fan_in * wire_bytes(cluster.response_bytes)
+    needed = form.all_responses * form.buffer_bytes
     return Proposal(
         today=today,
         proposed=proposed,

@@ -45,7 +45,7 @@ def row(advice: Advice, one: Result) -> list[str]:
         at_least(one) + text.seconds(one.p99_s),
         "1" if is_today else one.p99.said(),
         "" if is_today else one.judged,
-        f"{one.timeouts_per_query:.2g}",
+        judging.factor(one.timeouts_per_query),
     ]
     if one.missed_share is not None:
         cells.append(f"{100 * one.missed_share:.1f} %")
@@ -73,7 +73,7 @@ def recommendation(advice: Advice) -> list[str]:
         lines = [best]
     else:
         one = results[advice.choice]
-        keep = f", and long flows keep {100 * one.long_share:.0f} % of the line" if one.long_share is not None else ""
+        keep = _keep(one.long_share, advice.today.long_share)
         others = f" As good within {100 * judging.WORTH:.0f} %: {', '.join(advice.as_good)}." if advice.as_good else ""
         lines = [f"Take {advice.choice}: p99 becomes {one.p99.said()} times today's{keep}.{others}"]
     if any(not one.candidate.can_be_applied for one in advice.results):
@@ -87,6 +87,12 @@ def recommendation(advice: Advice) -> list[str]:
     if not advice.warnings:
         lines.append(f"None of these would change the choice: {', '.join(advice.plan.neighbours)}.")
     return lines
+
+
+def _keep(then: float | None, today: float | None) -> str:
+    if then is None or today is None:
+        return ""
+    return f", and long flows keep {100 * then:.0f} % of the line (today {100 * today:.0f} %)"
 
 
 def _details(one: Result, proposal: Proposal) -> list[str]:
