@@ -44,7 +44,7 @@ def pages() -> list[Path]:
 class Runner:
     """A reader who works through one page from top to bottom, in a separate directory."""
 
-    timeout_s = 60
+    timeout_s = 300
 
     def __init__(self, directory: Path, *, path: Path | None = None, update: bool = False) -> None:
         first = path or Path(sys.executable).parent
