@@ -50,8 +50,8 @@ def _table(found: re.Match[str]) -> str:
 def _labels(study: Path) -> dict[str, str]:
     """By label: the curves of a study, and of the one that it is like."""
     about = tomllib.loads(study.read_text(encoding="utf-8"))
-    inherited = _labels(study.with_name(about["like"])) if "like" in about else {}
-    return inherited | {str(curve["label"]): name for name, curve in about["curves"].items()}
+    inherited = _labels(study.parent / about["like"]) if "like" in about else {}
+    return inherited | {str(curve["label"]): name for name, curve in about.get("curves", {}).items()}
 
 
 def main() -> None:
