@@ -102,9 +102,9 @@ class Chart:
     @property
     def allowed(self) -> list[Allowed]:
         """For each set of changes that a curve needs the best; without sets that are no better than a smaller one."""
-        names = list(dict.fromkeys(name for curve in self.study.curves for name in curve.needs))
-        sets = sorted({tuple(sorted(curve.needs, key=names.index)) for curve in self.study.curves},
-                      key=lambda needs: (len(needs), [names.index(name) for name in needs]))  # fmt: skip
+        sets = sorted(
+            {tuple(sorted(curve.needs)) for curve in self.study.curves}, key=lambda needs: (len(needs), needs)
+        )
         found: list[Allowed] = []
         everywhere = tuple(range(len(self.study.grid())))
         for needs in sets:

@@ -52,8 +52,8 @@ def _always(chart: Chart, groups: list[tuple[int, ...]]) -> str:
     own = [_group(groups, group) for group in chart.groups]
     rows = []
     for place, one in enumerate(chart.ranked):
-        interval = f"{_times(one.low)} to {_times(one.high)}" if one.low is not None and one.high is not None else ""
-        cells = [f"<td>{escape(_needs(one.curve.needs))}</td>", _cell(one.mean, one.index, 0)]
+        interval = f"{times(one.low)} to {times(one.high)}" if one.low is not None and one.high is not None else ""
+        cells = [f"<td>{escape(needs_of(one.curve.needs))}</td>", _cell(one.mean, one.index, 0)]
         cells += [f'<td class="note">{interval}</td>', _plain(one.arithmetic)]
         cells += [_cell(one.worst, one.index, 0)]
         cells += [_plain(value) for value in one.beside]
@@ -112,7 +112,7 @@ def _deployable(chart: Chart, groups: list[tuple[int, ...]]) -> str:
             f"<td>{escape(chart.study.curves[best.curve].label)} {_best(best, group)}</td>" if best else "<td>-</td>"
             for best, group in cells
         )
-        rows.append(f'<tr><th scope="row">{escape(_needs(one.needs))}</th>{said}</tr>')
+        rows.append(f'<tr><th scope="row">{escape(needs_of(one.needs))}</th>{said}</tr>')
     caption = (
         "The best of those that need no other change: times the best of all on average, and at worst. What is no "
         "better than with fewer changes is left out."
@@ -198,11 +198,13 @@ def _group(groups: list[tuple[int, ...]], group: Group) -> int:
     return groups.index(group.points)
 
 
-def _needs(needs: Sequence[str]) -> str:
+def needs_of(needs: Sequence[str]) -> str:
+    """Say what must be changed."""
     return ", ".join(needs) or "nothing"
 
 
-def _times(ratio: float) -> str:
+def times(ratio: float) -> str:
+    """Write how many times the best something is."""
     if math.isnan(ratio):
         return "-"
     if math.isinf(ratio):
@@ -211,11 +213,11 @@ def _times(ratio: float) -> str:
 
 
 def _button(ratio: float, curve: int, group: int) -> str:
-    return f'<button type="button" data-curve="{curve}" data-group="{group}">{_times(ratio)}</button>'
+    return f'<button type="button" data-curve="{curve}" data-group="{group}">{times(ratio)}</button>'
 
 
 def _best(best: Best, group: int) -> str:
-    return f"<b>{_button(best.mean, best.curve, group)}</b> ({_times(best.worst)})"
+    return f"<b>{_button(best.mean, best.curve, group)}</b> ({times(best.worst)})"
 
 
 def _cell(ratio: float, curve: int, group: int) -> str:
@@ -223,7 +225,7 @@ def _cell(ratio: float, curve: int, group: int) -> str:
 
 
 def _plain(value: float) -> str:
-    return f'<td data-value="{value}">{_times(value)}</td>'
+    return f'<td data-value="{value}">{times(value)}</td>'
 
 
 def _table(heads: Sequence[str], rows: Sequence[str], kind: str = "") -> str:
