@@ -136,6 +136,8 @@ def test_the_page_leads_from_a_number_to_its_run(incast: Command, study: Path, t
     assert buttons
     assert all(int(curve) < 3 and int(group) < len(data["groups"]) for curve, group in buttons)
     assert "Always &lt; the same" in page
+    # Where nothing is claimed nothing is judged.
+    assert '<section hidden><h2 id="claims">' in page
     rows = list(csv.DictReader((tmp_path / "out/paper/figure-1.csv").read_text(encoding="utf-8").splitlines()[1:]))
     curve, place = 1, 2
     sets = data["curves"][curve]["sets"]

@@ -1,7 +1,8 @@
 """Rankings in pages: the tables of a study's first panel `kind = "ranking"`, from its saved table.
 
-Such a table comes after a comment that says which: `<!-- ranking of PAPER/STUDY: always, first 12 -->` is what it costs
-to take one stack everywhere, `map` which is best where, and `allowed` the best among what one may change.
+Such a table comes after a comment that says which: `<!-- ranking of PAPER/STUDY: always -->` is what it costs to take
+one stack everywhere, `cells` what it costs in each cell of the map, `map` which is best there, and `allowed` the best
+among what one may change. With `always, of CUBIC; DCTCP` it has these stacks only, by their labels.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 RANKED = re.compile(
-    r"(?P<comment><!-- ranking of (?P<study>\S+): (?P<kind>always|map|allowed)(?:, first (?P<first>\d+))? -->\n\n)"
+    r"(?P<comment><!-- ranking of (?P<study>\S+): (?P<kind>always|cells|map|allowed)(?:, of (?P<of>.+?))? -->\n\n)"
     r"(?P<table>(?:\|.*\n)+)"
 )
 
@@ -42,10 +43,14 @@ def _chart(name: str) -> Chart:
 
 def _table(found: re.Match[str]) -> str:
     chart = _chart(found["study"])
-    rows = {"always": _always, "map": _map, "allowed": _allowed}[found["kind"]](chart)
+    rows = {"always": _always, "cells": _cells, "map": _map, "allowed": _allowed}[found["kind"]](chart)
     head, *body = rows
-    kept = body[: int(found["first"])] if found["first"] else body
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *kept))
+    if found["of"]:
+        labels = found["of"].split("; ")
+        if unknown := set(labels) - {row[0] for row in body}:
+            raise SystemExit(f"{found['study']}: no such stack: {', '.join(sorted(unknown))}")
+        body = [row for row in body if row[0] in labels]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *body))
 
 
 def _always(chart: Chart) -> list[list[str]]:
@@ -57,6 +62,17 @@ def _always(chart: Chart) -> list[list[str]]:
         numbers = [one.worst, *one.beside, *one.groups]
         rows.append([one.curve.label, f"{times(one.mean)}{interval}", *map(times, numbers), *map(_short, one.means)])
     return [head, *rows]
+
+
+def _cells(chart: Chart) -> list[list[str]]:
+    groups = [group for row in chart.cells for group in row if group.points]
+    # Column by column of the map.
+    groups.sort(key=lambda group: [group.name.endswith(f", {column.name}") for column in chart.columns].index(True))
+    rows = []
+    for one in chart.ranked:
+        found = [chart.best_of([one.index], group.points) for group in groups]
+        rows.append([one.curve.label, *(times(best.mean) if best else "-" for best in found)])
+    return [["stack", *(f"{group.name} ({len(group.points)})" for group in groups)], *rows]
 
 
 def _map(chart: Chart) -> list[list[str]]:

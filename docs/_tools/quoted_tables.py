@@ -2,7 +2,8 @@
 
 Such a table comes after a comment that says what it shows:
 `<!-- from FOLDER/STUDY: METRIC and METRIC over AXIS, at AXIS=VALUE; ... -->`.
-A row is a point of the axis, a column a curve by its label, and a cell the means over the seeds.
+A row is a point of the axis, a column a curve by its label, and a cell the means over the seeds. `quoted_rankings.py`
+has the tables of rankings.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import tomllib
 from pathlib import Path
 from statistics import fmean
 
+import quoted_rankings
+
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
-PAGES = tuple(ROOT / "docs/explanation" / f"{page}.md" for page in ("credit", "incast-bursts"))
+PAGES = tuple(ROOT / "docs/explanation" / f"{page}.md" for page in ("credit", "incast-bursts", "arena"))
 QUOTED = re.compile(
     r"(?P<comment><!-- from (?P<study>\S+): (?P<metrics>.+?) over (?P<axis>\w+)(?:, at (?P<at>.+?))? -->\n\n)"
     r"(?P<table>(?:\|.*\n)+)"
@@ -25,7 +28,7 @@ QUOTED = re.compile(
 
 def today(page: str) -> str:
     """Write a page with what the tables of studies say now."""
-    return QUOTED.sub(lambda found: found["comment"] + _table(found), page)
+    return quoted_rankings.today(QUOTED.sub(lambda found: found["comment"] + _table(found), page))
 
 
 def _table(found: re.Match[str]) -> str:

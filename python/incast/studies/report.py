@@ -84,6 +84,7 @@ def write(
         counts=_counts(counted),
         winners="\n".join(['<h2 id="winners">What is best where</h2>', *best] if best else []),
         baselines=_baselines(baselines),
+        unclaimed="" if counted else " hidden",
         claims=_judged(counted),
         figures="\n".join(sections),
         source=_source(paper, is_sample=is_sample),
