@@ -42,11 +42,15 @@ pub struct Config {
     /// Whether it is told how large responses and messages are. If not, one is taken to be as large as the last on its
     /// connection, and for twice as large whenever it turns out to be larger.
     pub sizes: bool,
+    /// Whether a flow that stays silent after all reminders counts for one segment from then on, and no longer for what it was
+    /// granted. Where other ports than the last one lose packets, others then need not wait for its timer. When it speaks
+    /// again, more than the budget may be under way.
+    pub gives_up: bool,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: None, first_window: 10, least_window: 2, sizes: true }
+        Self { budget: None, first_window: 10, least_window: 2, sizes: true, gives_up: false }
     }
 }
 
@@ -143,6 +147,8 @@ struct Flow {
     reminders: u32,
     /// ... and what it may send beyond its window on account of that.
     extra: u64,
+    /// It was silent after the last reminder, too: what it was granted is lost, or was never heard of.
+    is_given_up: bool,
 }
 
 impl Flow {
@@ -169,6 +175,7 @@ pub struct Credit {
     first_window: u64,
     least: u64,
     sizes: bool,
+    gives_up: bool,
     /// By flow index.
     flows: Vec<Flow>,
     active: u64,
@@ -207,6 +214,7 @@ impl Credit {
             first_window: config.first_window.max(1).saturating_mul(mss),
             least,
             sizes: config.sizes,
+            gives_up: config.gives_up,
             flows: Vec::new(),
             active: 0,
             share: least,
@@ -243,7 +251,7 @@ impl Credit {
         if !flow.is_active() {
             (flow.start, flow.end, flow.sure) = (flow.expected, flow.expected, true);
             (flow.window, flow.turn_ends) = (self.first_window, flow.arrived + self.budget);
-            (flow.reminders, flow.extra) = (0, 0);
+            (flow.reminders, flow.extra, flow.is_given_up) = (0, 0, false);
         }
         flow.messages += 1;
         flow.sure &= size.is_some();
@@ -300,7 +308,8 @@ impl Credit {
     fn listen(&mut self, now: Time, index: u32) {
         self.open.remove(index);
         let flow = &mut self.flows[index as usize];
-        if self.patience.is_some() && flow.cost > 0 && flow.reminders < REMINDERS {
+        let looks = if self.gives_up { !flow.is_given_up } else { flow.reminders < REMINDERS };
+        if self.patience.is_some() && flow.cost > 0 && looks {
             flow.heard_at = now;
             self.open.push(index, false);
         }
@@ -347,7 +356,8 @@ impl Credit {
 /// What a flow counts for with this right edge: nothing can come from beyond a certain end.
 fn cost(wire: Wire, flow: &Flow, edge: u64) -> u64 {
     let edge = if flow.sure { edge.min(flow.end) } else { edge };
-    wire.of(edge.saturating_sub(flow.arrived))
+    let open = edge.saturating_sub(flow.arrived);
+    wire.of(if flow.is_given_up { open.min(wire.mss) } else { open })
 }
 
 impl Receiver for Credit {
@@ -390,7 +400,7 @@ impl Receiver for Credit {
         flow.arrived = arrival.expected.0 + arrival.beyond_gap.0;
         flow.window = flow.window.saturating_add(arrival.delivered.0);
         if arrival.new.0 > 0 {
-            (flow.reminders, flow.extra) = (0, 0);
+            (flow.reminders, flow.extra, flow.is_given_up) = (0, 0, false);
         }
         if !flow.sure {
             self.look_further(index.0);
@@ -453,6 +463,11 @@ impl Receiver for Credit {
         while let Some(index) = self.open.first().filter(|_| self.next_timer().is_some_and(|due| due <= now)) {
             self.open.remove(index);
             let flow = &mut self.flows[index as usize];
+            if flow.reminders == REMINDERS {
+                flow.is_given_up = true;
+                self.note(index);
+                continue;
+            }
             flow.reminders += 1;
             // If nothing has come yet its sender may be busy with the response.
             if flow.arrived > flow.start {

@@ -4,6 +4,7 @@ use super::*;
 use crate::receiver::LastPort;
 use crate::switch::Marks;
 use crate::units::{Duration, Offset, Rate};
+use std::vec;
 use std::vec::Vec;
 
 const NOW: Time = Time(0);
@@ -304,7 +305,11 @@ fn windows_are_rounded_up_to_what_the_header_can_say() {
 
 /// The first window is two segments of a budget of three, which arrive within 2 x (100 us + 3,150 bytes at 1 Gbit/s).
 fn controlled() -> (Nic, Time) {
-    let config = Config { budget: Some(Bytes(3 * FULL)), first_window: 2, ..Config::default() };
+    controlled_by(&Config::default())
+}
+
+fn controlled_by(config: &Config) -> (Nic, Time) {
+    let config = Config { budget: Some(Bytes(3 * FULL)), first_window: 2, ..config.clone() };
     let port = port(Amount::Bytes(Bytes(1 << 20)), 100, 200);
     let mut nic = Nic { credit: Credit::new(&config, &context(Some(port))), ends: Vec::new(), buffer: u64::MAX };
     let flow = nic.open();
@@ -336,6 +341,29 @@ fn a_window_of_which_nothing_comes_is_announced_again_twice() {
     assert_eq!(nic.credit.next_timer(), None);
     nic.take_in(0, MSS);
     assert_eq!(nic.credit.next_timer(), Some(due), "it is listened to again");
+}
+
+/// Another waits for what a silent flow holds, unless that is given up: then it counts for a segment, until it speaks again.
+#[test]
+fn what_a_silent_flow_holds_can_be_given_up() {
+    for gives_up in [false, true] {
+        let (mut nic, due) = controlled_by(&Config { gives_up, ..Config::default() });
+        let other = nic.open();
+        nic.credit.on_answers_only(other);
+        assert_eq!(nic.ask(0, 10 * MSS), [(0, 2)]);
+        assert_eq!(nic.ask(1, 10 * MSS), [], "there is room for one segment");
+        for _ in 0..REMINDERS {
+            nic.credit.on_timer(due);
+            nic.updates();
+        }
+        assert_eq!(nic.credit.next_timer(), gives_up.then_some(due));
+        nic.credit.on_timer(due);
+        assert_eq!(nic.updates(), if gives_up { vec![(1, 2)] } else { vec![] });
+        let held = if gives_up { 3 } else { 2 };
+        assert_eq!(nic.credit.under_way(), Bytes(held * FULL));
+        nic.take_in(0, MSS);
+        assert_eq!(nic.credit.under_way(), Bytes(if gives_up { 3 } else { 1 } * FULL));
+    }
 }
 
 /// Its sender probes for the end, soon as long as two segments are under way, and much later with a single one.
