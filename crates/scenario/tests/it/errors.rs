@@ -115,7 +115,7 @@ fn unknown_keys_are_named_with_the_nearest() {
         s.toml:10:1: traffic.burst.sender: unknown key "sender"; did you mean "senders"? allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
         s.toml:5:1: topology.hots: unknown key "hots"; did you mean "hosts"? allowed: delay_step, hosts, kind, link
         s.toml:6:1: topology.left: unknown key "left" (it belongs to kind = "dumbbell"); allowed: delay_step, hosts, kind, link
-        s.toml:5:42: topology.link.latency: unknown key "latency"; allowed: buffer, delay, loss, marker, rate, reorder, scheduler
+        s.toml:5:42: topology.link.latency: unknown key "latency"; allowed: buffer, burst, delay, loss, marker, rate, reorder, scheduler
         s.toml:12:2: tpc: unknown key "tpc"; did you mean "tcp"? allowed: hosts, name, record, run, seed, stack, switch, tcp, topology, traffic
         s.toml:13:28: stack.sender.alpha: unknown key "alpha"; allowed: initial_alpha, name, shift
         s.toml:12:1: traffic.burst."strange key": unknown key "strange key"; allowed: connections, deadline, interval, jitter, kind, priority, receiver, repetitions, senders, size, stack, start, tcp, total, window
@@ -273,7 +273,7 @@ fn numbers_out_of_range_are_refused() {
         s.toml:5:49: topology.link.loss: the number -0.1 is out of range; allowed: 0 to 1
         s.toml:5:49: topology.link.loss: the number NaN is not finite
         s.toml:5:49: topology.link.loss: every packet would be lost; allowed: a probability below 1
-        s.toml:5:49: topology.link.burst: 126MB are more than the link carries in a second; allowed: at most 125MB
+        s.toml:5:50: topology.link.burst: 126000000B are more than the link carries in a second; allowed: at most 125000000B
         s.toml:5:68: topology.link.reorder.probability: the number inf is not finite
         s.toml:13:16: tcp.window_floor: the number 3 is out of range; allowed: 1 to 2
         s.toml:13:44: stack.sender.initial_alpha: the number 1025 is out of range; allowed: 0 to 1024
