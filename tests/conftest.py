@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import pytest
 
+pytest_plugins = ["kernel_fixtures"]
+
 Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 Command: TypeAlias = Callable[..., Completed]
 

@@ -1,8 +1,12 @@
-"""Fixtures of the kernel tests, and how often one that fails is run again."""
+"""Fixtures of the kernel tests, what these need, and how often one that fails is run again.
+
+It is a plugin that the conftest.py above names: two modules of that name would be one to Python.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,16 +17,18 @@ from slow_port import Attach, Bottleneck, Host, built, hosted, require
 RERUNS = 2
 
 
+def _is_of_the_kernel(item: pytest.Item) -> bool:
+    return item.path.parent == Path(__file__).parent
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = __file__.removesuffix("kernel_fixtures.py")
-    for item in items:
-        if str(item.path).startswith(here):
-            item.add_marker(pytest.mark.flaky(reruns=RERUNS))
+    for item in filter(_is_of_the_kernel, items):
+        item.add_marker(pytest.mark.flaky(reruns=RERUNS))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kernel() -> None:
-    require()
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if _is_of_the_kernel(item):
+        require()
 
 
 @pytest.fixture
