@@ -66,7 +66,7 @@ class Network:
             mss: payload of a full packet.
             buffer: buffer of the port to that link.
             memory: instead of buffer, memory that the ports of the switch share.
-            alpha: a port of that memory may hold so many times what is free.
+            alpha: a port of that memory may hold this many times what is free.
             busy_ports: ports beside this one that hold as much as they may.
 
         Raises:

@@ -179,7 +179,7 @@ mod tests {
         let of_link = r#"[{"kind":"mq","handle":"0:","root":true,"options":{}},{"kind":"fq_codel","handle":"0:","parent":":2"},
                           {"kind":"fq_codel","handle":"0:","parent":":1"}]"#;
         assert_eq!(queues("p", of_link), Ok(Queues { rate_bps: None, shares_line: true }));
-        // What is inside a queue is no queue of the device.
+        // A queue inside another one is not a queue of the device.
         let shaped = r#"[{"kind":"mq","handle":"1:","root":true,"options":{}},
                          {"kind":"tbf","handle":"11:","parent":"1:1","options":{"rate":2500000}},
                          {"kind":"pfifo_fast","handle":"12:","parent":"11:1","options":{}},

@@ -36,7 +36,7 @@ pub(crate) struct Wanted {
     /// Without it until the process is asked to end.
     pub(crate) duration: Option<Duration>,
     pub(crate) rate_bps: Option<u64>,
-    /// A burst with at least so many connections is an incast.
+    /// A burst with at least this many connections is an incast.
     pub(crate) incast_connections: u64,
     pub(crate) out: PathBuf,
 }

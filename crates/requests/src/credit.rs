@@ -420,7 +420,7 @@ impl Slot {
         }
     }
 
-    /// So many segments came out of order at the connection since its last request: the sign that something was lost.
+    /// How many segments came out of order at the connection since its last request: the sign that something was lost.
     pub const fn out_of_order(&mut self, segments: u64) {
         self.out_of_order += segments;
     }

@@ -13,6 +13,7 @@ import random
 import signal
 import sys
 import time
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,7 +208,8 @@ def _measured(chosen: Settings, number: int, attempt: int) -> dict[str, Any]:
         rto_min_s=chosen.rto_min_us / 1e6,
     )
     work = agent.Rounds(chosen.rounds, chosen.response_bytes, chosen.request_bytes, chosen.jitter_s)
-    with Star(chosen.workers, Bottleneck(chosen.rate_bps, chosen.limit_bytes), sysctls) as star, agent.undisturbed():
+    bottleneck = Bottleneck(chosen.rate_bps, chosen.limit_bytes)
+    with closing(Star(chosen.workers, bottleneck, sysctls)) as star, agent.undisturbed():
         trips = agent.round_trips(star, chosen.congestion_control, _MEASURED_RTTS, chance)
         rate_bps, late = agent.departures(star, chosen.rate_bps, _MEASURED_RATE_S)
         least = min(trips)

@@ -106,8 +106,8 @@ def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: Text
     began = time.monotonic()
     with (
         tempfile.TemporaryDirectory() as home,
-        Fabric() as fabric,
-        Servers(fabric, servers, sizes, Path(home)) as running,
+        contextlib.closing(Fabric()) as fabric,
+        contextlib.closing(Servers(fabric, servers, sizes, Path(home))) as running,
     ):
         for number, job in enumerate(todo):
             if minutes is not None and time.monotonic() - began > minutes * 60:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from fan_in.cells import MOST_LONG_FLOWS, MOST_WORKERS
 from kernel_world import namespaces
@@ -45,12 +45,6 @@ class Fabric:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the namespaces; the kernel removes them when the last process and socket in them has ended."""

@@ -38,7 +38,7 @@ enum Event {
         kbps: u64,
         coflow: u32,
     },
-    /// So many segments arrive: the next ones, or, so many further on, those beyond a gap.
+    /// This many segments arrive: the next ones, or those beyond a gap of this many.
     Data {
         segments: u64,
         skipped: u64,

@@ -143,17 +143,20 @@ struct Flow {
     cost: u64,
     /// When something arrived last, or it was told of its window.
     heard_at: Time,
-    /// How often it was told again since, ...
+    /// How often it was told again since, and once more if that did not help and it is given up, ...
     reminders: u32,
     /// ... and what it may send beyond its window on account of that.
     extra: u64,
-    /// It was silent after the last reminder, too: what it was granted is lost, or was never heard of.
-    is_given_up: bool,
 }
 
 impl Flow {
     const fn is_active(&self) -> bool {
         self.messages > 0
+    }
+
+    /// It was silent after the last reminder, too: what it was granted is lost, or was never heard of.
+    const fn is_given_up(&self) -> bool {
+        self.reminders > REMINDERS
     }
 
     /// How far its edge may reach. A message that nobody asked for needs room for its first segment.
@@ -251,7 +254,7 @@ impl Credit {
         if !flow.is_active() {
             (flow.start, flow.end, flow.sure) = (flow.expected, flow.expected, true);
             (flow.window, flow.turn_ends) = (self.first_window, flow.arrived + self.budget);
-            (flow.reminders, flow.extra, flow.is_given_up) = (0, 0, false);
+            (flow.reminders, flow.extra) = (0, 0);
         }
         flow.messages += 1;
         flow.sure &= size.is_some();
@@ -308,8 +311,7 @@ impl Credit {
     fn listen(&mut self, now: Time, index: u32) {
         self.open.remove(index);
         let flow = &mut self.flows[index as usize];
-        let looks = if self.gives_up { !flow.is_given_up } else { flow.reminders < REMINDERS };
-        if self.patience.is_some() && flow.cost > 0 && looks {
+        if self.patience.is_some() && flow.cost > 0 && flow.reminders < REMINDERS + u32::from(self.gives_up) {
             flow.heard_at = now;
             self.open.push(index, false);
         }
@@ -357,7 +359,7 @@ impl Credit {
 fn cost(wire: Wire, flow: &Flow, edge: u64) -> u64 {
     let edge = if flow.sure { edge.min(flow.end) } else { edge };
     let open = edge.saturating_sub(flow.arrived);
-    wire.of(if flow.is_given_up { open.min(wire.mss) } else { open })
+    wire.of(if flow.is_given_up() { open.min(wire.mss) } else { open })
 }
 
 impl Receiver for Credit {
@@ -400,7 +402,7 @@ impl Receiver for Credit {
         flow.arrived = arrival.expected.0 + arrival.beyond_gap.0;
         flow.window = flow.window.saturating_add(arrival.delivered.0);
         if arrival.new.0 > 0 {
-            (flow.reminders, flow.extra, flow.is_given_up) = (0, 0, false);
+            (flow.reminders, flow.extra) = (0, 0);
         }
         if !flow.sure {
             self.look_further(index.0);
@@ -463,12 +465,11 @@ impl Receiver for Credit {
         while let Some(index) = self.open.first().filter(|_| self.next_timer().is_some_and(|due| due <= now)) {
             self.open.remove(index);
             let flow = &mut self.flows[index as usize];
-            if flow.reminders == REMINDERS {
-                flow.is_given_up = true;
+            flow.reminders += 1;
+            if flow.is_given_up() {
                 self.note(index);
                 continue;
             }
-            flow.reminders += 1;
             // If nothing has come yet its sender may be busy with the response.
             if flow.arrived > flow.start {
                 flow.extra += self.wire.mss;

@@ -163,12 +163,13 @@ impl CubicGrowth {
         let offset = time as f64 / 1e12 - epoch.until_origin;
         // The way to the plateau, or from there, in whole segments.
         let target = epoch.origin + (scale * offset * offset * offset).trunc();
-        let mut per = if target > cwnd { cwnd / (target - cwnd) } else { HARDLY * cwnd };
+        let mut per = match looked_at {
+            Some(pace) => pace.per_segment,
+            None if target > cwnd => cwnd / (target - cwnd),
+            None => HARDLY * cwnd,
+        };
         if largest == 0.0 {
             per = per.min(MOST_PER_SEGMENT_BEFORE_LOSS);
-        }
-        if let Some(pace) = looked_at {
-            per = pace.per_segment;
         }
         if reno_friendly {
             // RFC 9438 section 4.3: as much per round trip as lets it have Reno's mean window with its own cut.

@@ -508,7 +508,7 @@ proptest! {
 /// What happens to an aggregator.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The program asks for so many responses of this size.
+    /// The program asks for this many responses of this size.
     Ask(u64, Option<u64>),
     /// The response to the i-th of the outstanding requests is complete; this many segments came out of order.
     Finish(usize, u64),

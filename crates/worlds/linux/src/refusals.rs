@@ -330,7 +330,7 @@ fn receiver(choice: &ReceiverChoice, tcp: &Tcp, found: &mut Refusals) {
     }
 }
 
-/// The programs at a host know one receiver, and only so many connections.
+/// The programs at a host know one receiver, and a limited number of connections.
 fn receivers(plan: &Plan, found: &mut Refusals) {
     let Some(first) = plan.classes.first().map(|class| &class.stack.receiver) else { return };
     let same = plan.classes.iter().all(|class| class.stack.receiver == *first);

@@ -95,19 +95,19 @@ impl Why {
     }
 }
 
-/// A measurement covers at least so many responses, and so many budgets of bytes; if it does not end idle, more of them.
+/// A measurement covers at least this many responses, and this many budgets of bytes; if it does not end idle, more of them.
 const RESPONSES: u64 = 4;
 const BUDGETS_TO_IDLE: u128 = 2;
 const BUDGETS: u128 = 8;
 /// Where losses do not count, or are weighed: what was lost last shows at the end of a query only.
 const BUDGETS_WITH_LOSSES: u128 = 64;
-/// Who knows only of whole responses errs by those that are under way: one measurement has so many times more of them, if it
-/// began idle; or fewer, as those under way at its beginning make up for those at its end.
+/// Who knows only of whole responses errs by those that are under way: one measurement has this many times more of them if it
+/// began idle, or fewer, as those under way at its beginning make up for those at its end.
 const TIMES_OUTSTANDING_FROM_IDLE: u64 = 16;
 const TIMES_OUTSTANDING: u64 = 4;
 /// Measurements by which limit and no limit are compared.
 const COMPARED: u32 = 3;
-/// Without limit for so long that the comparisons in between cost one part in so many.
+/// How many times longer than the comparisons in between it goes without a limit: they cost one part in this many.
 const FREE_PER_COMPARED: f64 = 50.0;
 const LONGEST_FREE: u32 = 5000;
 /// Goodput that is less than what it was by more than noise.
@@ -115,7 +115,7 @@ const WORSE: f64 = 0.97;
 /// The same for a cut.
 const WORTH: f64 = 0.95;
 const MOST_CAUTION: u32 = 16;
-/// What was under way when the budget was cut is waited for as long as so many stalls.
+/// What was under way when the budget was cut is waited for as long as this many stalls.
 const LONGEST_OUTLIVED: u64 = 20;
 /// More than any port holds.
 const MOST: u64 = 1 << 30;
@@ -127,7 +127,7 @@ const MOST_PATIENCE: u32 = 64;
 enum Phase {
     /// Doubling; the last budget that paid, and its goodput.
     Up { paid: Option<(Bytes, f64)> },
-    /// The budget stays for so many measurements.
+    /// The budget stays for this many measurements.
     Hold { left: u32 },
     /// The budget was cut from `back`; goodput before, once all has come in that was under way then.
     Cut { back: Bytes, before: Option<f64> },
@@ -135,7 +135,7 @@ enum Phase {
     Try { back: Bytes },
     /// Less than `back`.
     Less { back: Bytes },
-    /// No limit for so many measurements: a trial, or because that pays.
+    /// No limit for this many measurements: a trial, or because that pays.
     Free { left: u32, trial: bool },
 }
 

@@ -12,7 +12,7 @@ use super::{Connection, context};
 /// What happens to a connection. What cannot happen in its state is passed over.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// So many segments are sent, as far as the window allows.
+    /// This many segments are sent, as far as the window allows.
     Send(u64),
     /// A cumulative ACK for so many bytes in 1/64 of what is in flight, rounded up to segments unless `odd`.
     Ack { share: u64, odd: bool, ece: bool, ein: bool },
@@ -28,7 +28,7 @@ pub(crate) enum Event {
     Pass(u64),
     /// The smoothed round-trip time is so many microseconds now, and the sample of the next ACKs, if they bring one.
     RoundTrip { us: u64, sampled: bool },
-    /// So many ports say with the next ACKs what they hold, and what they have sent in so many more microseconds.
+    /// This many ports say with the next ACKs what they hold, and what they have sent in this many more microseconds.
     Telemetry { hops: usize, us: u64, queue: u64, sent: u64 },
     /// The time of the sender's own timer comes.
     Timer,

@@ -154,7 +154,7 @@ struct Script {
 }
 
 impl Script {
-    /// Not yet open, with a window of so many segments.
+    /// Not yet open, with a window of this many segments.
     fn closed(segments: u64, tcp: Tcp) -> Self {
         Self::of(Dictated::new(segments, &tcp), tcp)
     }

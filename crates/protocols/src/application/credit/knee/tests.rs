@@ -34,7 +34,7 @@ impl Path {
         Self { knee: knee(), now: Time(0), goodput, lossy, received: 0, under_way: VecDeque::new() }
     }
 
-    /// So many responses of one window each come in, as fast as the path is with the budget of the moment. The budgets.
+    /// This many responses of one window each come in, as fast as the path is with the budget of the moment. Returns the budgets.
     fn run(&mut self, responses: u32) -> Vec<Option<u64>> {
         let mut budgets = Vec::new();
         for number in 0..responses {
