@@ -13,8 +13,9 @@ import pytest
 
 from incast import scenarios
 from incast.studies import plan, reading
-from incast.studies.study import Study
-from side_by_side import agreement, campaign, dctcp_loss, tables, world
+from incast.studies.charts import Span
+from incast.studies.study import Lines, Study
+from side_by_side import agreement, campaign, dctcp_loss, pictures, tables, world
 
 RULES = agreement.read()
 COUNTS = agreement.Tolerance(relative=0.03, absolute=2, unit="packets")
@@ -333,3 +334,20 @@ def test_what_a_loss_leaves_of_the_window_is_read_at_the_start_of_each_recovery(
 def test_time_below_a_level_is_that_of_the_rows_that_are() -> None:
     windows = {"time_s": np.array([0.0, 1.0, 3.0, 4.0]), "cwnd_bytes": np.array([2.0, 0.5, 2.0, 0.5])}
     assert dctcp_loss.time_below(windows, 1.0) == 2.0
+
+
+def test_the_picture_of_the_sweep_has_ours_with_the_interval_of_the_difference_from_ns3() -> None:
+    panel = next(panel for panel in STUDIES["sweep"].panels if isinstance(panel, Lines))
+    of = {"sender": "newreno", "variant": "rfc6582", "delay_step_ps": "137"}
+    rows, met = (
+        [
+            {**of, "senders": senders, "goodput_bps_ours": ours, "goodput_bps_ns3": "7", "goodput_bps_error": "0.5"},
+            {**of, "sender": "dctcp", "senders": senders, "goodput_bps_ours": "0", "goodput_bps_error": "0"},
+        ]
+        for senders, ours in (("10", "6"), ("10", "8"))
+    )
+    chart = pictures._beside(STUDIES["sweep"], panel, 2.0, rows, met)
+    assert [(line.label, line.x, line.y) for line in chart.lines] == [
+        ("ns-3", (10,), (7,)), ("ours", (10,), (6,)), ("ours with ns-3's rules", (10,), (8,)),
+    ]  # fmt: skip
+    assert [line.band for line in chart.lines] == [None, Span((5,), (7,)), Span((7,), (9,))]

@@ -43,10 +43,11 @@ def estimate(samples: Sequence[float]) -> Estimate:
     if n == 1:
         return Estimate(mean, math.nan)
     variance = math.fsum((sample - mean) ** 2 for sample in samples) / (n - 1)
-    return Estimate(mean, _t_95(n - 1) * math.sqrt(variance / n))
+    return Estimate(mean, t_95(n - 1) * math.sqrt(variance / n))
 
 
-def _t_95(freedom: int) -> float:
+def t_95(freedom: int) -> float:
+    """Return Student's t, two-sided 95 %, for so many degrees of freedom."""
     if freedom <= len(_T_95):
         return _T_95[freedom - 1]
     # The first terms of the expansion around the normal quantile: good to four digits from 31 on.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from incast.studies.study import Study
     from side_by_side.campaign import Campaign, Outcome
 
 RESULTS = world.HERE / "results"
@@ -39,7 +40,13 @@ def sweep() -> None:
         blocks += tables.failures(outcomes)
         tables.write_points(RESULTS / f"sweep-{name}.csv", outcomes)
     _report(blocks, RESULTS / "sweep.md")
-    figures.save(pictures.sweep(found), IMAGES / "ns3-sweep.png")
+    draw_sweep(found.study)
+
+
+def draw_sweep(study: Study) -> None:
+    """Draw the sweep from its tables."""
+    untied, met = ((RESULTS / f"sweep-{name}.csv").read_text(encoding="utf-8") for name in ("untied", "met"))
+    figures.save(pictures.sweep(study, untied, met), IMAGES / "ns3-sweep.png", table=untied + met)
 
 
 @app.command

@@ -7,27 +7,53 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from incast.studies import charts, pictures
+from incast import estimates
+from incast.studies import pictures
 from incast.studies.cells import Cells
-from incast.studies.charts import Chart, Line
+from incast.studies.charts import Chart, Line, Span
 from incast.studies.study import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
 
     from matplotlib.figure import Figure
 
+    from incast.studies.study import Study
     from side_by_side.campaign import Campaign
     from side_by_side.dctcp_loss import Columns
+
+    Row: TypeAlias = Mapping[str, str]
 
 LONG_BYTES = 32768
 _MOST_POINTS, _TAIL = 3000, 300
 
 
-def sweep(campaign: Campaign) -> Figure:
-    """Draw the panels of the study."""
-    study = campaign.study
-    return pictures.draw([charts.of_lines(study, p, campaign.table) for p in study.panels if isinstance(p, Lines)])
+def sweep(study: Study, untied: str, met: str) -> Figure:
+    """Draw the panels of the study from the texts of two tables: ours without and with ns-3's rules."""
+    rows, rows_met = (list(csv.DictReader(table.splitlines())) for table in (untied, met))
+    panels = [panel for panel in study.panels if isinstance(panel, Lines)]
+    t = estimates.t_95(study.seeds - 1)
+    return pictures.draw([_beside(study, panel, t, rows, rows_met) for panel in panels])
+
+
+def _beside(study: Study, panel: Lines, t: float, rows: Sequence[Row], rows_met: Sequence[Row]) -> Chart:
+    """Draw a metric of ns-3, and ours beside it with the 95 % interval of the difference around our mean."""
+    chosen, chosen_met = (
+        [row for row in some if all(row[key] == str(at) for key, at in panel.at.items() if key in row)]
+        for some in (rows, rows_met)
+    )
+    x = tuple(float(row[panel.x]) for row in chosen)
+    lines = [Line(study.curves[0].label, x, _column(chosen, f"{panel.y}_ns3"))]
+    for curve, some in zip(study.curves[1:], (chosen, chosen_met), strict=True):
+        mean, half = _column(some, f"{panel.y}_ours"), [t * error for error in _column(some, f"{panel.y}_error")]
+        low, high = (tuple(middle + sign * width for middle, width in zip(mean, half, strict=True)) for sign in (-1, 1))
+        lines.append(Line(curve.label, x, mean, Span(low, high)))
+    return Chart(panel.title, study.axis(panel.x).label, panel.y_label, tuple(lines), unit=study.metric(panel.y).unit)
+
+
+def _column(rows: Sequence[Row], name: str) -> tuple[float, ...]:
+    return tuple(float(row[name]) for row in rows)
 
 
 def grid(agreement: str) -> Figure:
