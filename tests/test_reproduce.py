@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
 import re
 import signal
@@ -161,14 +160,6 @@ def test_ctrl_c_keeps_what_is_finished(paper: Path, tmp_path: Path) -> None:
     assert "Traceback" not in said
     assert f"interrupted; {len(runs(tmp_path / 'out'))} of 18 runs are kept" in said
     assert not (tmp_path / "out" / "figure-1.csv").exists()
-
-
-def test_what_a_killed_process_left_behind_is_removed(incast: Command, paper: Path, tmp_path: Path) -> None:
-    left = tmp_path / "out" / "runs" / ".unfinished" / f"{os.uname().nodename}-999999999-x"
-    left.mkdir(parents=True)
-    (left / "summary.parquet").write_bytes(b"half")
-    incast("sweep", paper / "figure-1.toml")
-    assert not left.exists()
 
 
 def test_a_change_of_the_scenario_or_of_a_file_it_names_makes_other_runs(

@@ -19,6 +19,8 @@ app = App(
 )
 bench = App(name="bench", help="Measure the speed of the simulator.")
 app.command(bench)
+store = App(name="store", help="Look after the finished runs that sweeps keep.")
+app.command(store)
 
 # Columns of `incast list` in this order, where the entries have them.
 _COLUMNS = ("place", "name", "mean_bytes", "summary", "source", "keys", "lineage")
@@ -39,6 +41,7 @@ Worlds = Annotated[
         help="world that runs the scenario (incast list worlds), or several: packets,linux [default: the scenario's]",
     ),
 ]
+Runs = Annotated[Path, Parameter(help="directory of a sweep, or of the finished runs themselves")]
 Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
 
@@ -455,6 +458,42 @@ def leaf_spine(
         print(json.dumps(benches.best(benches.Case("base", flows, 1, "sweep"), repeat)))
     else:
         benches.table(flows, repeat)
+
+
+@store.command(name="ls")
+def store_ls(directory: Runs = Path("out"), /, *, as_json: Json = False) -> int:
+    """List the finished runs by scenario, and how many of them no sweep will use any more."""
+    from incast.studies import inventory
+
+    return inventory.ls(directory, as_json=as_json)
+
+
+@store.command(name="verify")
+def store_verify(directory: Runs = Path("out"), /, *, as_json: Json = False) -> int:
+    """Read every finished run and compare its checksums. Exit code 1 if one is damaged.
+
+    Sweeps do so too with each run they use: they set a damaged one aside and compute it anew.
+    """
+    from incast.studies import inventory
+
+    return inventory.verify(directory, as_json=as_json)
+
+
+@store.command(name="gc")
+def store_gc(
+    directory: Runs = Path("out"),
+    /,
+    *,
+    dry_run: Annotated[bool, Parameter(negative="", help="only say what would be removed")] = False,
+    as_json: Json = False,
+) -> int:
+    """Remove what no sweep of this program will use: runs of other versions, damaged runs, and unfinished ones.
+
+    Runs that a living process is about to finish stay.
+    """
+    from incast.studies import inventory
+
+    return inventory.gc(directory, dry_run=dry_run, as_json=as_json)
 
 
 def _positive(name: str, value: int | None) -> int | None:

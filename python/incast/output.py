@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
+from typing import IO, Any
 
 from incast._native import ScenarioError
 
@@ -45,3 +47,35 @@ def remove_pictures(directory: Path) -> None:
     """Remove the figures of an earlier run: they do not belong to the tables that replace its own."""
     for name in PICTURES:
         (directory / name).unlink(missing_ok=True)
+
+
+def write(path: Path, content: str) -> None:
+    """Write a file completely or not at all."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as file:
+        written = Path(file.name)
+        try:
+            file.write(content)
+            written.chmod(0o644)
+            settle(file, written, path)
+        except BaseException:
+            written.unlink(missing_ok=True)
+            raise
+
+
+def settle(file: IO[Any], written: Path, path: Path) -> None:
+    """Give a file that has been written its name; after a crash of the machine it is there completely or not at all."""
+    file.flush()
+    os.fsync(file.fileno())
+    written.replace(path)
+    sync(path.parent)
+
+
+def sync(directory: Path) -> None:
+    """Have the names in a directory outlive a crash of the machine."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

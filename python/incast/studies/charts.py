@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from incast.estimates import estimate
 from incast.figures import thinned
-from incast.studies import measuring, plan
+from incast.studies import execution, measuring, plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +107,7 @@ def of_trace(study: Study, panel: Trace, store: Store) -> Chart:
     """Return a time series of one run per curve; the runs are in the store."""
     lines = []
     for label, task in plan.traces(study, panel):
-        x, y = measuring.series(panel.sql, panel.place, lambda name, key=task.key: store.table(key, name))  # type: ignore[misc]
+        x, y = measuring.series(panel.sql, panel.place, partial(execution.table, task, store))
         # Thinning dots would omit some of them.
         most = len(x) if panel.dots else _MOST_POINTS
         time, value = _within(x, y, panel.limits, most)

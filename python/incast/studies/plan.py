@@ -6,6 +6,7 @@ import copy
 import functools
 import hashlib
 import json
+import os
 import platform
 import tomllib
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from incast._native import Checked
     from incast.studies.study import Point, Study, Trace, World
+
+#: The name of the scenario in the tables of all runs of studies.
+NAME = "study"
 
 
 @dataclass(frozen=True)
@@ -96,16 +100,21 @@ def tasks(
     """Name runs by the scenario after all changes, the files it reads, the program or programs, and the seed."""
     world, changes = point.curve.world, own_changes(study, point)
     resolved = _resolved(source, point.changes if world else changes)
-    content: dict[str, object] = {"scenario": resolved, "files": _files(source, resolved), "program": program()}
+    # The name of a scenario decides nothing but a column of the summary, which is the same for all runs of studies.
+    resolved.pop("name", None)
+    resolved["name"] = changes["name"] = NAME
+    files = _files(source, resolved, only=None if world else "file")
+    content: dict[str, object] = {"scenario": resolved, "files": files, "program": program()}
     outside = None
     if world:
         outside = Outside(world, json.dumps(resolved, allow_nan=False, default=str))
-        words = [path for word in world.command if (path := world.directory / word).is_file()]
-        files = [hashlib.sha256(path.read_bytes()).hexdigest() for path in words]
-        content["world"] = {"command": world.command, "files": files}
+        words = [path for word in world.command if _is_file(path := world.directory / word)]
+        content["world"] = {"command": world.command, "files": list(map(_fingerprint, words))}
     measured = not world and resolved.get("run", {}).get("world") == "linux"
     if measured:
         content["kernel"] = platform.release()
+        host = os.environ.get("INCAST_HOST")
+        content["host"] = _fingerprint(Path(host)) if host else None
     # The order of keys is kept: that of classes of traffic and links decides what happens.
     text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
     set_ = tuple(scenarios.overrides(changes))
@@ -152,7 +161,7 @@ def check(study: Study) -> list[Checked]:
 @functools.cache
 def program() -> str:
     """Name the program: its version and a fingerprint of the binary, since not every change has a new version."""
-    compiled = hashlib.sha256(Path(str(_native.__file__)).read_bytes()).hexdigest()[:16]
+    compiled = _fingerprint(Path(str(_native.__file__)))[:16]
     return f"incast {_native.version()} {compiled}"
 
 
@@ -201,15 +210,30 @@ def _steps(key: str) -> list[str]:
     return steps
 
 
-def _files(source: scenarios.Source, resolved: object) -> dict[str, str]:
-    """Return fingerprints of the files that a scenario names: every text in it that is an existing path."""
-    match resolved:
+def _files(source: scenarios.Source, part: object, *, only: str | None, key: str = "") -> dict[str, str]:
+    """Return fingerprints of the files that a scenario names, below the key `only` or, if that is open, anywhere."""
+    match part:
         case dict():
-            parts = list(resolved.values())
+            below = list(part.items())
         case list():
-            parts = resolved
-        case str() if resolved and (path := Path(source.file).parent / resolved).is_file():
-            return {resolved: hashlib.sha256(path.read_bytes()).hexdigest()}
+            below = [(key, one) for one in part]
+        case str() if part and only in (key, None) and _is_file(path := Path(source.file).parent / part):
+            return {part: _fingerprint(path)}
         case _:
             return {}
-    return {name: fingerprint for part in parts for name, fingerprint in _files(source, part).items()}
+    found: dict[str, str] = {}
+    for name, value in below:
+        found |= _files(source, value, only=only, key=name)
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a text that is too long for the name of a file
+        return False
+
+
+def _fingerprint(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -11,7 +11,7 @@ from itertools import groupby
 from string import Template
 from typing import TYPE_CHECKING
 
-from incast import figures, scenarios, text
+from incast import figures, output, scenarios, text
 from incast._native import version
 from incast.studies import (
     cells,
@@ -22,7 +22,6 @@ from incast.studies import (
     ranking,
     ranking_page,
     svg,
-    table,
     winners,
 )
 from incast.studies.cells import Cells
@@ -93,7 +92,7 @@ def write(
         dark=_colours(figures.DARK),
     )
     path = out / "report.html"
-    table.write(path, page)
+    output.write(path, page)
     return path
 
 

@@ -97,7 +97,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
         page = report.write(about, chosen, state.tables, judged, store, wish.out, is_sample=wish.quick)
     if wish.json:
         output.prepare(wish.json.parent)
-        table.write(wish.json, json.dumps(as_json(name, judged), indent=2, ensure_ascii=False) + "\n")
+        output.write(wish.json, json.dumps(as_json(name, judged), indent=2, ensure_ascii=False) + "\n")
     print(_verdicts(judged))
     if wish.report:
         print(f"\n{page}")
@@ -177,7 +177,7 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
         new = sweep.measured(study, rows[study.name], store, 0.0, kept[study.name])
         minutes = (time.process_time() - started) / 60
         new = _with_cost(study, rows[study.name], new, state.known[study.name], minutes, found_before)
-        table.write(wish.out / f"{study.name}.csv", new.text())
+        output.write(wish.out / f"{study.name}.csv", new.text())
         state.tables[study.name] = new
         old = state.known[study.name]
         if old and not wish.update:
@@ -258,12 +258,12 @@ def _write(about: Paper, studies: list[Study], state: _State, judged: list[Judge
     for study in studies:
         new = state.tables[study.name]
         if new and new is not state.known[study.name]:
-            table.write(study.table, new.text())
+            output.write(study.table, new.text())
             print(study.table)
-    table.write(about.directory / claims.RECORD, claims.record(judged))
+    output.write(about.directory / claims.RECORD, claims.record(judged))
     print(about.directory / claims.RECORD)
     if judged:
-        table.write(about.directory / replication.RECORD, replication.record(about, judged))
+        output.write(about.directory / replication.RECORD, replication.record(about, judged))
         print(about.directory / replication.RECORD)
 
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from incast.studies import cost, execution, plan, table
+from incast.studies import cost, execution, plan, sweep, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +47,8 @@ def differences(study: Study, known: Table, store: Store, budget: Budget, worker
     rows = plan.rows(study)
     chosen = choose(study, rows, known, budget, store)
     execution.run(plan.runs(rows[index] for index in chosen), store, workers=workers, what=study.name)
-    found = {index: table.measured(study, rows[index], store) for index in chosen}
-    return compare(study, known, found)
+    found = sweep.measured(study, [rows[index] for index in chosen], store, None).rows
+    return compare(study, known, dict(zip(chosen, found, strict=True)))
 
 
 def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, store: Store) -> list[int]:

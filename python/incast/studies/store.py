@@ -1,88 +1,285 @@
-"""The store of finished runs: each is kept under the key of its task, complete or not at all."""
+"""The store of finished runs: one file per run, under the key of its task, complete or not at all.
+
+A run's file is a ZIP archive without compression of its tables, as Parquet, and of what the run was. The checksum of
+each member stands beside its name and is compared whenever the member is read.
+
+While a run is computed its file is made in the folder `.unfinished`, and whoever makes it holds a lock on it. The lock
+ends with the process, however that ends. So one run is never computed twice at the same time, and what a killed process
+left behind is told from what a living one is about to finish, on other machines and in other containers too.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import json
 import os
-import shutil
-import socket
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING
+import sys
+import zipfile
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from incast import output
+from incast._native import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
-    import pyarrow as pa
+_UNFINISHED, _DAMAGED = ".unfinished", ".damaged"
+_ABOUT = "run.json"
+_TABLE = ".parquet"
+# So that the same run is the same bytes, whenever it was computed: the least time that an archive can have.
+_TIME = (1980, 1, 1, 0, 0, 0)
+# What a damaged archive makes of its reader: an offset, a method or a flag that cannot be.
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError)
 
-_UNFINISHED = ".unfinished"
+
+class DamagedError(Exception):
+    """A stored run that cannot be trusted; the text says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stored run."""
+
+    key: str
+    file: Path
+    tables: frozenset[str]
+    about: Mapping[str, Any]
+    """What was run, for people: the program, the scenario and the seed."""
 
 
 class Store:
     """A directory of runs, safe for several processes at once."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = output.prepare(directory)
-        self._unfinished = output.prepare(directory / _UNFINISHED)
-        self._owner = f"{socket.gethostname()}-{os.getpid()}-"
-        self._sweep_up()
+        self.directory = directory
+        self._unfinished = directory / _UNFINISHED
+
+    def prepare(self) -> None:
+        """Create the directory, check that it is writable, and remove what killed processes left there.
+
+        Raises:
+            ScenarioError: it cannot be written to.
+
+        """
+        output.prepare(self._unfinished)
+        self.remove_unfinished()
 
     def has(self, key: str, tables: Collection[str]) -> bool:
         """Whether a run is stored with these tables."""
-        return all(self._file(key, table).is_file() for table in tables)
-
-    def put(self, key: str, tables: Mapping[str, pa.Table]) -> None:
-        """Store a run. It appears under its key once it is completely written."""
-        written = Path(tempfile.mkdtemp(prefix=self._owner, dir=self._unfinished))
-        for name, table in sorted(tables.items()):
-            pq.write_table(table, written / f"{name}.parquet")
-        written.chmod(0o755)
-        entry = self._entry(key)
-        entry.parent.mkdir(exist_ok=True)
-        if entry.is_dir() and not self.has(key, tables):
-            # An earlier study asked for other tables of this run.
-            entry.rename(written.with_name(f"{written.name}-old"))
-        try:
-            written.rename(entry)
-        except OSError:
-            if not self.has(key, tables):
-                raise
-            # Another process has finished the same run meanwhile, with the same bytes.
-            shutil.rmtree(written)
-        shutil.rmtree(written.with_name(f"{written.name}-old"), ignore_errors=True)
-
-    def table(self, key: str, table: str) -> pa.Table:
-        """Return one table of a run."""
-        return pq.read_table(self._file(key, table), partitioning=None)
+        return self.kept(key) >= frozenset(tables)
 
     def kept(self, key: str) -> frozenset[str]:
-        """Return the names of the stored tables of a run."""
-        return frozenset(file.stem for file in self._entry(key).glob("*.parquet"))
+        """Return the names of the stored tables of a run; none if it is not stored or its file is not one of a run."""
+        try:
+            return _entry(self._file(key)).tables
+        except (FileNotFoundError, DamagedError):
+            return frozenset()
 
-    def _entry(self, key: str) -> Path:
-        return self.directory / key[:2] / key
+    def table(self, key: str, table: str) -> pa.Table:
+        """Return one table of a run.
 
-    def _file(self, key: str, table: str) -> Path:
-        return self._entry(key) / f"{table}.parquet"
+        Raises:
+            DamagedError: what is stored is not what was written.
 
-    def _sweep_up(self) -> None:
-        """Remove unfinished runs of killed processes on this machine."""
-        here = f"{socket.gethostname()}-"
-        for left in self._unfinished.iterdir():
-            if left.name.startswith(here):
-                pid = left.name.removeprefix(here).split("-")[0]
-                if pid.isdigit() and not _is_alive(int(pid)):
-                    shutil.rmtree(left, ignore_errors=True)
+        """
+        try:
+            with _opened(self._file(key)) as archive:
+                return pq.read_table(pa.BufferReader(_read(archive, table + _TABLE)))
+        except FileNotFoundError as error:
+            raise DamagedError("no longer there") from error
+
+    @contextlib.contextmanager
+    def claim(self, key: str) -> Iterator[Claim | None]:
+        """Claim the right to compute a run, for as long as the context lasts; `None` if another has it."""
+        with _locked(self._unfinished / key) as file:
+            yield Claim(self._file(key), self.directory / _DAMAGED, self._unfinished / key, file) if file else None
+
+    def inspect(self, key: str) -> None:
+        """Set a run aside and say so if it is damaged, unless another process is about to replace it."""
+        with self.claim(key) as claim:
+            if claim:
+                claim.inspect()
+
+    def unfinished(self) -> list[Path]:
+        """Return what killed processes left unfinished; what is locked belongs to a living one."""
+        return [left for left in self._begun() if not _is_locked(left)]
+
+    def remove_unfinished(self) -> None:
+        """Remove what killed processes left unfinished."""
+        for left in self._begun():
+            with _locked(left):  # which removes it in the end
+                pass
+
+    def _begun(self) -> list[Path]:
+        return sorted(file for file in self._unfinished.glob("*") if file.is_file())
+
+    def entries(self) -> Iterator[tuple[Path, Entry | DamagedError]]:
+        """Yield every stored run, or what is wrong with its file, by the names of the files."""
+        for file in sorted(self.directory.glob("??/*.zip")):
+            try:
+                yield file, _entry(file)
+            except FileNotFoundError:
+                continue  # removed or set aside meanwhile
+            except DamagedError as error:
+                yield file, error
+
+    def earlier(self) -> list[Path]:
+        """Return the runs that an earlier version of this program stored, in another form that is not read."""
+        folders = [*self.directory.glob("??/*"), *self._unfinished.glob("*")]
+        return sorted(folder for folder in folders if folder.is_dir())
+
+    def damaged(self) -> list[Path]:
+        """Return the damaged runs that have been set aside."""
+        return sorted((self.directory / _DAMAGED).glob("*"))
+
+    def _file(self, key: str) -> Path:
+        return self.directory / key[:2] / f"{key}.zip"
 
 
-def _is_alive(pid: int) -> bool:
+@dataclass(frozen=True)
+class Claim:
+    """The right to compute a run."""
+
+    entry: Path
+    """Where the run will be."""
+    aside: Path
+    """Where damaged runs are kept."""
+    unfinished: Path
+    file: io.BufferedRandom
+    """What it is written to, which is locked."""
+
+    def inspect(self) -> None:
+        """Set what is stored so far aside and say so if it is damaged."""
+        try:
+            verify(self.entry)
+        except FileNotFoundError:
+            pass
+        except DamagedError as error:
+            aside = output.prepare(self.aside) / self.entry.name
+            self.entry.replace(aside)
+            print(f"incast: {self.entry}: damaged ({error}); kept as {aside}, and computed anew", file=sys.stderr)
+
+    def put(self, tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> None:
+        """Store the run. It appears under its key once it is completely written."""
+        self.file.seek(0)
+        self.file.truncate()
+        with zipfile.ZipFile(self.file, "w") as archive:
+            _write(archive, _ABOUT, json.dumps({"key": self.entry.stem, **about}).encode())
+            for name, table in sorted(tables.items()):
+                _write(archive, name + _TABLE, _as_parquet(table))
+        folder = self.entry.parent
+        if not folder.is_dir():
+            folder.mkdir(exist_ok=True)
+            output.sync(folder.parent)
+        output.settle(self.file, self.unfinished, self.entry)
+
+
+def verify(file: Path) -> None:
+    """Read a stored run completely.
+
+    Raises:
+        DamagedError: what is stored is not what was written.
+
+    """
+    with _opened(file) as archive:
+        for name in archive.namelist():
+            _read(archive, name)
+
+
+def _entry(file: Path) -> Entry:
+    with _opened(file) as archive:
+        tables = frozenset(name.removesuffix(_TABLE) for name in archive.namelist() if name.endswith(_TABLE))
+        about = json.loads(_read(archive, _ABOUT))
+    if not isinstance(about, dict) or about.get("key") != file.stem:
+        raise DamagedError("not the run that its name says")
+    return Entry(file.stem, file, tables, about)
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
+        with zipfile.ZipFile(file) as archive:
+            yield archive
+    except OSError as error:
+        if error.errno not in (None, errno.EIO, errno.EINVAL):
+            raise
+        raise DamagedError(str(error)) from error
+    except _BROKEN as error:
+        raise DamagedError(str(error).lower() or type(error).__name__) from error
+
+
+def _read(archive: zipfile.ZipFile, name: str) -> bytes:
+    about = archive.getinfo(name)
+    content = archive.read(about)
+    if hashlib.sha256(content).hexdigest().encode() != about.comment:
+        raise zipfile.BadZipFile(f"bad checksum of {name}")
+    return content
+
+
+def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    about = zipfile.ZipInfo(name, _TIME)
+    about.comment = hashlib.sha256(content).hexdigest().encode()
+    about.external_attr = 0o644 << 16
+    archive.writestr(about, content)
+
+
+def _as_parquet(table: pa.Table) -> bytes:
+    written = io.BytesIO()
+    pq.write_table(table, written)
+    return written.getvalue()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[io.BufferedRandom | None]:
+    """Lock a file, made if there is none, and remove it in the end unless it has got another name.
+
+    Yields nothing if another holds the lock.
+    """
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b") as file:
+            if not _lock(file, path):
+                yield None
+                return
+            if not _is_still(file, path):
+                continue  # its owner was done with it between our opening and our locking it
+            try:
+                yield file
+            finally:
+                if _is_still(file, path):
+                    path.unlink()
+            return
+
+
+def _is_locked(path: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError), path.open("r+b") as file:
+        return not _lock(file, path)
     return True
+
+
+def _lock(file: io.BufferedRandom, path: Path) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        reason = os.strerror(error.errno or errno.EIO).lower()
+        raise RunError(f"{path.parent}: files cannot be locked here ({reason}), so several sweeps could disturb one "
+                       "another; choose a directory on another file system with --out") from error  # fmt: skip
+    return True
+
+
+def _is_still(file: io.BufferedRandom, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False

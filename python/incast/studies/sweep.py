@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from incast import api, output
 from incast._native import RunError, ScenarioError
 from incast.studies import cost, execution, plan, reading, table
-from incast.studies.store import Store
+from incast.studies.store import DamagedError, Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,15 +26,18 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
     """Compute the missing runs of a shard; write the table once all runs are done. Return the exit code."""
     part, parts = _shard(shard)
     study = reading.read(path)
-    print(f"{study.name}: {cost.of(study, None).line()}", file=sys.stdout if dry_run else sys.stderr)
+    estimated = cost.of(study, None).line()
+    store, rows = Store(out / "runs"), plan.rows(study)
+    everything = execution.distinct(plan.runs(rows))
+    there = sum(store.has(task.key, task.tables) for task in everything)
+    already = f"; {there:,} of them done already" if there else ""
+    print(f"{study.name}: {estimated}{already}", file=sys.stdout if dry_run else sys.stderr)
     if dry_run:
         return 0
-    store = Store(output.prepare(out) / "runs")
-    rows = plan.rows(study)
-    everything = execution.distinct(plan.runs(rows))
+    output.prepare(out)
     try:
         computed = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
-    except (KeyboardInterrupt, RunError) as error:
+    except (KeyboardInterrupt, RunError, OSError) as error:
         done = sum(store.has(task.key, task.tables) for task in everything)
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         print(f"incast: {reason}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
@@ -46,7 +49,7 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
         print(f"{store.directory}: the shard that completes the last run writes the table")
         return 0
     file = out / f"{study.name}.csv"
-    table.write(file, measured(study, rows, store, None).text())
+    output.write(file, measured(study, rows, store, None).text())
     print(file)
     return 0
 
@@ -58,16 +61,27 @@ def measured(
     cpu_minutes: float | None,
     kept: Mapping[int, tuple[str, ...]] | None = None,
 ) -> Table:
-    """Measure every run; all of them are in the store, but for rows that are known."""
-    known = kept or {}
+    """Measure every run; all of them are in the store, but for rows that are known. Damaged ones are computed anew."""
+    found = dict(kept or {})
     started = time.process_time()
-    with ThreadPoolExecutor(api.cores()) as pool:
-        found = list(pool.map(
-            lambda index: known.get(index) or table.measured(study, rows[index], store), range(len(rows))
-        ))  # fmt: skip
+
+    def measure(index: int) -> tuple[str, ...] | None:
+        try:
+            return table.measured(study, rows[index], store)
+        except DamagedError:
+            if task := rows[index].task:
+                store.inspect(task.key)
+            return None
+
+    while left := [index for index in range(len(rows)) if index not in found]:
+        with ThreadPoolExecutor(api.cores()) as pool:
+            measured = dict(zip(left, pool.map(measure, left), strict=True))
+        found |= {index: row for index, row in measured.items() if row}
+        damaged = [rows[index] for index, row in measured.items() if not row]
+        execution.run(plan.runs(damaged), store, what=f"{study.name}: damaged runs")
     if cpu_minutes is not None:
         cpu_minutes += (time.process_time() - started) / 60
-    return table.of_rows(study, found, cpu_minutes)
+    return table.of_rows(study, [found[index] for index in range(len(rows))], cpu_minutes)
 
 
 def _shard(text: str) -> tuple[int, int]:

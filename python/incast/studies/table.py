@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import re
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,9 +77,14 @@ def labels(row: Row) -> tuple[str, ...]:
 
 
 def measured(study: Study, row: Row, store: Store) -> tuple[str, ...]:
-    """Return one row of the table from the stored run."""
+    """Return one row of the table from the stored run.
+
+    Raises:
+        DamagedError: the stored run cannot be trusted.
+
+    """
     task = row.task
-    kept = {name: store.table(task.key, name) for name in task.tables} if task else {}
+    kept = {name: store.table(task.key, name) for name in sorted(task.tables)} if task else {}
     hops = measuring.number(_HOPS, str(study.path), kept.__getitem__) if task else 0
     found = [_by_formula(study, metric, row.point) if metric.formulas
              else measuring.number(metric.sql, metric.place, kept.__getitem__) for metric in study.metrics]  # fmt: skip
@@ -178,19 +180,6 @@ def scope(study: Study, table: Table, seeds: NDArray[np.intp]) -> Scope:
         # Summed seed by seed, so that the last digit does not depend on the summation order of a library.
         metrics[metric.name] = {curve: values[seeds].sum(axis=1) / seeds.shape[1] for curve, values in by_curve.items()}
     return expressions.Scope(expressions.axes_of([axis.name for axis in study.axes], study.grid()), metrics)
-
-
-def write(path: Path, content: str) -> None:
-    """Write a file completely or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(content)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _text(value: Value | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from incast import output
 from incast._native import RunError
 from incast.studies import execution, plan, reading, sweep, table
 from incast.studies.store import Store
@@ -99,11 +100,11 @@ def run(study: Path, out: Path, workers: int | None = None, *, only: str | None 
     empty = ["0", *("" for _ in read.metrics)]
     unmeasured = {index: (*table.labels(rows[index]), *empty) for index in left_out}
     measured = sweep.measured(read, rows, store, None, unmeasured)
-    table.write(out / f"{read.name}.csv", measured.text())
+    output.write(out / f"{read.name}.csv", measured.text())
     flows = defaultdict(list)
     for row in wanted:
         if row.task:
-            listed = store.table(row.task.key, "flows").select(["start_s", "source_host", "size_bytes", "fct_s"])
+            listed = execution.table(row.task, store, "flows").select(["start_s", "source_host", "size_bytes", "fct_s"])
             by_start = listed.sort_by([("start_s", "ascending"), ("source_host", "ascending")])
             flows[row.point.curve.name, row.point.at].append(by_start)
     return Campaign(read, measured, flows)
