@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import cells, charts, claims, expressions, plan, reading, report, reproduce, table
+from incast.studies import cells, charts, claims, expressions, measuring, plan, reading, report, reproduce, table
 from incast.studies.claims import Judged
 from incast.studies.expressions import ExpressionError, Scope
 from incast.studies.study import Claim, Direction, Lines, Map, Names, Study
@@ -89,6 +89,40 @@ def test_an_axis_may_change_some_curves_only(study: Path) -> None:
         ("[[claims]]", "[[baselines]]\nbaselines = []", 'baselines[0].baselines: unknown key "baselines"'),
         ('id = "T02"', 'id = "T01"', None),
         ("title =", "title", "invalid TOML"),
+        ("values = [2, 5, 8]", f"values = {'[' * 5000}{']' * 5000}", ":10: lists and tables are nested too deeply"),
+        ("values = [2, 5, 8]", f"values = {'[' * 30}{']' * 30}", ":10: axes.workers.values: lists and tables are"),
+        ('label = "TCP"', f'label = "TCP"\n{"a." * 5000}a = 1', "lists and tables are nested too deeply: at most 20"),
+        ("values = [2, 5, 8]", f"values = [1{'0' * 400}]", ":10: axes.workers.values: expected a whole number"),
+        ("values = [2, 5, 8]", f"values = [1{'0' * 5000}]", "invalid TOML: "),
+        ("values = [2, 5, 8]", "values = [2, nan]", "axes.workers.values: expected a finite number, found nan"),
+        ("values = [2, 5, 8]", "values = [1979-05-27]", "found a date or time: 1979-05-27"),
+        ('"tcp.initial_window" = 4', '"tcp.initial_window" = inf', ":5: set.tcp.initial_window: expected a finite"),
+        ("at = { workers = 8 }", "at = { workers = 8 }\nlimits = [nan, inf]", "panels[1].limits: expected a finite"),
+        ("at = { workers = 8 }", "at = { workers = 8 }\nlimits = [3, 3]", "expected two numbers, from and to, found"),
+        ("within = 100", "within = inf", "claims[0].within: expected a finite number, found inf"),
+        ("seeds = 3", "seeds = 100000000", ":4: seeds: at most 1,000,000 runs, found 600,000,000: 3 points"),
+        ("values = [2, 5, 8]", f"values = {list(range(600_000))}", ":7: axes: at most 1,000,000 runs, found 3,600,000"),
+        ("seeds = 3", "seeds = 3\nfull = { seeds = 900000 }", "full.seeds: at most 1,000,000 runs"),
+        ('"scenarios/small.toml"', f'"{"x" * 5000}"', ":3: scenario: no such file"),
+        ("values = [2, 5, 8]", f'points = "{"x" * 5000}"', "axes.workers: an axis needs either key"),
+        ("seeds = 3", f'seeds = 3\nlike = "{"x" * 5000}"', ":5: like: no such file"),
+        ('{ "stack.sender" = "newreno" }', "{ seed = 5 }", 'curves.tcp.set.seed: "seed" cannot be set here'),
+        ('"tcp.initial_window" = 4', "seed = 4", ':5: set.seed: "seed" cannot be set here'),
+        ('key = "traffic.burst.workers"', 'key = "seed"', ':9: axes.workers.key: "seed" cannot be set here'),
+        ("seeds = 3", "seeds = 3\nfull = { set = { name = 1 } }", 'full.set.name: "name" cannot be set here'),
+        ("SELECT goodput_total_bps / 1e6 FROM summary WHERE class = 'all'", "", "goodput.sql: expected one query"),
+        ("SELECT goodput", "SELECT 1 FROM summary; SELECT goodput", "metrics.goodput.sql: expected one query"),
+        ("SELECT goodput", "DROP TABLE summary; SELECT goodput", "metrics.goodput.sql: expected one query"),
+        ("FROM summary", "FROM summary, read_csv('/etc/passwd')", "read_csv() cannot be used: a query reads"),
+        ("FROM summary", "FROM summary, '/etc/passwd'", 'unknown table "/etc/passwd"'),
+        ("goodput_total_bps / 1e6", "(SELECT COUNT(*) FROM glob('/etc/*'))", "glob() cannot be used"),
+        ("FROM summary", "FROM summary, duckdb_settings()", "duckdb_settings() cannot be used"),
+        ("FROM summary", "FROM information_schema.tables", 'unknown table "information_schema.tables"'),
+        ("goodput_total_bps", "random()", "random cannot be used: its value is another one every time"),
+        ("goodput_total_bps", "year(CURRENT_TIMESTAMP)", "current_timestamp cannot be used"),
+        ("WHERE class = 'all'", "USING SAMPLE 1", "a sample cannot be used"),
+        ("goodput_total_bps", f"goodput_total_bps {'+ 1' * 900}", "the query is nested too deeply"),
+        ("SELECT goodput_total_bps / 1e6 FROM summary WHERE class = 'all'", "SELECT 1", "reads no table of the run"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_refused_with_its_place(study: Path, old: str, new: str, said: str | None) -> None:
@@ -102,6 +136,15 @@ def test_what_cannot_be_meant_is_refused_with_its_place(study: Path, old: str, n
         line = [number for number, found in enumerate(text.splitlines(), start=1) if found == "[[claims]]"]
         said = f'{study}:{line[1]}: claims[1]: the id "T01" is already used: {study}:{line[0]}'
     assert said in str(error.value)
+
+
+def test_a_query_may_name_its_parts_and_read_several_tables() -> None:
+    for sql in (
+        "WITH done AS (SELECT * FROM flows) SELECT COUNT(*) FROM done, ports",
+        "SELECT COUNT(*) FROM flows, (SELECT * FROM ports JOIN range(3) ON true)",
+    ):
+        measuring.check(sql, "here", columns=1)
+        assert measuring.tables_of(sql) == {"flows", "ports"}
 
 
 def test_bad_input_is_one_message_and_exit_code_2(incast: Command, study: Path) -> None:

@@ -395,6 +395,7 @@ def rc(style: Style) -> AbstractContextManager[None]:
         {
             "font.family": "DejaVu Sans",  # comes with matplotlib, so figures are the same everywhere
             "font.size": 11,
+            "text.parse_math": False,  # labels are the user's, and a dollar sign is one
             "axes.labelsize": 11,
             "axes.titlesize": 11,
             "legend.fontsize": 10.5,

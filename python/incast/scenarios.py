@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -73,8 +74,28 @@ def parsed(text: str, file: str) -> dict[str, Any]:
     """
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise _native.ScenarioError(f"{file}:{_deep_line(text)}: lists and tables are nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
         raise _native.ScenarioError(f"{file}: invalid TOML: {error}") from error
+
+
+def _deep_line(text: str) -> int:
+    """Return the line in which most brackets are open, for which strings may count too."""
+    opened = [sum(line.count(one) for one in "[{") - sum(line.count(one) for one in "]}") for line in text.splitlines()]
+    depths = list(itertools.accumulate(opened))
+    inside = [
+        max(0, depth) + line.count("[") + line.count("{") for depth, line in zip(depths, text.splitlines(), strict=True)
+    ]
+    return 1 + inside.index(max(inside))
+
+
+def is_file(path: Path) -> bool:
+    """Whether a text from a file is the name of another; one that is too long for a name is not."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 # The program that attaches remedies to the kernel stands where this one does; the world "linux" looks here for it.

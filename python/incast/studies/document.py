@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
 
 # The tables of which a file may use some of another's.
 _USED = ("axes", "curves", "metrics")
+# Nobody means more, and functions that call themselves for every level could not follow.
+_DEEPEST = 20
+# The whole numbers that TOML knows.
+_LEAST, _MOST = -(2**63), 2**63 - 1
 _HEADER = re.compile(r"^\s*(\[\[|\[)\s*([^\[\]]+?)\s*\]{1,2}\s*(#.*)?$")
 _KEY = re.compile(r"""^\s*((?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[A-Za-z0-9_-]+|"[^"]*"))*)\s*=""")
 _PART = re.compile(r"""[A-Za-z0-9_-]+|"[^"]*"|'[^']*'""")
@@ -49,8 +55,11 @@ class Table:
     def place(self, key: str = "") -> str:
         """Name file, line and key."""
         path, origin = ".".join(filter(None, (self.path, key))), self.origin(key.split(".")[0])
-        above = path.rpartition(".")[0]  # of a key in an inline table, which has no line of its own
-        line = origin.lines.get(path) or origin.lines.get(above) or origin.lines.get(self.path)
+        # A key in an inline table has no line of its own, and a table may begin with one inside it.
+        steps = path.split(".")
+        above = [".".join(steps[:end]) for end in range(len(steps), 0, -1)]
+        inside = [known for known in origin.lines if known.startswith(f"{path}.")]
+        line = next((origin.lines[known] for known in (path, *inside, *above) if known in origin.lines), None)
         return ": ".join(filter(None, (f"{origin.file}:{line}" if line else str(origin.file), path)))
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -179,12 +188,43 @@ def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
     """
     text = scenarios.text_of(path, "a study")
     own = Table(path, lines(text), "", scenarios.parsed(text, str(path)))
+    if wrong := unsound(own.entries):
+        own.refuse(*wrong)
     if "like" not in own:
         return own
     base = path.parent / own.text("like")
     if base in (*above, path):
         own.refuse("like", f"{base} is like this file")
+    if not scenarios.is_file(base):
+        own.refuse("like", f"no such file: {base}")
     return Table(path, own.lines, "", own.entries, read(base, above=(*above, path)))
+
+
+def unsound(values: object) -> tuple[str, str] | None:
+    """Return the key of a value that neither scenarios nor studies know, and what is wrong with it.
+
+    Numbers must be finite and have 64 bits, dates have no meaning, and nesting has an end.
+    """
+    left: list[tuple[str, int, object]] = [("", 0, values)]
+    while left:
+        path, depth, value = left.pop()
+        match value:
+            case dict() | list() if depth > _DEEPEST:
+                return path, f"lists and tables are nested too deeply: at most {_DEEPEST} levels"
+            case dict():
+                left += [(".".join(filter(None, (path, key))), depth + 1, one) for key, one in value.items()]
+            case list():
+                # Tables of an array have places of their own, values of a list have not.
+                names = [f"{path}[{index}]" if isinstance(one, dict) else path for index, one in enumerate(value)]
+                left += [(name, depth + 1, one) for name, one in zip(names, value, strict=True)]
+            case float() if not math.isfinite(value):
+                return path, f"expected a finite number, found {value}"
+            case int() if not _LEAST <= value <= _MOST:
+                digits = len(str(abs(value)))
+                return path, f"expected a whole number from -2^63 to 2^63 - 1, found one of {digits} digits"
+            case dt.date() | dt.time():
+                return path, f"expected a number, text, a list or a table, found a date or time: {value}"
+    return None
 
 
 def lines(text: str) -> dict[str, int]:

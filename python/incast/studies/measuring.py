@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 import re
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,13 +17,12 @@ from incast._native import RunError, ScenarioError
 from incast.studies.expressions import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import pyarrow as pa
 
 #: The table that is always kept: it is measured most often and has the cost of the run.
 ALWAYS = "summary"
-_FROM = re.compile(r"""\b(?:from|join)\s+["'`]?(\w+)""", re.IGNORECASE)
 _UNKNOWN_COLUMN = re.compile(r"""Referenced column "(\w+)" not found""")
 _NUMERIC = ("INT", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN")
 # A sum of floating-point numbers depends on their order, and several threads would decide it by their luck.
@@ -31,6 +32,8 @@ _ENGINE: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "python_enable_replacements": False,
 }
+# What makes a table of its arguments.
+_SOURCES = ("range", "generate_series", "unnest")
 _local = threading.local()
 
 # Two hosts and one message: has every table, and takes no time.
@@ -50,23 +53,40 @@ def empty() -> Mapping[str, pa.Table]:
     return {name: result.to_arrow(name).schema.empty_table() for name in result.tables()}
 
 
+@dataclass(frozen=True)
+class _Query:
+    """What a query refers to."""
+
+    tables: tuple[str, ...]
+    functions: tuple[str, ...]
+    """And columns, among which functions without parentheses are."""
+    sources: tuple[str, ...]
+    """Functions that give tables."""
+    is_sampled: bool
+
+
 def tables_of(sql: str) -> frozenset[str]:
-    """Return the tables of a run that a query reads."""
-    return frozenset(_FROM.findall(sql)) & frozenset(empty())
+    """Return the tables of a run that a query reads.
+
+    Raises:
+        ScenarioError: it is not one query.
+
+    """
+    return frozenset(_parsed(sql).tables) & frozenset(empty())
 
 
 def check(sql: str, place: str, *, columns: int) -> None:
-    """Check that a query is valid for the tables of a run.
+    """Check that a query is valid for the tables of a run, reads nothing else, and always has the same result.
 
     Raises:
         ScenarioError: it is not; the message names the tables or columns.
 
     """
-    if not tables_of(sql):
-        named = _FROM.findall(sql)
-        raise ScenarioError(f"{place}: {missing('table', named[0] if named else '', list(empty()))}")
     try:
+        _check_references(sql)
         found = _connected(sql, empty().__getitem__).sql(sql)
+    except ScenarioError as error:
+        raise ScenarioError(f"{place}: {error}") from error
     except duckdb.Error as error:
         raise ScenarioError(f"{place}: {_reason(sql, str(error))}") from error
     names, types = found.columns, [str(kind) for kind in found.types]
@@ -75,6 +95,75 @@ def check(sql: str, place: str, *, columns: int) -> None:
     for name, kind in zip(names, types, strict=True):
         if not (kind == '"NULL"' or any(numeric in kind for numeric in _NUMERIC)):
             raise ScenarioError(f"{place}: the column {name} is not a number but {kind}")
+
+
+def _check_references(sql: str) -> None:
+    query = _parsed(sql)
+    for name in query.tables:
+        if name not in empty():
+            raise ScenarioError(missing("table", name, list(empty())))
+    for name in query.sources:
+        if name not in _SOURCES:
+            raise ScenarioError(f"{name}() cannot be used: a query reads the tables of its run and nothing else")
+    for name in query.functions:
+        if name in _changing():
+            raise ScenarioError(f"{name} cannot be used: its value is another one every time")
+    if query.is_sampled:
+        raise ScenarioError("a sample cannot be used: it is another one every time")
+    if not query.tables:
+        raise ScenarioError(f"the query reads no table of the run; the tables are {', '.join(empty())}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _parsed(sql: str) -> _Query:
+    """Find what a query refers to, wherever in it."""
+    ((written,),) = _own_connection().execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
+    try:
+        tree: dict[str, Any] = json.loads(written)
+    except RecursionError as error:
+        raise ScenarioError("the query is nested too deeply") from error
+    if tree.get("error") or len(tree["statements"]) != 1:
+        reason = str(tree.get("error_message", "")).split("\n")[0]
+        is_syntax = reason and not reason.startswith("Only SELECT")
+        raise ScenarioError(f"invalid query: {reason}" if is_syntax else "expected one query, SELECT ...")
+    nodes = list(_nodes(tree))
+    # Names that the query itself gives to parts of it, unless they are those of tables too.
+    own = {entry["key"] for node in nodes for entry in node.get("cte_map", {}).get("map", [])} - {*empty()}
+    bases = [node for node in nodes if node.get("type") == "BASE_TABLE"]
+    return _Query(
+        tuple(dict.fromkeys(_written(node) for node in bases if node["schema_name"] or node["table_name"] not in own)),
+        tuple(dict.fromkeys(_called(node) for node in nodes if node.get("class") in ("FUNCTION", "COLUMN_REF"))),
+        tuple(node["function"].get("function_name", "") for node in nodes if node.get("type") == "TABLE_FUNCTION"),
+        any(node.get("sample") for node in nodes),
+    )
+
+
+def _nodes(tree: object) -> Iterator[dict[str, Any]]:
+    left = [tree]
+    while left:
+        match left.pop():
+            case dict() as node:
+                yield node
+                left += reversed(node.values())
+            case list() as parts:
+                left += reversed(parts)
+
+
+def _called(node: dict[str, Any]) -> str:
+    """Return the name of a function, or of a column: some functions of the time have no parentheses."""
+    return str(node.get("function_name") or node["column_names"][-1]).lower()
+
+
+def _written(base: dict[str, Any]) -> str:
+    return ".".join(filter(None, (base["catalog_name"], base["schema_name"], base["table_name"])))
+
+
+@functools.cache
+def _changing() -> frozenset[str]:
+    """Return the functions whose value does not depend on their arguments alone."""
+    without_parentheses = {"current_time", "current_timestamp", "localtime", "localtimestamp"}
+    listed = "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+    return frozenset(without_parentheses).union(name for (name,) in _own_connection().execute(listed).fetchall())
 
 
 def number(sql: str, place: str, table: Callable[[str], pa.Table]) -> float | int | None:
@@ -114,15 +203,21 @@ def _rows(sql: str, place: str, table: Callable[[str], pa.Table]) -> list[tuple[
 def _connected(sql: str, table: Callable[[str], pa.Table]) -> duckdb.DuckDBPyConnection:
     """Return this thread's connection with the tables that a query reads."""
     tables = {name: table(name) for name in sorted(tables_of(sql))}
-    if not hasattr(_local, "connection"):
-        _local.connection, _local.known = duckdb.connect(config=_ENGINE), {}
-    connection: duckdb.DuckDBPyConnection = _local.connection
+    connection = _own_connection()
     known: dict[str, pa.Table] = _local.known
     for name, rows in tables.items():
         # The next metric of a run mostly reads the same tables, and to name one takes as long as a query.
         if known.get(name) is not rows:
             connection.register(name, rows)
             known[name] = rows
+    return connection
+
+
+def _own_connection() -> duckdb.DuckDBPyConnection:
+    """Return this thread's connection."""
+    if not hasattr(_local, "connection"):
+        _local.connection, _local.known = duckdb.connect(config=_ENGINE), {}
+    connection: duckdb.DuckDBPyConnection = _local.connection
     return connection
 
 

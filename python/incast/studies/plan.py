@@ -108,7 +108,7 @@ def tasks(
     outside = None
     if world:
         outside = Outside(world, json.dumps(resolved, allow_nan=False, default=str))
-        words = [path for word in world.command if _is_file(path := world.directory / word)]
+        words = [path for word in world.command if scenarios.is_file(path := world.directory / word)]
         content["world"] = {"command": world.command, "files": list(map(_fingerprint, words))}
     measured = not world and resolved.get("run", {}).get("world") == "linux"
     if measured:
@@ -165,12 +165,7 @@ def program() -> str:
     return f"incast {_native.version()} {compiled}"
 
 
-@functools.lru_cache(maxsize=64)
-def _parsed(text: str, file: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{file}: invalid TOML: {error}") from error
+_parsed = functools.lru_cache(maxsize=64)(scenarios.parsed)
 
 
 def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[str, Any]:
@@ -217,7 +212,7 @@ def _files(source: scenarios.Source, part: object, *, only: str | None, key: str
             below = list(part.items())
         case list():
             below = [(key, one) for one in part]
-        case str() if part and only in (key, None) and _is_file(path := Path(source.file).parent / part):
+        case str() if part and only in (key, None) and scenarios.is_file(path := Path(source.file).parent / part):
             return {part: _fingerprint(path)}
         case _:
             return {}
@@ -225,13 +220,6 @@ def _files(source: scenarios.Source, part: object, *, only: str | None, key: str
     for name, value in below:
         found |= _files(source, value, only=only, key=name)
     return found
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # a text that is too long for the name of a file
-        return False
 
 
 def _fingerprint(path: Path) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from incast import scenarios
 from incast._native import ScenarioError
 from incast.studies import document, expressions, measuring, settings
 from incast.studies.expressions import ExpressionError, Scope, missing
@@ -48,6 +49,13 @@ _KEYS = [
     "open", "panels", "scenario", "seeds", "set", "title", "use", "worlds",
 ]  # fmt: skip
 _OWN_WORLDS = ("packets", "ideal", "linux")
+# More would take days to plan.
+_MOST_ROWS = 1_000_000
+# Keys of a scenario that a study cannot change, and why.
+_FIXED = {
+    "seed": "every point has the seeds that the key seeds of the study says",
+    "name": "the scenario of all runs of studies has the same name",
+}
 
 
 _NOTHING_RUNS = "a study without a scenario has no runs: its metrics must be formulas of its axes"
@@ -66,6 +74,7 @@ def read(path: Path) -> Study:
     scenario = _scenario(file)
     known = list(file.tables("curves"))
     axes = tuple(_axis(name, table, known, runs=bool(scenario)) for name, table in file.tables("axes").items())
+    _few(file, axes, (), 1)
     omitted = _omitted(file, axes)
     worlds = {name: _world(name, table) for name, table in file.tables("worlds").items()}
     curves = tuple(_curve(name, table, worlds, runs=bool(scenario)) for name, table in file.tables("curves").items())
@@ -75,6 +84,8 @@ def read(path: Path) -> Study:
         _metric(name, table, axes, curves, runs=bool(scenario)) for name, table in file.tables("metrics").items()
     )
     _distinct(file, axes, metrics)
+    seeds = file.whole("seeds", None if scenario else 1, least=1)
+    _few(file, axes, curves, seeds)
     scope = _ones(axes, omitted, curves, metrics)
     if scenario is None and "set" in file:
         file.refuse("set", _NOTHING_RUNS)
@@ -84,8 +95,8 @@ def read(path: Path) -> Study:
         figure=file.text("figure", ""),
         note=file.text("note", ""),
         scenario=scenario,
-        changes=file.values("set"),
-        seeds=file.whole("seeds", None if scenario else 1, least=1),
+        changes=_changes(file, "set"),
+        seeds=seeds,
         worlds=tuple(worlds),
         axes=axes,
         omitted=omitted,
@@ -122,7 +133,8 @@ def _full(file: Table, study: Study) -> Full | None:
     if study.scenario is None:
         file.refuse("full", _NOTHING_RUNS)
     table = file.below("full", file.values("full"))
-    full = Full(table.whole("seeds", study.seeds, least=1), table.values("set"))
+    full = Full(table.whole("seeds", study.seeds, least=1), _changes(table, "set"))
+    _few(table, study.axes, study.curves, full.seeds)
     table.finish()
     return full
 
@@ -198,11 +210,22 @@ def _world(name: str, table: Table) -> World:
     return World(name, tuple(command), table.file.parent)
 
 
+def _few(file: Table, axes: tuple[Axis, ...], curves: tuple[Curve, ...], seeds: int) -> None:
+    """Check that the rows of the table of a study can be counted out."""
+    points = math.prod(len(axis.shown) for axis in axes)
+    if (rows := points * max(1, len(curves)) * seeds) > _MOST_ROWS:
+        file.refuse(
+            "axes" if points * max(1, len(curves)) > _MOST_ROWS else "seeds",
+            f"at most {_MOST_ROWS:,} runs, found {rows:,}: {points:,} points"
+            f"{f', {len(curves):,} curves' if curves else ''}{f', {seeds:,} seeds' if seeds > 1 else ''}",
+        )
+
+
 def _scenario(file: Table) -> Path | None:
     if "scenario" not in file:
         return None
     scenario = file.file.parent / file.text("scenario")
-    if not scenario.is_file():
+    if not scenarios.is_file(scenario):
         file.refuse("scenario", f"no such file: {scenario}")
     return scenario
 
@@ -249,6 +272,8 @@ def _axis(name: str, table: Table, known: list[str], *, runs: bool) -> Axis:
         changes = values
     elif runs and place == "values":
         changes = [{table.text("key"): value} for value in values]
+    for key in (key for change in changes for key in change if key in _FIXED):
+        table.refuse(place if place != "values" else "keys" if "keys" in table else "key", _fixed(key))
     if "shown" in table:
         if given:
             table.refuse("shown", f'the first column of the file of points, "{name}", names them')
@@ -273,6 +298,19 @@ def _axis(name: str, table: Table, known: list[str], *, runs: bool) -> Axis:
     return axis
 
 
+def _changes(table: Table, key: str) -> dict[str, object]:
+    """Read changes to the scenario."""
+    changes = table.values(key)
+    for one in changes:
+        if one in _FIXED:
+            table.refuse(f"{key}.{one}", _fixed(one))
+    return changes
+
+
+def _fixed(key: str) -> str:
+    return f'"{key}" cannot be set here: {_FIXED[key]}'
+
+
 def _files(table: Table, key: str) -> list[Path]:
     """Return the file or files that a key names, beside the study."""
     given = table.any(key)
@@ -281,7 +319,7 @@ def _files(table: Table, key: str) -> list[Path]:
         table.refuse(key, f"expected the name of a file, or a list of them, found {given!r}")
     files = [table.origin(key).file.parent / one for one in names]
     for file in files:
-        if not file.is_file():
+        if not scenarios.is_file(file):
             table.refuse(key, f"no such file: {file}")
     return files
 
@@ -290,7 +328,7 @@ def _curve(name: str, table: Table, worlds: dict[str, World], *, runs: bool) -> 
     for key in ("set", "world"):
         if not runs and key in table:
             table.refuse(key, _NOTHING_RUNS)
-    changes, world = dict(table.values("set")), table.text("world", "")
+    changes, world = dict(_changes(table, "set")), table.text("world", "")
     if world in _OWN_WORLDS:
         changes["run.world"] = world
     elif world and world not in worlds:
@@ -313,7 +351,7 @@ def _metric(
     sql = "" if formulas else table.text("sql")
     metric = Metric(_name(name, table), sql, formulas, table.text("about", name), table.text("unit", ""), place)
     table.finish()
-    if sql:
+    if not formulas:
         measuring.check(sql, place, columns=1)
     return metric
 
@@ -484,8 +522,8 @@ def _trace(table: Table, axes: tuple[Axis, ...], scope: Scope, *, dots: bool) ->
     limits = None
     if "limits" in table:
         limits = table.items("limits")
-        if len(limits) != 2 or not all(isinstance(one, int | float) for one in limits):
-            table.refuse("limits", "expected two numbers, from and to")
+        if len(limits) != 2 or not all(type(one) in (int, float) for one in limits) or limits[0] >= limits[1]:
+            table.refuse("limits", f"expected two numbers, from and to, found {limits}")
     trace = Trace(
         table.text("sql"), table.text("title", ""), table.text("x_label", "time (s)"), table.text("y_label"), at,
         (float(limits[0]), float(limits[1])) if limits else None, dots, table.place("sql"),

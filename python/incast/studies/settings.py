@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import datetime as dt
 import tomllib
 from typing import TYPE_CHECKING, Any
 
 from incast import scenarios
 from incast._native import ScenarioError
+from incast.studies import document
 from incast.studies.study import PARAMETER
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _check_head(place: str, axis: str, columns: list[str]) -> None:
 def _is_key(text: str) -> bool:
     try:
         return bool(text) and "\n" not in text and bool(tomllib.loads(f"{text} = 0"))
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return False
 
 
@@ -100,10 +100,10 @@ def _value(place: str, cell: str) -> Any:  # noqa: ANN401
     """Read a cell as `--set` reads what follows KEY=: as TOML, else as text."""
     try:
         value = tomllib.loads(f"value = {cell}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         if cell[0] in "[{\"'":
-            raise ScenarioError(f"{place}: not valid TOML: {cell}") from None
+            raise ScenarioError(f"{place}: not valid TOML: {cell[:100]}") from None
         return cell
-    if isinstance(value, dt.date | dt.time):
-        raise ScenarioError(f"{place}: expected a number, text, a list or a table, found a date: {cell}")
+    if wrong := document.unsound(value):
+        raise ScenarioError(f"{place}: {wrong[1]}")
     return value
