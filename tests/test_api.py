@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -14,6 +18,9 @@ import pytest
 
 import incast
 from conftest import ENDLESS, SMALL
+from incast import scenarios
+
+ROOT = Path(__file__).parents[1]
 
 
 def written(result: incast.Result, directory: Path) -> dict[str, bytes]:
@@ -60,6 +67,39 @@ def test_changes_are_a_mapping_or_what_the_command_line_takes(small: Path) -> No
     assert by_mapping.flows.equals(by_text.flows)
     marker = {"name": "ecn-threshold", "threshold": "5packets"}
     assert incast.run(small, set={"switch.marker": marker, "stack.sender": "dctcp"}).summary_dict["ce_marks"] > 0
+
+
+def test_numbers_and_arrays_of_numpy_are_numbers_and_lists(small: Path) -> None:
+    buffer = {"name": "static", "limit": "20packets", "count_in_service": True}
+    plain = {"traffic.burst.workers": 5, "switch.buffer": buffer, "traffic.burst.rounds": 1}
+    alike = {
+        "traffic.burst.workers": np.int64(5),
+        "switch.buffer": {**buffer, "count_in_service": np.bool_(buffer["count_in_service"])},
+        "traffic.burst.rounds": np.array(1),
+    }
+    assert scenarios.overrides(alike) == scenarios.overrides(plain)
+    assert scenarios.overrides({"x": np.float64(0.1), "y": np.arange(3), "z": np.float32(0.5)}) == [
+        "x=0.1", "y=[0, 1, 2]", "z=0.5",
+    ]  # fmt: skip
+    seed: Any = np.int64(7)
+    assert incast.run(small, set=alike, seed=seed).summary_dict == incast.run(small, set=plain, seed=7).summary_dict
+    keys = tomllib.loads(small.read_text(encoding="utf-8"))
+    keys["traffic"]["burst"]["workers"] = np.int64(5)
+    assert incast.run(keys, seed=7).summary_dict["flows"] == 10
+
+
+def test_what_is_imported_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in project["dependencies"]}
+    declared |= {"pandas", "incast"}  # pandas is an extra that is imported where it is asked for
+    imported = set()
+    for file in (ROOT / "python" / "incast").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.split(".")[0])
+    assert imported - declared - sys.stdlib_module_names == set()
 
 
 def test_a_wrong_scenario_is_a_value_error_that_names_the_key(small: Path) -> None:

@@ -134,7 +134,7 @@ def overrides(changes: Mapping[str, object] | Iterable[str] | None) -> list[str]
     if changes is None:
         return []
     if isinstance(changes, Mapping):
-        return [f"{key}={_inline(value)}" for key, value in changes.items()]
+        return [f"{key}={_inline(_plain(value))}" for key, value in changes.items()]
     if isinstance(changes, str):
         return [changes]
     return list(changes)
@@ -144,9 +144,22 @@ def _written_out(scenario: Mapping[str, object]) -> str:
     import tomli_w
 
     try:
-        return tomli_w.dumps(scenario)
+        return tomli_w.dumps(_plain(scenario))
     except (TypeError, ValueError) as error:
         raise _native.ScenarioError(f"<dict>: cannot be written as TOML: {error}") from error
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Return a value with Python's own numbers and lists in place of those of NumPy and its like."""
+    match value:
+        case Mapping():
+            return {key: _plain(part) for key, part in value.items()}
+        case list() | tuple():
+            return [_plain(part) for part in value]
+        case _ if callable(plain := getattr(value, "tolist", None)):
+            return _plain(plain())
+        case _:
+            return value
 
 
 def _inline(value: object) -> str:
