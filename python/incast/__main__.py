@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+
+from incast import streams
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
 
 def main() -> None:
     """Run the command line and exit."""
+    streams.prepare()
     sys.exit(invoke(sys.argv[1:]))
 
 
@@ -41,7 +45,8 @@ def invoke(arguments: list[str]) -> int:
 
 
 def _say(message: str, code: int) -> int:
-    print(f"incast: {message}", file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it
+        print(f"incast: {message}", file=sys.stderr)
     return code
 
 

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from incast import _native, text
+from incast import _native, scenarios, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def main(paths: Sequence[Path], json_file: Path | None) -> int:
 
     """
     reports: list[dict[str, Any]] = [
-        {"script": str(script), **json.loads(_native.conform(_read(script), str(script.parent)))}
+        {"script": text.name(script), **json.loads(_native.conform(_read(script), text.name(script.parent)))}
         for path in paths
         for script in _scripts(path)
     ]
@@ -60,9 +60,9 @@ def _scripts(path: Path) -> list[Path]:
 
 def _read(script: Path) -> str:
     try:
-        return script.read_text(encoding="utf-8", errors="replace")
+        return scenarios.read_text(script, errors="replace")
     except OSError as error:
-        raise _native.ScenarioError(f"{script}: {(error.strerror or str(error)).lower()}") from error
+        raise _native.ScenarioError(f"{script}: {(error.strerror or '').lower() or error}") from error
 
 
 def _reason(report: dict[str, Any]) -> str:

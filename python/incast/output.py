@@ -52,8 +52,9 @@ def remove_pictures(directory: Path) -> None:
 def write(path: Path, content: str) -> None:
     """Write a file completely or not at all."""
     with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
+        "w", encoding="utf-8", errors="backslashreplace", newline="", dir=path.parent, prefix=f".{path.name[:100]}.",
+        delete=False,
+    ) as file:  # fmt: skip
         written = Path(file.name)
         try:
             file.write(content)

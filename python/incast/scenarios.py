@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import stat
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -12,9 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from incast import _native
+from incast import text as texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+# No scenario, study or script is larger.
+_LARGEST_BYTES = 64 << 20
+# What the shell has opened for us may be a pipe.
+_HANDED = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 class Source(NamedTuple):
@@ -40,7 +47,7 @@ def read(scenario: str | Path | Mapping[str, object]) -> Source:
         return Source(_native.example(scenario), f"<example {scenario}>", scenario)
     path = Path(scenario)
     absent = f"no such file, and not a built-in example ({', '.join(_native.examples())})"
-    return Source(text_of(path, "a scenario", absent), str(path), path.stem)
+    return Source(text_of(path, "a scenario", absent), texts.name(path), path.stem)
 
 
 def text_of(path: Path, what: str, absent: str = "no such file") -> str:
@@ -51,7 +58,7 @@ def text_of(path: Path, what: str, absent: str = "no such file") -> str:
 
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except FileNotFoundError:
         reason = absent
     except IsADirectoryError:
@@ -59,10 +66,28 @@ def text_of(path: Path, what: str, absent: str = "no such file") -> str:
     except UnicodeDecodeError as error:
         reason = f"not a text file: byte {error.start} is not UTF-8"
     except OSError as error:
-        reason = f"cannot be read: {(error.strerror or str(error)).lower()}"
+        reason = f"cannot be read: {(error.strerror or '').lower() or error}"
     except ValueError as error:  # a null byte in the name
         reason = str(error)
     raise _native.ScenarioError(f"{path}: {reason}")
+
+
+def read_text(path: Path, *, errors: str = "strict") -> str:
+    """Return the text of a file of reasonable size.
+
+    Raises:
+        OSError: it cannot be read, is larger, or is not a file: reading could have no end.
+        UnicodeDecodeError: it is not text.
+
+    """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or str(path).startswith(_HANDED)):
+        raise OSError("not a file")
+    with path.open("rb") as file:
+        content = file.read(_LARGEST_BYTES + 1)
+    if len(content) > _LARGEST_BYTES:
+        raise OSError(f"larger than {_LARGEST_BYTES >> 20} MiB")
+    return content.decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def parsed(text: str, file: str) -> dict[str, Any]:

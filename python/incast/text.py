@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
@@ -29,6 +30,11 @@ def csv(rows: Iterable[Iterable[object]]) -> str:
     file = io.StringIO()
     csv_module.writer(file, lineterminator="\n").writerows(rows)
     return file.getvalue()
+
+
+def name(path: Path | str) -> str:
+    """Write the name of a file, which may have bytes that are no letters."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def seconds(value: float | None) -> str:

@@ -282,7 +282,7 @@ def _settings(study: Study, numbers: Table | None) -> str:
         f"<h3>Metrics, one number per run</h3>{_table(metrics)}" if metrics else "",
         ""
         if study.scenario is None
-        else f"<h3>{escape(study.scenario.name)}</h3><pre>{escape(study.scenario.read_text(encoding='utf-8'))}</pre>",
+        else f"<h3>{escape(study.scenario.name)}</h3><pre>{escape(scenarios.read_text(study.scenario))}</pre>",
         "</details>",
     ]
     return "".join(parts)
