@@ -312,14 +312,9 @@ impl Settings {
             keys.insert("sack".into(), json!(false));
         }
         let without_sack = keys.get("sack") == Some(&json!(false));
-        let without_rack = without_sack || keys.get("loss_detection") == Some(&json!("duplicates"));
-        for (key, works) in [
-            ("dsack", !without_sack),
-            ("tail_loss_probe", !without_sack),
-            ("loss_detection", !without_sack),
-            ("frto", !without_rack),
-        ] {
-            if !works {
+        let without_rack = keys.get("loss_detection") == Some(&json!("duplicates"));
+        if without_sack {
+            for key in ["dsack", "tail_loss_probe", "loss_detection"] {
                 keys.remove(key);
             }
         }

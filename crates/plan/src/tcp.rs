@@ -58,7 +58,7 @@ pub struct Tcp {
     /// new or again, so that its ACK tells what is lost (RFC 8985 section 7). Needs SACK.
     pub tail_loss_probe: bool,
     /// Whether a retransmission timeout asks with new data whether anything was lost (F-RTO, RFC 5682), and gives the window
-    /// back if nothing was. Needs RACK.
+    /// back if nothing was. Needs `loss_detection = "rack"` or `rtt_samples = "every-ack"`.
     pub frto: bool,
     /// Whether a cut is undone once every retransmission since then has been reported as a duplicate. Needs DSACK and RACK.
     pub undo: bool,
@@ -191,15 +191,15 @@ impl Tcp {
                 refuse(key, "it needs SACK, which is off".into(), "false, or sack = true".into());
             }
         }
-        for (key, on) in [("frto", self.frto), ("undo", self.undo)] {
-            if on && self.loss_detection != LossDetection::Rack {
-                refuse(key, "it needs RACK, which is off".into(), "false, or loss_detection = \"rack\"".into());
-            }
+        if self.undo && self.loss_detection != LossDetection::Rack {
+            refuse("undo", "it needs RACK, which is off".into(), "false, or loss_detection = \"rack\"".into());
         }
         let notes_times = self.loss_detection == LossDetection::Rack || self.rtt_samples == RttSamples::EveryAck;
-        if self.tso_divisor > 0 && !notes_times {
-            let allowed = "0, or loss_detection = \"rack\", or rtt_samples = \"every-ack\"";
-            refuse("tso_divisor", "nothing notes when segments left".into(), allowed.into());
+        for (key, on, off) in [("frto", self.frto, "false"), ("tso_divisor", self.tso_divisor > 0, "0")] {
+            if on && !notes_times {
+                let allowed = format!("{off}, or loss_detection = \"rack\", or rtt_samples = \"every-ack\"");
+                refuse(key, "nothing notes when segments left".into(), allowed);
+            }
         }
         if self.partial_ack == PartialAck::Waits && !self.sack && self.reduction != Reduction::Proportional {
             let allowed = "\"repairs\", or recovery = \"prr\"";

@@ -22,15 +22,10 @@ const PROFILES: [(&str, &str); 5] = [
 ];
 
 /// What keys that need SACK are without it.
-const WITHOUT_SACK: [(&str, &str); 5] = [
-    ("loss_detection", "\"duplicates\""),
-    ("tail_loss_probe", "false"),
-    ("dsack", "false"),
-    ("frto", "false"),
-    ("undo", "false"),
-];
+const WITHOUT_SACK: [(&str, &str); 4] =
+    [("loss_detection", "\"duplicates\""), ("tail_loss_probe", "false"), ("dsack", "false"), ("undo", "false")];
 /// What keys that need RACK are without it.
-const WITHOUT_RACK: [(&str, &str); 2] = [("frto", "false"), ("undo", "false")];
+const WITHOUT_RACK: [(&str, &str); 1] = [("undo", "false")];
 /// What keys that need DSACK are without it.
 const WITHOUT_DSACK: [(&str, &str); 1] = [("undo", "false")];
 
@@ -215,15 +210,17 @@ mod tests {
     #[test]
     fn without_sack_or_rack_what_needs_them_is_off() {
         let none = resolved("", "sack = false");
-        assert!(!none.tail_loss_probe && !none.dsack && !none.frto && !none.undo);
+        assert!(!none.tail_loss_probe && !none.dsack && none.frto && !none.undo);
         assert_eq!((none.loss_detection, none.unfit()), (LossDetection::Duplicates, vec![]));
         let no_rack = resolved("", "loss_detection = \"duplicates\"");
-        assert!(no_rack.tail_loss_probe && no_rack.dsack && !no_rack.frto && !no_rack.undo);
+        assert!(no_rack.tail_loss_probe && no_rack.dsack && no_rack.frto && !no_rack.undo);
         assert!(!resolved("", "dsack = false").undo);
         let refused = |text| resolved("", text).unfit().iter().map(|unfit| unfit.key).collect::<Vec<_>>();
         assert_eq!(refused("sack = false\ntail_loss_probe = true"), ["tail_loss_probe"]);
         assert_eq!(refused("sack = false\nloss_detection = \"rack\""), ["loss_detection"]);
-        assert_eq!(refused("loss_detection = \"duplicates\"\nfrto = true"), ["frto"]);
+        assert_eq!(refused("loss_detection = \"duplicates\"\nundo = true"), ["undo"]);
+        let untimed = "loss_detection = \"duplicates\"\nrtt_samples = \"one-per-round\"\ntso_divisor = 0\n";
+        assert_eq!(refused(untimed), ["frto"]);
         assert_eq!(refused("dsack = false\nundo = true"), ["undo"]);
         assert_eq!(refused("timer_tick = \"2s\""), ["timer_tick"]);
     }

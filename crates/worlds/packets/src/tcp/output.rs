@@ -265,9 +265,9 @@ impl<S: Sender> SendHalf<S> {
         }
         while self.next < self.limit {
             let mut most = tcp.mss.0;
-            if self.next < self.highest && !self.board.is_empty() {
-                // After a timeout: what the peer has is not sent again.
-                self.next = self.board.skip(self.next);
+            if self.next < self.highest {
+                // After a timeout: what the peer has is not sent again, nor what F-RTO has asked with.
+                self.next = if self.next == self.recover { self.highest } else { self.board.skip(self.next) };
                 if self.next >= self.limit {
                     break;
                 }

@@ -195,7 +195,7 @@ impl<S: Sender> SendHalf<S> {
         let news = std::mem::take(&mut timing.news);
         timing.told_of_older =
             timing.flight.first().is_some_and(|first| first.start == self.una && news.is_older_than(first.at));
-        timing.doubt.arrived(news.original, self.recover);
+        timing.doubt.arrived(news.original(tcp.sack), self.recover);
         if let Some((first, last)) = news.measures(tcp.timestamps) {
             timing.rack.measured(now - last);
             if tcp.rtt_samples == RttSamples::EveryAck {
@@ -494,13 +494,10 @@ impl<S: Sender> SendHalf<S> {
     }
 
     /// The retransmission timer expired: what is older than a round trip is lost, and the first segment leaves at once
-    /// (`tcp_enter_loss`, `tcp_retransmit_timer`). F-RTO `asks` whether it is, unless a repair was going on.
+    /// (`tcp_enter_loss`, `tcp_retransmit_timer`).
     #[cold]
-    pub(super) fn repair_by_rack(&mut self, now: u64, tcp: &Tcp, asks: bool, template: &Packet, out: &mut Outbox) {
+    pub(super) fn repair_by_rack(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let Some(timing) = &mut self.timing else { return };
-        if tcp.frto && asks {
-            timing.doubt.ask();
-        }
         timing.probe.settle();
         timing.flight.time_out(now, timing.rack.rtt);
         let in_network = timing.flight.in_network();

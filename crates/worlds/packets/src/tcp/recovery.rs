@@ -43,6 +43,9 @@ impl<S: Sender> SendHalf<S> {
         if self.uses_rack(tcp) {
             return self.on_dubious_ack(now, tcp, told, template, out);
         }
+        if self.has_doubt() {
+            self.resolve_doubt_by_duplicates(tcp, true);
+        }
         self.duplicates += 1;
         if told > 0 {
             self.board.find_lost(tcp.mss.0);

@@ -255,6 +255,8 @@ impl<S: Sender> SendHalf<S> {
                     if self.is_dubious(tcp) {
                         self.look_for_losses(now, tcp, told, delivered, template, out);
                     }
+                } else if self.has_doubt() {
+                    self.resolve_doubt_by_duplicates(tcp, told > 0);
                 }
                 // A congestion window does not count a FIN as data. An ACK that begins a recovery does not grow it.
                 if !repaired && acked > 0 {
@@ -266,6 +268,9 @@ impl<S: Sender> SendHalf<S> {
                     self.reduce(tcp, delivered, true);
                 }
                 if !by_rack {
+                    if self.has_doubt() {
+                        self.ask_by_duplicates(now, tcp, template, out);
+                    }
                     self.restart_timer(now, tcp);
                     if told > 0 {
                         // RFC 6675 section 5: what tells of new data beyond a gap is a duplicate, whatever else it says.
@@ -404,8 +409,14 @@ impl<S: Sender> SendHalf<S> {
         self.board.forget_retransmissions();
         self.sender.on_timeout(&self.view(now), again);
         self.cwr_wanted = self.sender.ecn_capable();
+        if tcp.frto
+            && (again || !repairs)
+            && let Some(timing) = &mut self.timing
+        {
+            timing.doubt.ask();
+        }
         if self.uses_rack(tcp) {
-            return self.repair_by_rack(now, tcp, again || !repairs, template, out);
+            return self.repair_by_rack(now, tcp, template, out);
         }
         self.next = self.una;
         self.segment_limit = 0;

@@ -123,7 +123,7 @@ pub(super) struct News {
     /// The same beyond the gap.
     sacked: Option<(u64, u64)>,
     /// Where the first of them ends that left once.
-    pub(super) original: Option<u64>,
+    original: Option<u64>,
 }
 
 impl News {
@@ -133,6 +133,12 @@ impl News {
 
     fn first_sent_once(&mut self, end: u64) {
         self.original = Some(self.original.map_or(end, |first| first.min(end)));
+    }
+
+    /// Where the first of them ends that left once and is known to have arrived by that. Without `sack`, what left again may have
+    /// closed a gap below it (`tcp_clean_rtx_queue`).
+    pub(super) fn original(&self, sack: bool) -> Option<u64> {
+        self.original.filter(|_| sack || !self.repeated)
     }
 
     fn sample(timestamps: bool, sent: &Sent) -> Option<u64> {

@@ -3,7 +3,9 @@
 use incast_plan::Tcp;
 use incast_protocols::sender::{Sender, Windows};
 
+use super::Outbox;
 use super::send::SendHalf;
+use crate::packet::Packet;
 
 /// What speaks against the last cut.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +71,11 @@ impl Doubt {
         self.original |= self.frto != Frto::Off && original.is_some_and(|end| end <= recover);
     }
 
+    /// An ACK after a timeout, for less than was in flight then; it `told` of data beyond the gap or not.
+    fn go_on(&mut self, told: bool) {
+        self.frto = if self.frto == Frto::Waits && !told { Frto::Asks } else { Frto::Off };
+    }
+
     /// New data is to leave before anything is sent again.
     pub(super) fn asks(&self) -> bool {
         self.frto == Frto::Asks
@@ -116,14 +123,59 @@ impl<S: Sender> SendHalf<S> {
         if !repairs {
             return doubt.end();
         }
-        if self.highest > self.recover {
-            if told > 0 {
-                doubt.frto = Frto::Off;
-            }
-        } else if doubt.frto == Frto::Waits && told == 0 {
-            doubt.frto = Frto::Asks;
-        } else {
+        if self.highest <= self.recover {
+            doubt.go_on(told > 0);
+        } else if told > 0 {
             doubt.frto = Frto::Off;
+        }
+    }
+
+    /// The same where duplicates are counted: after a timeout all leaves again, from the first gap on. An ACK for new data, or a
+    /// duplicate, which `told` of data beyond the gap.
+    #[cold]
+    pub(super) fn resolve_doubt_by_duplicates(&mut self, tcp: &Tcp, told: bool) {
+        let repairs = self.repairs_timeout();
+        let Some(timing) = &mut self.timing else { return };
+        let doubt = &mut timing.doubt;
+        if doubt.original {
+            self.next = self.highest;
+            self.duplicates = 0;
+            self.undo(tcp);
+        } else if !repairs {
+            doubt.end();
+        } else {
+            let asked = doubt.frto == Frto::Asked;
+            if asked || doubt.frto == Frto::Waits {
+                doubt.go_on(told);
+            }
+            if asked {
+                self.next = self.una;
+            }
+        }
+    }
+
+    /// Asks with new data, as much of it as the window lets go: all that was in flight at the timeout counts as lost.
+    #[cold]
+    pub(super) fn ask_by_duplicates(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
+        if !self.timing.as_ref().is_some_and(|timing| timing.doubt.asks()) {
+            return;
+        }
+        let (again, highest) = (self.next, self.highest);
+        let mut room = self.sender.send_window(&self.view(now)).0;
+        self.next = highest;
+        while let Some(payload) = self.new_payload(now, tcp)
+            && payload <= room
+            && !self.is_paced(now)
+        {
+            room -= payload;
+            self.next = self.emit(now, tcp, template, self.next, payload, out);
+        }
+        let new = self.next > highest;
+        if !new {
+            self.next = again;
+        }
+        if let Some(timing) = &mut self.timing {
+            timing.doubt.has_asked(new);
         }
     }
 

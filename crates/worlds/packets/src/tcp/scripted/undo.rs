@@ -1,7 +1,7 @@
 //! Repairs of what had not been lost: F-RTO (RFC 5682), duplicates reported by SACK (RFC 2883), and undo.
 
 use super::*;
-use incast_plan::{LossDetection, Pacing};
+use incast_plan::{LossDetection, Pacing, RttSamples};
 
 fn doubting() -> Tcp {
     Tcp {
@@ -76,6 +76,68 @@ fn a_timeout_of_a_lost_window_is_repaired() {
     end.set_window(2);
     end.now += 100 * US;
     assert_eq!(end.ack(1000), "1000+1000 2000+1000");
+}
+
+/// Where duplicates are counted, the same without SACK.
+fn doubting_without_sack() -> Tcp {
+    Tcp { frto: true, limited_transmit: true, rtt_samples: RttSamples::EveryAck, ..tcp() }
+}
+
+/// RFC 5682 section 2.1, step 3b: what left once arrives after the new data has left, so nothing was lost.
+#[test]
+fn without_sack_a_timeout_of_a_slow_path_is_undone() {
+    let mut script = ten_in_flight(doubting_without_sack());
+    script.end.send.sender.windows.ssthresh = Bytes(50_000);
+    assert_eq!(script.timer_with_one_segment(), "0+1000M");
+    script.end.send.sender.windows = Windows { cwnd: Bytes(2000), ssthresh: Bytes(5000) };
+    script.now += 10 * US;
+    assert_eq!(script.ack(1000), "10000+1000 11000+1000", "new data asks, nothing leaves again");
+    script.now += 10 * US;
+    assert_eq!(script.ack(2000), "", "the window is full");
+    assert_eq!(script.end.send.sender.windows, Windows { cwnd: Bytes(10_000), ssthresh: Bytes(50_000) });
+    script.now += 10 * US;
+    assert_eq!(script.ack(5000), segments(12_000, 15_000));
+}
+
+/// Step 3a: a duplicate says that the new data has arrived and what left before it has not. It leaves again, but not the new
+/// data. Without F-RTO no new data leaves before.
+#[test]
+fn without_sack_a_timeout_of_a_lost_window_is_repaired() {
+    let mut plain = ten_in_flight(Tcp { frto: false, ..doubting_without_sack() });
+    plain.timer_with_one_segment();
+    plain.set_window(2);
+    plain.now += 10 * US;
+    assert_eq!(plain.ack(1000), "1000+1000 2000+1000");
+    let mut script = ten_in_flight(doubting_without_sack());
+    script.timer_with_one_segment();
+    script.set_window(2);
+    script.now += 100 * US;
+    assert_eq!(script.ack(1000), "10000+1000 11000+1000");
+    script.now += 100 * US;
+    assert_eq!(script.ack(1000), "1000+1000 2000+1000", "it was lost");
+    assert_eq!(script.end.send.sender.windows.cwnd, Bytes(2000));
+    script.set_window(20);
+    script.now += 100 * US;
+    assert_eq!(script.ack(3000), format!("{} {}", segments(3000, 10_000), segments(12_000, 20_000)));
+    // Nothing new to ask with: conventional recovery.
+    let mut end = Script::new(10, doubting_without_sack());
+    end.write(10_000);
+    end.timer_with_one_segment();
+    end.set_window(2);
+    end.now += 100 * US;
+    assert_eq!(end.ack(1000), "1000+1000 2000+1000");
+}
+
+/// `tcp_clean_rtx_queue`: an ACK for what left again and for what left once does not say which of them has filled a gap. The
+/// timeout was right, and the window stays cut.
+#[test]
+fn without_sack_the_ack_of_a_retransmission_undoes_nothing() {
+    let mut script = ten_in_flight(doubting_without_sack());
+    script.timer_with_one_segment();
+    script.set_window(2);
+    script.now += 100 * US;
+    assert_eq!(script.ack(10_000), segments(10_000, 12_000));
+    assert_eq!(script.end.send.sender.windows.cwnd, Bytes(2000));
 }
 
 /// `tcp_try_undo_dsack`: the segment was late, not lost. The report of its second arrival brings the window back.
