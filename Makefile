@@ -16,7 +16,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-own-protocol test-kernels mutants lint lint-rust lint-python lint-linux format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
+	docs-output test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ docs-links: docs ## check the external links of the documentation (needs the net
 mutants: prerequisites ## mutation testing (needs cargo-mutants; takes hours)
 	@.ci/mutants $(MUTANTS)
 
-lint: lint-rust lint-python ## check format, lints and types
+lint: lint-rust lint-python lint-dependencies ## check format, lints, types, and licences of dependencies
 
 lint-rust: prerequisites
 	cargo fmt --all --check
@@ -85,6 +85,9 @@ lint-python: .venv/installed
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+lint-dependencies: prerequisites .venv/installed
+	$(BIN)/python .ci/dependencies.py
+
 lint-linux: linux-prerequisites
 	cargo fmt --check --manifest-path crates/host/Cargo.toml
 	cargo clippy --release $(HOST_FLAGS) --all-targets -- -D warnings
@@ -94,6 +97,17 @@ format: .venv/installed ## format Rust and Python
 	cargo fmt --manifest-path crates/host/Cargo.toml
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+audit: .venv/installed ## look for known vulnerabilities of dependencies (needs the net; cargo-deny for those in Rust)
+	@.ci/audit
+
+# maturin puts a list of the crates into what it builds.
+sbom: install ## list all dependencies in CycloneDX's form: out/sbom
+	@rm -rf out/sbom && mkdir -p out/sbom
+	@cp .venv/lib/python*/site-packages/incast*.dist-info/sboms/*.cyclonedx.json out/sbom/
+	@$(BIN)/uv export --quiet --frozen --no-dev --all-extras --format cyclonedx1.5 --preview-features sbom-export \
+		--output-file out/sbom/python.cyclonedx.json
+	@ls out/sbom/*
 
 reproduce: install ## compute a paper's figures and judge its claims (PAPER=pulser): out/rdtcp/report.html
 	@$(BIN)/incast reproduce $(PAPER)
