@@ -1,0 +1,175 @@
+"""Whatever happens to a sweep, the next one ends with the bytes of one that nothing happened to."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Command, small_paper
+
+RUNS = 2 * 3 * 3
+ROUNDS = 6
+COMMAND = [sys.executable, "-m", "incast"]
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    """Return a study whose runs are long enough that a kill meets some of them."""
+    file = small_paper(tmp_path) / "figure-1.toml"
+    scenario = file.parent / "scenarios" / "small.toml"
+    scenario.write_text(scenario.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 200"), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def whole(incast: Command, study: Path, tmp_path: Path) -> dict[str, bytes]:
+    """Return the files of a sweep to which nothing happens."""
+    done = incast("sweep", study, "--out", "whole")
+    assert done.returncode == 0, done.stderr
+    return contents(tmp_path / "whole")
+
+
+@pytest.fixture
+def tmpfs(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Return a function that mounts an empty file system with some options."""
+    folder = tmp_path / "tmpfs"
+    folder.mkdir()
+
+    def mount(options: str) -> Path:
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder],  # noqa: S607
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode:
+            pytest.skip(f"needs to mount a file system: {done.stderr.strip()}")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", folder], capture_output=True, check=False)  # noqa: S607
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Return the table and the finished runs, but not what was set aside."""
+    files = [*directory.glob("*.csv"), *directory.glob("runs/??/*")]
+    return {str(file.relative_to(directory)): file.read_bytes() for file in files}
+
+
+def finished(directory: Path) -> list[Path]:
+    return sorted(directory.glob("runs/??/*.zip"))
+
+
+def damage(file: Path, other: Path, draw: random.Random) -> None:
+    """Do to a stored run what disks, copies and people do."""
+    content = bytearray(file.read_bytes())
+    match draw.randrange(5):
+        case 0:
+            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+            file.write_bytes(content)
+        case 1:
+            file.write_bytes(content[: draw.randrange(len(content))])
+        case 2:
+            file.write_bytes(bytes(len(content)))
+        case 3:
+            file.write_bytes(other.read_bytes())
+        case _:
+            file.unlink()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [1])
+def test_kills_and_damage_leave_no_trace(
+    incast: Command, study: Path, whole: dict[str, bytes], tmp_path: Path, seed: int
+) -> None:
+    draw, out, killed = random.Random(seed), tmp_path / "out", 0  # noqa: S311
+    for _ in range(ROUNDS):
+        sweeps = [
+            subprocess.Popen(
+                [*COMMAND, "sweep", study, "--out", out, "--workers", "1"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )
+            for _ in range(draw.randint(1, 2))
+        ]  # fmt: skip
+        wanted = len(finished(out)) + draw.randint(1, 4)
+        while any(sweep.poll() is None for sweep in sweeps) and len(finished(out)) < min(wanted, RUNS):
+            time.sleep(0.002)
+        for sweep in sweeps:
+            if draw.random() < 0.7:
+                sweep.send_signal(signal.SIGKILL)
+        for sweep in sweeps:
+            said = sweep.communicate(timeout=300)[1]
+            assert sweep.returncode in (0, -signal.SIGKILL), said
+            assert "Traceback" not in said
+            killed += sweep.returncode != 0
+        there = finished(out)
+        for file in draw.sample(there, draw.randint(0, min(3, len(there)))):
+            if file.exists():
+                damage(file, there[0], draw)
+    assert killed, "every sweep was over before it could be killed"
+    done = incast("sweep", study, "--out", out)
+    assert done.returncode == 0, done.stderr
+    # A bit that says nothing, such as one of a date, may stay flipped.
+    assert incast("store", "verify", out).returncode == 0
+    assert contents(out)["figure-1.csv"] == whole["figure-1.csv"]
+    assert contents(out).keys() == whole.keys()
+    assert not list((out / "runs" / ".unfinished").iterdir())
+
+
+def resumed(incast: Command, study: Path, out: Path, whole: dict[str, bytes]) -> None:
+    done = incast("sweep", study, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert contents(out) == whole
+
+
+def test_a_limit_on_the_size_of_files_ends_a_sweep_with_one_message(
+    incast: Command, study: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    sizes = sorted(len(content) for name, content in whole.items() if name.endswith(".zip"))
+    limit = sizes[len(sizes) // 2]
+    done = subprocess.run(
+        [*COMMAND, "sweep", study, "--out", out],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "File too large" in done.stderr
+    assert f"{len(finished(out))} of 18 runs are kept" in done.stderr
+    resumed(incast, study, out, whole)
+
+
+def test_a_full_disk_ends_a_sweep_with_one_message(
+    incast: Command, study: Path, whole: dict[str, bytes], tmpfs: Callable[[str], Path], tmp_path: Path
+) -> None:
+    needed = sum(map(len, whole.values()))
+    out = tmpfs(f"size={needed // 2}") / "out"
+    done = incast("sweep", study, "--out", out)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "No space left on device" in done.stderr
+    assert f"{len(finished(out))} of 18 runs are kept" in done.stderr
+    assert not list((out / "runs" / ".unfinished").iterdir())
+    shutil.copytree(out, tmp_path / "out")
+    resumed(incast, study, tmp_path / "out", whole)
+
+
+def test_a_disk_that_cannot_be_written_to_is_named_before_anything_is_run(
+    incast: Command, study: Path, tmpfs: Callable[[str], Path]
+) -> None:
+    out = tmpfs("ro") / "out"
+    done = incast("sweep", study, "--out", out)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 2), done.stderr
+    assert f"incast: {out}: cannot write results here: read-only file system\n" in done.stderr
+    # What was finished before can still be looked at.
+    assert incast("store", "ls", out.parent).returncode == 0
+    assert os.listdir(out.parent) == []  # noqa: PTH208
