@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import resource
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import polars as pl
@@ -15,6 +18,7 @@ import pytest
 
 import incast as package
 from conftest import SMALL, Command, Completed
+from incast import output, scenarios
 
 TABLES = ["flows", "coflows", "ports", "queues", "windows", "events", "summary"]
 DETECTORS = ["incasts", "alarms"]
@@ -230,32 +234,106 @@ def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path: Path) -> None:
         assert process.stderr.read() == b""
 
 
-def test_an_interrupted_run_leaves_readable_tables(endless: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        (signal.SIGHUP, 129, "interrupted by SIGHUP"),
+    ],
+)
+def test_a_run_that_is_ended_early_leaves_readable_tables(
+    number: signal.Signals, code: int, said: str, endless: Path, tmp_path: Path
+) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "incast", "run", endless, "--out", "cut"],
+        [sys.executable, "-m", "incast", "run", endless, "--set", "traffic.burst.rounds=50000", "--out", "cut"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     try:
-        # The directory is made when the run has begun.
-        while not (tmp_path / "cut").is_dir():
+        # The directory is made when the run begins; all of it takes ten times as much of a processor.
+        while not (tmp_path / "cut").is_dir() or _processor_s(process.pid) < 2:
             assert process.poll() is None
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.0)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, stderr = process.communicate(timeout=30)
     finally:
         process.kill()
-    assert process.returncode == 1
-    assert "interrupted" in stderr
+    assert process.returncode == code
+    assert f"incast: {said} at " in stderr
+    assert "are in cut\n" in stderr
     assert "Traceback" not in stderr
     for name in TABLES:
         pq.read_table(tmp_path / "cut" / f"{name}.parquet")
     summary = json.loads((tmp_path / "cut" / "summary.json").read_text(encoding="utf-8"))
     assert summary["outcome"] == "interrupted"
-    assert 0 < summary["flows_complete"] < 8 * 500_000
+    assert 0 < summary["flows_complete"] < 8 * 50_000
+
+
+def test_a_run_that_ended_early_never_replaces_one_that_did_not(incast: Command, small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out" / "small"
+    assert output.beside(out) == out
+    assert incast("run", small).returncode == 0
+    assert output.beside(out) == tmp_path / "out" / "small.partial"
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    (out / "summary.json").write_text(json.dumps(summary | {"outcome": "interrupted"}), encoding="utf-8")
+    assert output.beside(out) == out
+    (out / "summary.json").write_text("not ours", encoding="utf-8")
+    assert output.beside(out) == tmp_path / "out" / "small.partial"
+    assert output.beside(Path()) == Path()
+
+
+# Written out, its messages take seconds and 1.4 GB.
+MANY = ("--set", "traffic.burst.rounds=2500000")
+
+
+def test_planning_hears_signals(small: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "incast", "check", small, *MANY],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while _resident_mb(process.pid) < 200:
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 130
+    assert process.communicate() == ("", "incast: interrupted\n")
+    assert used.ru_maxrss < 1_000_000, "it went on"
+
+
+def _processor_s(pid: int) -> float:
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _resident_mb(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    found = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(found[1]) / 1000 if found else 0.0
+
+
+def test_a_run_that_nobody_wants_any_more_is_not_planned_to_its_end(small: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(package.RunError, match="interrupted"):
+        scenarios.start(scenarios.read(small), [*MANY[1::2]], 1, stop=stop)
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_the_number(small: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "incast", "check", small, *MANY],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)),
+        check=False,
+    )
+    assert re.search(r"traffic: the 20000000 messages, .* do not fit .*; allowed: at most \d+ on this", refused(done))
 
 
 def test_pictures_are_drawn_with_the_run_and_after_it(incast: Command, small: Path, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_ctrl_c_keeps_what_is_finished(paper: Path, tmp_path: Path) -> None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 1, said
+    assert process.returncode == 130, said
     assert "Traceback" not in said
     assert f"interrupted; {len(runs(tmp_path / 'out'))} of 18 runs are kept" in said
     assert not (tmp_path / "out" / "figure-1.csv").exists()

@@ -1,4 +1,4 @@
-"""The command `incast`. Exit codes: 0 success, 1 the run failed or was interrupted, 2 bad input."""
+"""The command `incast`. Exit codes: 0 success, 1 the run failed, 2 bad input, more than 128 ended by a signal."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import contextlib
 import os
 import sys
 
-from incast import streams
+from incast import ends, streams
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
 
 
 def main() -> None:
     """Run the command line and exit."""
-    streams.prepare()
-    sys.exit(invoke(sys.argv[1:]))
+    try:
+        ends.listen()
+        streams.prepare()
+        code = invoke(sys.argv[1:])
+    except KeyboardInterrupt as end:  # while an error was being said
+        code = ends.code(end)
+    sys.exit(code)
 
 
 def invoke(arguments: list[str]) -> int:
@@ -39,8 +44,8 @@ def invoke(arguments: list[str]) -> int:
         return FAILED
     except OSError as error:
         return _say(str(error), FAILED)
-    except KeyboardInterrupt:
-        return _say("interrupted", FAILED)
+    except KeyboardInterrupt as end:
+        return _say(ends.reason(end), ends.code(end))
     return code if isinstance(code, int) else DONE
 
 

@@ -1,6 +1,7 @@
 """The native module (crates/python)."""
 
 from os import PathLike
+from threading import Event
 from typing import Literal, TypedDict, final, type_check_only
 
 __all__ = [
@@ -41,6 +42,8 @@ class Checked(TypedDict):
     """The packet-hops if nothing is lost."""
     seconds: float
     """The time that the run takes on one core: an estimate."""
+    memory_bytes: int
+    """The memory that it takes at most: an estimate."""
 
 @type_check_only
 class Progress(TypedDict):
@@ -70,7 +73,14 @@ class Result:
 @final
 class Run:
     @staticmethod
-    def start(text: str, file: str, overrides: list[str], seed: int | None, world: str | None) -> Run: ...
+    def start(
+        text: str,
+        file: str,
+        overrides: list[str],
+        seed: int | None,
+        world: str | None,
+        stop: Event | None = None,
+    ) -> Run: ...
     def progress(self) -> Progress: ...
     def cancel(self) -> None: ...
     def wait(self, timeout_s: float) -> bool: ...

@@ -191,7 +191,7 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
     stop = threading.Event()
 
     def one(job: tuple[scenarios.Source, list[str], int | None]) -> Result:
-        handle = scenarios.start(*job)
+        handle = scenarios.start(*job, stop=stop)
         wait_for(handle, stop)
         return Result(handle.result())
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from incast import _native, output, scenarios, text
+from incast import _native, ends, output, scenarios, text
 
 app = App(
     name="incast",
     help="A packet-level simulator and toolbox for TCP incast.",
     version=_native.version,
     help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # __main__ says it
 )
 bench = App(name="bench", help="Measure the speed of the simulator.")
 app.command(bench)
@@ -64,8 +65,8 @@ def run(
     """Run a scenario and write its result tables.
 
     With several worlds each has a directory of its own for its tables, and one picture shows all of them. So has each
-    of several repetitions, numbered from 1. Ctrl-C stops the run early: partial results are written, and the exit code
-    is 1.
+    of several repetitions, numbered from 1. Ctrl-C, SIGTERM and SIGHUP end the run early: partial results are written
+    (to OUT.partial if OUT has those of a run that was not ended early), and the exit code is 130, 143 or 129.
     """
     source = scenarios.read(scenario)
     names = world.split(",") if world else [None]
@@ -84,20 +85,24 @@ def run(
         for number in range(1, repetitions + 1):
             following = done[0]["seed"] + number - 1 if done else seed
             handle = scenarios.start(source, changes or [], following, name)
-            places.append(place / str(number) if repetitions > 1 else place)
-            result, files = _carried_out(handle, places[-1], plots=plots)
+            wanted = place / str(number) if repetitions > 1 else place
+            result, files, end = _carried_out(handle, wanted, plots=plots)
+            places.append(files[0].parent)
             done.append(json.loads(result.summary_json()))
             if not as_json and (len(names) > 1 or repetitions > 1):
                 print(f"{places[-1]}: {', '.join(file.name for file in files)}")
-            if result.outcome == "interrupted":
+            if end and result.outcome == "interrupted":
                 _show(summaries, directories, files, directory, as_json=as_json)
                 progress = handle.progress()
                 print(
-                    f"incast: interrupted at {text.seconds(progress['simulated_s'])} of the run; partial results "
-                    f"({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in {places[-1]}",
+                    f"incast: {ends.reason(end)} at {text.seconds(progress['simulated_s'])} of the run; partial "
+                    f"results ({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in "
+                    f"{places[-1]}",
                     file=sys.stderr,
                 )
-                return 1
+                return ends.code(end)
+            if end:
+                raise end
             is_time_up = is_time_up or result.outcome == "time-up"
     _show(summaries, directories, files, directory, as_json=as_json)
     if is_time_up:
@@ -145,22 +150,26 @@ def _show(
         print(f"\n{place}: {', '.join(file.name for file in files)}")
 
 
-def _carried_out(handle: _native.Run, directory: Path, *, plots: bool) -> tuple[_native.Result, list[Path]]:
-    """Follow a run to its end and write its tables."""
+def _carried_out(
+    handle: _native.Run, directory: Path, *, plots: bool
+) -> tuple[_native.Result, list[Path], KeyboardInterrupt | None]:
+    """Follow a run to its end and write its tables; return the signal, too, if one ended it early."""
     try:
         output.prepare(directory)
-        _follow(handle)
+        end = _follow(handle)
     except BaseException:
         handle.cancel()
         raise
     result = handle.result()
+    if result.outcome in output.PARTIAL:
+        directory = output.prepare(output.beside(directory))
     output.remove_pictures(directory)
     files = [Path(file) for file in result.write(directory)]
     if plots:
         from incast import figures
 
         files += figures.from_results(directory)
-    return result, files
+    return result, files, end
 
 
 @app.command
@@ -502,16 +511,19 @@ def _positive(name: str, value: int | None) -> int | None:
     return value
 
 
-def _follow(handle: _native.Run) -> None:
-    """Wait for a run; Ctrl-C cancels it and waits until it has stopped."""
+def _follow(handle: _native.Run) -> KeyboardInterrupt | None:
+    """Wait for a run; Ctrl-C and its like cancel it and wait until it has stopped, unless it has not yet begun."""
     from incast import progress
 
     try:
         progress.follow(handle)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         handle.cancel()
-        while not handle.wait(1.0):
-            pass
+        while not handle.wait(0.5):
+            if not handle.progress()["simulated_s"]:
+                raise
+        return end
+    return None
 
 
 def _summary_table(summary: dict[str, Any]) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
 from typing import IO, Any
 
 from incast._native import ScenarioError
+
+# Outcomes of runs that ended before their time.
+PARTIAL = ("interrupted",)
 
 # The figures of a run. Their names are here because the code that draws them takes long to load.
 PICTURES = ("completion-times.png", "queues.png", "windows.png")
@@ -41,6 +45,19 @@ def existing(directory: Path) -> Path:
     if not directory.is_dir():
         raise ScenarioError(f"{directory}: no such directory")
     return prepare(directory)
+
+
+def beside(directory: Path) -> Path:
+    """Return where the tables of a run go that ended early: not over those of a run that did not, but beside them."""
+    try:
+        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return directory
+    except (OSError, ValueError):  # whatever it is, it is not ours to replace
+        summary = {}
+    if isinstance(summary, dict) and summary.get("outcome") in PARTIAL:
+        return directory
+    return directory.with_name(f"{directory.name}.partial") if directory.name else directory / "partial"
 
 
 def remove_pictures(directory: Path) -> None:

@@ -16,6 +16,7 @@ from incast import _native
 from incast import text as texts
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterable
 
 # No scenario, study or script is larger.
@@ -128,14 +129,23 @@ if (_host := Path(sys.executable).with_name("incast-host")).is_file():
     os.environ.setdefault("INCAST_HOST", str(_host))
 
 
-def start(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Run:
+def start(
+    source: Source,
+    changes: list[str],
+    seed: int | None,
+    world: str | None = None,
+    stop: threading.Event | None = None,
+) -> _native.Run:
     """Start running a scenario in `world`, by default its own.
+
+    Other threads than the main one do not hear signals: there, `stop` ends it while it is being planned.
 
     Raises:
         ScenarioError: it cannot be run.
+        RunError: `stop` was set, or there is not enough memory.
 
     """
-    return _native.Run.start(source.text, source.file, changes, _checked(seed), world)
+    return _native.Run.start(source.text, source.file, changes, _checked(seed), world, stop)
 
 
 def check(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Checked:

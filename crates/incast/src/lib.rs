@@ -21,9 +21,10 @@ pub use incast_packets::Packets;
 pub use incast_plan::Plan;
 pub use incast_record::Run;
 pub use incast_scenario::{Override, Report, Scenario};
-pub use incast_world::{Control, Progress, Refusal, RunError, World};
+pub use incast_world::{Control, Cost, Progress, Refusal, RunError, World};
 
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 
 /// All worlds; the first is the default.
 pub const WORLDS: &[&dyn World] = &[&Packets, &Ideal, &Linux];
@@ -50,13 +51,26 @@ impl Job {
     /// The world is unknown; a draw fails ([`Scenario::plan`]); or the world cannot honour some keys, all of which are
     /// listed, each with its place in the file.
     pub fn new(scenario: &Scenario, seed: Option<u64>, name: Option<&str>) -> Result<Self, Report> {
+        Self::new_unless(scenario, seed, name, &AtomicBool::new(false))
+    }
+
+    /// The same, for a caller that may lose interest meanwhile ([`Scenario::plan_unless`]).
+    ///
+    /// # Errors
+    /// As before, or it was cancelled.
+    pub fn new_unless(
+        scenario: &Scenario,
+        seed: Option<u64>,
+        name: Option<&str>,
+        cancelled: &AtomicBool,
+    ) -> Result<Self, Report> {
         let name = name.or(scenario.world()).unwrap_or(WORLDS[0].name());
         let Some(world) = world(name) else {
             let known: Vec<_> = WORLDS.iter().map(|world| format!("\"{}\"", world.name())).collect();
             let why = format!("unknown world \"{name}\"; allowed: {}", known.join(", "));
             return Err(scenario.locate(&[Refusal::new("run.world", why)].map(|refusal| (refusal.key, refusal.why))));
         };
-        let plan = scenario.plan(seed)?;
+        let plan = scenario.plan_unless(seed, cancelled)?;
         let refusals = world.refusals(&plan);
         if refusals.is_empty() {
             return Ok(Self { plan, world });

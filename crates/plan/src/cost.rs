@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{End, Handshake, Network, Node, Plan};
+use crate::{Aggregator, End, Handshake, Network, Node, Plan};
 use incast_protocols::{Bytes, Rate, Time};
 
 /// SYN, SYN-ACK and ACK, and as many to close.
@@ -45,6 +45,21 @@ pub(crate) fn packet_hops(plan: &Plan) -> u64 {
         add(length, packets(plan, class, Bytes((paths.rate(host).0 as f64 * seconds / 8.0) as u64)));
     }
     hops
+}
+
+/// Bytes that a plan takes itself.
+pub(crate) fn memory(plan: &Plan) -> Bytes {
+    let network = &plan.network;
+    let rounds = || plan.aggregators.iter().flat_map(|aggregator| &aggregator.rounds);
+    let workers = |one: &Aggregator| size_of_val(&one.workers[..]) + size_of_val(&one.opened_by_workers[..]);
+    let bytes = size_of_val(&network.links[..])
+        + size_of_val(&network.switches[..])
+        + size_of_val(&plan.connections[..])
+        + size_of_val(&plan.sends[..])
+        + size_of_val(&plan.aggregators[..])
+        + plan.aggregators.iter().map(workers).sum::<usize>()
+        + rounds().map(|round| size_of_val(round) + size_of_val(&round.responses[..])).sum::<usize>();
+    Bytes(bytes as u64)
 }
 
 /// Segments of so much payload and their ACKs.

@@ -129,6 +129,12 @@ impl Plan {
         cost::packet_hops(self)
     }
 
+    /// What it takes in memory itself.
+    #[must_use]
+    pub fn memory(&self) -> Bytes {
+        cost::memory(self)
+    }
+
     /// One line that says how large it is.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -1,6 +1,7 @@
 //! The benchmark: the built-in leaf-spine scenario, 400 hosts with short and long DCTCP flows.
 
 use std::fs;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use incast::plan::Plan;
@@ -11,8 +12,8 @@ use incast_tables::statistics::{Permille, percentile};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::errors::{RunError, ScenarioError};
-use crate::scenario::{example, job};
+use crate::errors::{RunError, ScenarioError, refused};
+use crate::scenario::{Wanted, example, job};
 
 /// The built-in scenario that is scaled and run.
 const EXAMPLE: &str = "leaf-spine";
@@ -40,7 +41,9 @@ pub(crate) fn bench_leaf_spine(py: Python<'_>, flows: u32, hosts_factor: u32, dr
         return Err(ScenarioError::new_err(message));
     }
     py.detach(|| {
-        let job = job(example(EXAMPLE)?, EXAMPLE, &scale(flows, side), None, None)?;
+        let (text, file) = (example(EXAMPLE)?.to_owned(), EXAMPLE.to_owned());
+        let wanted = Wanted { text, file, overrides: scale(flows, side), seed: None, world: None };
+        let job = job(&wanted, &AtomicBool::new(false)).map_err(|report| refused(&report))?;
         measure(&job.plan, driver).map_err(RunError::new_err)
     })
 }

@@ -6,7 +6,9 @@
 mod analysis;
 mod bench;
 mod conform;
+mod desk;
 mod errors;
+mod memory;
 mod result;
 mod run;
 mod scenario;

@@ -1,7 +1,6 @@
 //! A run in a thread of its own.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,12 +11,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::desk::{Desk, SLICE, outlived};
 use crate::errors::RunError;
 use crate::result;
-use crate::scenario::job;
-
-/// How long to wait before Python may see signals, Ctrl-C above all.
-const SLICE: Duration = Duration::from_millis(100);
+use crate::scenario::{Planned, Wanted, planned, refuse_to_exhaust};
 
 /// How a run ended: what was recorded, or why it failed.
 type Ending = Result<Arc<record::Run>, String>;
@@ -28,63 +25,29 @@ type Ending = Result<Arc<record::Run>, String>;
 pub(crate) struct Run {
     control: Arc<Control>,
     stop_at: Option<Time>,
-    desk: Arc<Desk>,
-}
-
-/// Where the thread leaves the ending and others wait for it.
-#[derive(Debug, Default)]
-struct Desk {
-    ending: Mutex<Option<Ending>>,
-    left: Condvar,
-}
-
-impl Desk {
-    fn ending(&self) -> MutexGuard<'_, Option<Ending>> {
-        // The lock is held for single assignments only, which cannot leave anything half done.
-        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leave(&self, ending: Ending) {
-        *self.ending() = Some(ending);
-        self.left.notify_all();
-    }
-
-    /// Whether the ending is there, waiting for it at most this long.
-    fn wait(&self, timeout: Duration) -> bool {
-        let waited = self.left.wait_timeout_while(self.ending(), timeout, |ending| ending.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.is_some()
-    }
+    desk: Arc<Desk<Ending>>,
 }
 
 fn carry_out(job: &Job, control: &Control) -> Ending {
-    let run = || job.world.run(&job.plan, control);
-    // Python should outlive a defect of ours and be told of it.
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(run)) => Ok(Arc::new(run)),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
-            Err(format!("a defect of the simulator stopped the run; please report it: {text}"))
-        }
-    }
+    outlived(|| job.world.run(&job.plan, control))?.map(Arc::new).map_err(|error| error.to_string())
 }
 
 #[pymethods]
 impl Run {
-    /// Reads a scenario and starts to run it.
+    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does.
     #[staticmethod]
-    #[pyo3(signature = (text, file, overrides, seed, world))]
-    #[expect(clippy::needless_pass_by_value, reason = "Python lists arrive as owned values")]
+    #[pyo3(signature = (text, file, overrides, seed, world, stop = None))]
     fn start(
         py: Python<'_>,
-        text: &str,
-        file: &str,
+        text: String,
+        file: String,
         overrides: Vec<String>,
         seed: Option<u64>,
-        world: Option<&str>,
+        world: Option<String>,
+        stop: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let job = py.detach(|| job(text, file, &overrides, seed, world))?;
+        let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
+        refuse_to_exhaust(&cost)?;
         let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
         let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, desk: Arc::clone(&desk) };
         thread::Builder::new()
@@ -97,7 +60,7 @@ impl Run {
     /// How far it is.
     fn progress<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         // Asked in this order, a run that is finished shows its last numbers.
-        let finished = self.desk.ending().is_some();
+        let finished = self.desk.found().is_some();
         let progress = self.control.progress();
         let dict = PyDict::new(py);
         dict.set_item("simulated_s", progress.now.as_secs_f64())?;
@@ -136,7 +99,7 @@ impl Run {
         while !py.detach(|| self.desk.wait(SLICE)) {
             py.check_signals()?;
         }
-        match &*self.desk.ending() {
+        match &*self.desk.found() {
             Some(Ok(run)) => Ok(result::Result::new(Arc::clone(run))),
             Some(Err(message)) => Err(RunError::new_err(message.clone())),
             None => Err(RunError::new_err("the run has no ending")),

@@ -1,6 +1,7 @@
 //! Writing a checked scenario out as a plan.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use incast_protocols::Bytes;
 use incast_protocols::switch::buffer::capacity::port_capacity;
@@ -34,12 +35,22 @@ pub(crate) struct Expansion<'e> {
     pub(crate) blame: &'e Problem,
     pub(crate) coflows: &'e mut u32,
     pub(crate) open: BTreeMap<(u32, u32), u32>,
+    /// Set once nobody wants the plan any more.
+    pub(crate) cancelled: &'e AtomicBool,
 }
 
 impl Expansion<'_> {
     /// The class's stream of random numbers for one purpose.
     pub(crate) fn stream(&self, purpose: &str) -> Stream {
         Stream::new(self.seed, &format!("traffic.{}.{purpose}", self.name))
+    }
+
+    /// Whether the plan is still wanted; asked now and then, since it may take seconds to write out.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(crate) fn go_on(&self) -> Result<(), Report> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(self.problem("planning was cancelled".into())) } else { Ok(()) }
     }
 
     /// The number of a new coflow.

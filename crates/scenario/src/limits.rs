@@ -5,6 +5,8 @@ use incast_protocols::{Duration, Rate};
 
 /// Messages of one run.
 pub(crate) const MESSAGES: u64 = 50_000_000;
+/// Memory that a message of a plan takes with its connection, roughly: measured with up to 10 million.
+pub(crate) const PLANNED_BYTES: u64 = 150;
 /// Connections of one class that stand in one line of the scenario.
 pub(crate) const CONNECTIONS: usize = 1_000_000;
 /// Bytes of one message: 1 TiB.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
@@ -185,6 +186,22 @@ impl Scenario {
         self.classes.iter().map(|class| class.workload.messages()).sum::<f64>() as u64
     }
 
+    /// Refuses a scenario whose messages alone, written out, take more memory than there is.
+    ///
+    /// # Errors
+    /// It does.
+    pub fn fits(&self, available: u64) -> Result<(), Report> {
+        let messages = self.expected_messages();
+        if messages.saturating_mul(limits::PLANNED_BYTES) <= available {
+            return Ok(());
+        }
+        let most = available / limits::PLANNED_BYTES;
+        let mut problems = Problems::new(&self.document);
+        let message = format!("the {messages} messages, written out, do not fit into the memory that is left");
+        problems.at(&Path::of(&["traffic"]), message).allowed = Some(format!("at most {most} on this machine, now"));
+        Err(Report { problems: problems.into_sorted() })
+    }
+
     /// What a reader of the results should know: overloads, for example.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
@@ -197,6 +214,14 @@ impl Scenario {
     /// What only the draws show: more messages or later ones than a run may have, or a recorded connection that
     /// does not come to be.
     pub fn plan(&self, seed: Option<u64>) -> Result<Plan, Report> {
+        self.plan_unless(seed, &AtomicBool::new(false))
+    }
+
+    /// The same, for a caller that may lose interest meanwhile: millions of messages take seconds.
+    ///
+    /// # Errors
+    /// As before, or it was cancelled.
+    pub fn plan_unless(&self, seed: Option<u64>, cancelled: &AtomicBool) -> Result<Plan, Report> {
         let seed = seed.unwrap_or(self.seed);
         let mut plan = Plan {
             name: self.name.clone(),
@@ -226,6 +251,7 @@ impl Scenario {
                 blame: &checked.blame,
                 coflows: &mut coflows,
                 open: BTreeMap::new(),
+                cancelled,
             };
             checked.workload.expand(&mut expansion)?;
             connections.push(first as u32..plan.connections.len() as u32);

@@ -23,6 +23,7 @@ pub use starts::Starts;
 use std::fmt;
 
 use incast_plan::Plan;
+use incast_protocols::Bytes;
 use incast_record::Run;
 
 /// Later than anything that can happen.
@@ -66,8 +67,10 @@ pub trait World: Sync {
 pub struct Cost {
     /// Packets times the links that they cross; zero in a world without packets.
     pub packet_hops: u64,
-    /// Time on one core of a cloud machine of 2026, without setting up and writing tables.
+    /// Time on one core of a cloud machine of 2026, without writing tables.
     pub seconds: f64,
+    /// Greatest memory, with that of the plan.
+    pub memory: Bytes,
 }
 
 /// A key of a scenario that a world cannot honour.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import tomli_w
 
-from incast import output
+from incast import ends, output
 from incast._native import RunError
 from incast.advice import closed_form, cluster, judging, page, report, simulation
 from incast.studies import execution
@@ -50,9 +50,11 @@ def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) 
     try:
         advice = advise(described, Store(out / "runs"), workers=workers)
     except (KeyboardInterrupt, RunError) as error:
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        print(f"incast: {reason}; finished runs are kept: run the same command again to resume", file=sys.stderr)
-        return 1
+        print(
+            f"incast: {ends.reason(error)}; finished runs are kept: run the same command again to resume",
+            file=sys.stderr,
+        )
+        return ends.code(error)
     print("\n" + report.report(advice))
     (out / "today.toml").write_text(tomli_w.dumps(simulation.scenario(described)), encoding="utf-8")
     again = f"incast advise {shlex.quote(str(file))}"

@@ -117,7 +117,7 @@ def _one(task: Task, store: Store, stop: threading.Event) -> bool | None:
         kept = store.kept(task.key)
         if kept >= task.tables:
             return False
-        handle = scenarios.start(task.source, list(task.changes), task.seed)
+        handle = scenarios.start(task.source, list(task.changes), task.seed, stop=stop)
         wait_for(handle, stop)
         result = Result(handle.result())
         if result.outcome == "interrupted":

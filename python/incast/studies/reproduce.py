@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from incast import output, text
+from incast import ends, output, text
 from incast._native import RunError, ScenarioError
 from incast.studies import claims, cost, execution, paper, plan, replication, report, sample, sweep, table
 from incast.studies.store import Store
@@ -85,10 +85,12 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
         for study in chosen if wish.report else []:
             execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time")
     except (KeyboardInterrupt, RunError) as error:
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        print(f"incast: {reason}; finished runs are kept in {store.directory}; run the same command again to resume",
-              file=sys.stderr)  # fmt: skip
-        return 1
+        print(
+            f"incast: {ends.reason(error)}; finished runs are kept in {store.directory}; "
+            "run the same command again to resume",
+            file=sys.stderr,
+        )
+        return ends.code(error)
     judged = claims.of_paper(about.studies, state.tables)
     state.complaints += _no_longer(about, judged) if wish.check else []
     if wish.update:

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from incast import api, output
+from incast import api, ends, output
 from incast._native import RunError, ScenarioError
 from incast.studies import cost, execution, plan, reading, table
 from incast.studies.store import DamagedError, Store
@@ -39,10 +39,9 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
         computed = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
     except (KeyboardInterrupt, RunError, OSError) as error:
         done = sum(store.has(task.key, task.tables) for task in everything)
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-        print(f"incast: {reason}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
+        print(f"incast: {ends.reason(error)}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
               "run the same command again to resume", file=sys.stderr)  # fmt: skip
-        return 1
+        return ends.code(error)
     there = sum(store.has(task.key, task.tables) for task in everything)
     print(f"{computed:,} runs computed; {there:,} of {len(everything):,} done", file=sys.stderr)
     if there < len(everything):

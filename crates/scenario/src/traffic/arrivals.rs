@@ -74,6 +74,7 @@ impl Arrivals {
 
     /// The time of the next in picoseconds, if there is one; `what` arrives.
     pub(super) fn next(&mut self, expansion: &Expansion<'_>, what: &str) -> Result<Option<u64>, Report> {
+        expansion.go_on()?;
         self.now += self.mean_gap * self.stream.exponential();
         match self.end {
             Stop::After(count) if self.seen == count => return Ok(None),

@@ -143,6 +143,7 @@ impl Workload for Incast {
             let coflow = expansion.coflow();
             let begin = after(self.start, self.interval.0 * u64::from(round));
             for &(host, size) in &self.senders {
+                expansion.go_on()?;
                 let start = Time(begin.0 + jitter.below(self.jitter.0 + 1));
                 let connection = expansion.connect(host, self.receiver, self.reuse);
                 let message = Message {

@@ -108,6 +108,7 @@ impl Workload for Long {
     fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
         let mut jitter = expansion.stream("jitter");
         for &(from, to) in &self.pairs {
+            expansion.go_on()?;
             let reuse = Reuse { persistent: false, window: WindowPerMessage::Kept };
             let connection = expansion.connect(from, to, reuse);
             expansion.plan.connections[connection as usize].close_when_done = false;

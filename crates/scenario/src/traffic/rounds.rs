@@ -126,6 +126,7 @@ impl Workload for Rounds {
             self.workers.iter().map(|&(host, _)| expansion.add_connection(self.aggregator, host, self.reuse)).collect();
         let mut rounds = Vec::with_capacity(self.count as usize);
         for _ in 0..self.count {
+            expansion.go_on()?;
             let coflow = Some(CoflowId(expansion.coflow()));
             let responses = self.workers.iter().enumerate().map(|(index, &(_, size))| Response {
                 message: Message {

@@ -153,6 +153,7 @@ impl Workload for Trace {
 
     fn expand(&self, expansion: &mut Expansion<'_>) -> Result<(), Report> {
         for flow in &self.flows {
+            expansion.go_on()?;
             let connection = expansion.connect(flow.source, flow.destination, self.reuse);
             let message = Message { size: Some(flow.size), ..Message::default() };
             expansion.plan.sends.push(Send {

@@ -1,5 +1,6 @@
 //! All tests of this crate from outside, as one program.
 
+mod cancelled;
 mod errors;
 mod examples;
 mod fork_join;

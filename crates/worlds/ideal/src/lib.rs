@@ -120,8 +120,8 @@ impl World for Ideal {
         refusals
     }
 
-    fn cost(&self, _plan: &Plan) -> Cost {
-        Cost::default()
+    fn cost(&self, plan: &Plan) -> Cost {
+        Cost { memory: plan.memory(), ..Cost::default() }
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {

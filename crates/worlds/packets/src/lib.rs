@@ -44,7 +44,7 @@ impl AnyWorld for Packets {
 
     fn cost(&self, plan: &Plan) -> Cost {
         let packet_hops = plan.packet_hops();
-        Cost { packet_hops, seconds: packet_hops as f64 * seconds_per_packet_hop(plan) }
+        Cost { packet_hops, seconds: packet_hops as f64 * seconds_per_packet_hop(plan), memory: plan.memory() }
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {
