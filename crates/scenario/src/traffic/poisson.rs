@@ -131,7 +131,7 @@ impl PoissonSpec {
         let per_second = self.resolve_rate(sizes.mean_bytes(), &pairs, context)?;
         let wire = sizes.mean_bytes() + sizes.mean_segments(context.tcp.mss) * context.tcp.header.0 as f64;
         context.offered.begin(context.name);
-        context.offered.add(pairs.hosts(), &pairs.received(), pairs.by_rack(), per_second * wire * 8.0);
+        context.offered.add(pairs.hosts(), &pairs.received(), pairs.by_rack(), per_second * wire * 8.0, context.layout);
         Some(Poisson {
             per_second,
             sizes,

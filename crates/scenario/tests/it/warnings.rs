@@ -131,6 +131,67 @@ fn classes_that_overload_a_link_together_are_warned_of_together() {
     "#);
 }
 
+/// A load of 0.98 and headers of 40 B to 1960 B are exactly the capacity. One millionth more is too much, and said to be.
+#[test]
+fn a_load_that_is_slightly_too_much_is_warned_of() {
+    let load = |load: &str| {
+        let class = "[traffic.p]\nkind = \"poisson\"\nreference = \"host-links\"\nflows = 10\n\
+                     sizes = { kind = \"constant\", size = \"1960B\" }\n[traffic.p.tcp]\nmss = \"1960B\"\n";
+        warnings(&format!(
+            "{STAR}{}",
+            class.replace("kind = \"poisson\"", &format!("kind = \"poisson\"\nload = {load}"))
+        ))
+    };
+    assert_eq!(load("0.98"), "");
+    assert!(
+        load("0.98001").contains("the link to host 0 is offered 1.000010 times the capacity"),
+        "{}",
+        load("0.98001")
+    );
+}
+
+/// Two racks of four hosts each, with two uplinks each: half of the hosts' links would do for messages within the racks only. Of all
+/// messages 4/7 go to the other rack.
+#[test]
+fn inner_links_of_a_custom_network_are_warned_of() {
+    let hosts: Vec<String> = (0..8).map(|host| format!("\"h{host}\"")).collect();
+    let cables = (0..8).map(|host| format!("{{ between = [\"h{host}\", \"edge{}\"]", host / 4));
+    let up = ["edge0", "edge1"].into_iter().flat_map(|edge| {
+        ["core0", "core1"].into_iter().map(move |core| format!("{{ between = [\"{edge}\", \"{core}\"]"))
+    });
+    let links: Vec<String> =
+        cables.chain(up).map(|link| format!("{link}, rate = \"10Gbps\", delay = \"1us\" }}")).collect();
+    let network = |load: &str| {
+        format!(
+            "[topology]\nkind = \"custom\"\nhosts = [{}]\nswitches = [\"edge0\", \"edge1\", \"core0\", \"core1\"]\nlinks = [{}]\n\
+             [switch]\nbuffer = {{ name = \"static\", limit = \"64KiB\", count_in_service = true }}\n[tcp]\nprofile = \"paper\"\n\
+             [traffic.p]\nkind = \"poisson\"\nload = {load}\nreference = \"host-links\"\nflows = 10\n\
+             sizes = {{ kind = \"constant\", size = \"1460B\" }}\n",
+            hosts.join(", "),
+            links.join(", ")
+        )
+    };
+    // 4 hosts x 0.9 x 1500/1460 x 4/7 over two links: 1.057.
+    insta::assert_snapshot!(warnings(&network("0.9")), @"traffic.p: the link edge0->core0 is offered 1.06 times the capacity (payload and headers, on average): queues keep growing");
+    assert_eq!(warnings(&network("0.85")), "");
+}
+
+#[test]
+fn the_link_between_the_sides_of_a_dumbbell_is_warned_of() {
+    let dumbbell = STAR.replace(
+        "kind = \"star\"\nhosts = 11\nlink =",
+        "kind = \"dumbbell\"\nleft = 4\nright = 4\ncore_link = { rate = \"1Gbps\", delay = \"25us\" }\nedge_link =",
+    );
+    let load = |load: &str| {
+        warnings(&format!(
+            "{dumbbell}[traffic.p]\nkind = \"poisson\"\npairs = \"other-rack\"\nload = {load}\nreference = \"host-links\"\nflows = 10\n\
+             sizes = {{ kind = \"constant\", size = \"1460B\" }}\n"
+        ))
+    };
+    insta::assert_snapshot!(load("0.6"), @"traffic.p: the link left->right is offered 2.47 times the capacity (payload and headers, on average): queues keep growing");
+    assert_eq!(load("0.2"), "");
+}
+
 #[test]
 fn a_sender_that_needs_marks_is_warned_of_ports_that_do_not_mark() {
     let text = LEAF_SPINE.replace("delay = \"1us\" }\nfabric", "delay = \"1us\", marker = \"ecn-threshold\" }\nfabric");
