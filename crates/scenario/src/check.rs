@@ -163,8 +163,9 @@ impl<'c> Checker<'c, '_> {
             self.problems.at(path, message);
             return;
         }
+        let nearest = self.problems.nearest(text, names.iter().copied());
         let problem = self.problems.at(path, format!("unknown name {text:?}"));
-        problem.nearest = nearest(text, names.iter().copied());
+        problem.nearest = nearest;
         let table = match all.iter().find(|one| one.is("object")) {
             Some(&one) if tag(one).is_some() => ", or a table with a name and parameters",
             Some(_) => ", or a table",

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::node::{Node, Path, Place, Step, Value, read_table};
 use crate::overrides::Override;
-use crate::report::{Origin, Problem, Report};
+use crate::report::{Origin, Problem, Report, nearest};
 
 /// A scenario file with its overrides applied.
 #[derive(Clone, Debug)]
@@ -108,20 +108,45 @@ fn position(text: &str, offset: usize) -> (u32, u32) {
 pub(crate) struct Problems<'d> {
     pub(crate) document: &'d Document,
     found: Vec<(Place, Problem)>,
+    /// How many were found beyond those that are reported.
+    more: usize,
+    /// What is said of them goes here.
+    spare: Problem,
 }
+
+/// Nobody reads more at once, and a list of many thousand items can be wrong in each.
+const REPORTED: usize = 50;
 
 impl<'d> Problems<'d> {
     pub(crate) const fn new(document: &'d Document) -> Self {
-        Self { document, found: Vec::new() }
+        let spare = Problem {
+            origin: Origin::Override { key: String::new() },
+            key: String::new(),
+            message: String::new(),
+            nearest: None,
+            allowed: None,
+        };
+        Self { document, found: Vec::new(), more: 0, spare }
+    }
+
+    /// Whether further problems are only counted.
+    const fn is_full(&self) -> bool {
+        self.found.len() >= REPORTED
     }
 
     /// Notes a problem with the value at `path`, or with its absence.
     pub(crate) fn at(&mut self, path: &Path, message: impl Into<String>) -> &mut Problem {
+        if self.is_full() {
+            return self.count();
+        }
         self.at_place(self.document.place(path), path, message)
     }
 
     /// Notes a problem at a place known better than by its path: a key, for example.
     pub(crate) fn at_place(&mut self, place: Place, path: &Path, message: impl Into<String>) -> &mut Problem {
+        if self.is_full() {
+            return self.count();
+        }
         let problem = self.document.problem(place, path, message);
         self.push(place, problem)
     }
@@ -133,7 +158,21 @@ impl<'d> Problems<'d> {
 
     /// Notes a problem inside another file, named at `path`.
     pub(crate) fn inside(&mut self, path: &Path, problem: Problem) {
-        self.push(self.document.place(path), problem);
+        if self.is_full() {
+            self.count();
+        } else {
+            self.push(self.document.place(path), problem);
+        }
+    }
+
+    /// The name that was probably meant, unless nobody will be told.
+    pub(crate) fn nearest<'a>(&self, found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
+        if self.is_full() { None } else { nearest(found, names) }
+    }
+
+    const fn count(&mut self) -> &mut Problem {
+        self.more += 1;
+        &mut self.spare
     }
 
     fn push(&mut self, place: Place, problem: Problem) -> &mut Problem {
@@ -146,7 +185,7 @@ impl<'d> Problems<'d> {
     }
 
     /// In the order of the file, overrides last, each problem once.
-    pub(crate) fn into_sorted(mut self) -> Vec<Problem> {
+    pub(crate) fn into_report(mut self) -> Report {
         self.found.sort_by_key(|&(place, _)| place);
         let mut problems: Vec<Problem> = Vec::with_capacity(self.found.len());
         for (_, problem) in self.found {
@@ -154,7 +193,7 @@ impl<'d> Problems<'d> {
                 problems.push(problem);
             }
         }
-        problems
+        Report { problems, more: self.more }
     }
 }
 

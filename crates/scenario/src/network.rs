@@ -1,5 +1,7 @@
 //! From a topology as written to nodes and links, with what traffic needs to know of it.
 
+use std::collections::BTreeMap;
+
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::{MarkerChoice, none};
 use incast_protocols::{Bytes, Duration, Rate};
@@ -19,6 +21,8 @@ pub(crate) struct Layout {
     pub(crate) network: Network,
     /// Names of the hosts, where they have any.
     names: Option<Vec<String>>,
+    /// The number of each of these names.
+    numbers: BTreeMap<String, u32>,
     /// The rack of each host, where there are racks; they are numbered along the hosts.
     pub(crate) racks: Option<Vec<u32>>,
     /// The uplinks of each rack, where it has a leaf switch.
@@ -90,11 +94,12 @@ impl Layout {
                 problems.at(path, format!("there is no host {number}; hosts are numbered 0 to {last}"));
             }
             (HostRef::Name(name), Some(names)) => {
-                if let Some(number) = names.iter().position(|known| known == name) {
-                    return Some(number as u32);
+                if let Some(&number) = self.numbers.get(name) {
+                    return Some(number);
                 }
+                let nearest = problems.nearest(name, names.iter().map(String::as_str));
                 let problem = problems.at(path, format!("unknown host {name:?}"));
-                problem.nearest = crate::report::nearest(name, names.iter().map(String::as_str));
+                problem.nearest = nearest;
                 problem.allowed = Some(shortened(names));
             }
             (HostRef::Name(name), None) => {
@@ -283,9 +288,11 @@ impl<'b, 'd> Builder<'b, 'd> {
                 down[host as usize] = index;
             }
         }
+        let numbers = (0_u32..).zip(self.names.iter().flatten()).map(|(number, name)| (name.clone(), number)).collect();
         Some(Layout {
             network: self.network,
             names: self.names,
+            numbers,
             racks: self.racks,
             uplinks: self.uplinks,
             core: self.core,

@@ -65,19 +65,23 @@ impl fmt::Display for Problem {
 
 /// Everything found wrong with a scenario, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", lines(problems))]
+#[error("{}", lines(problems, *more))]
 pub struct Report {
-    /// At least one.
+    /// At least one, and no more than people read.
     pub problems: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
 }
 
-fn lines(problems: &[Problem]) -> String {
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+fn lines(problems: &[Problem], more: usize) -> String {
+    let told = problems.iter().map(ToString::to_string);
+    let rest = (more > 0).then(|| format!("and {more} more {}", if more == 1 { "problem" } else { "problems" }));
+    told.chain(rest).collect::<Vec<_>>().join("\n")
 }
 
 impl From<Problem> for Report {
     fn from(problem: Problem) -> Self {
-        Self { problems: vec![problem] }
+        Self { problems: vec![problem], more: 0 }
     }
 }
 

@@ -73,7 +73,7 @@ impl Scenario {
         let mut problems = Problems::new(&document);
         check::document(&document.root, &schema::current(), &mut problems);
         if !problems.is_empty() {
-            return Err(Report { problems: problems.into_sorted() });
+            return Err(problems.into_report());
         }
         let spec = Spec::deserialize(&document.root).map_err(|fault| {
             document.problem(fault.place.unwrap_or(document.root.place), &Path::default(), fault.message)
@@ -81,7 +81,7 @@ impl Scenario {
         let scenario = Self::resolve(&spec, &document, file, Files(read), &mut problems);
         match scenario {
             Some(scenario) if problems.is_empty() => Ok(scenario),
-            _ => Err(Report { problems: problems.into_sorted() }),
+            _ => Err(problems.into_report()),
         }
     }
 
@@ -177,7 +177,7 @@ impl Scenario {
         for (key, why) in refused {
             problems.at(&key.iter().fold(Path::default(), |path, name| path.key(name)), why);
         }
-        Report { problems: problems.into_sorted() }
+        problems.into_report()
     }
 
     /// How many messages it will be: exactly, or on average where chance decides.
@@ -199,7 +199,7 @@ impl Scenario {
         let mut problems = Problems::new(&self.document);
         let message = format!("the {messages} messages, written out, do not fit into the memory that is left");
         problems.at(&Path::of(&["traffic"]), message).allowed = Some(format!("at most {most} on this machine, now"));
-        Err(Report { problems: problems.into_sorted() })
+        Err(problems.into_report())
     }
 
     /// What a reader of the results should know: overloads, for example.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::{Builder, shortened};
 use crate::node::Path;
-use crate::report::nearest;
 use crate::spec::{CustomLink, CustomSpec};
 use incast_plan::Node;
 
@@ -94,8 +93,9 @@ fn find(
 ) -> Option<Node> {
     let found = nodes.get(name).copied();
     if found.is_none() {
+        let nearest = builder.problems.nearest(name, names.iter().map(String::as_str));
         let problem = builder.fail(path, format!("unknown node {name:?}"));
-        problem.nearest = nearest(name, names.iter().map(String::as_str));
+        problem.nearest = nearest;
         problem.allowed = Some(shortened(names));
     }
     found

@@ -83,7 +83,7 @@ impl Recorded {
             window_series.extend(all.start + first as u32..=all.start + last as u32);
         }
         if !problems.is_empty() {
-            return Err(Report { problems });
+            return Err(Report { problems, more: 0 });
         }
         Ok(Record {
             queue_statistics: self.queue_statistics,
@@ -120,8 +120,9 @@ fn links(wish: &str, path: &Path, classes: &[Checked], layout: &Layout, problems
             }
             // Enough names to find a slip of the finger, not the millions of a large network.
             let names: Vec<String> = names().take(20_000).map(|link| layout.link_name(link)).collect();
+            let nearest = problems.nearest(&wanted, names.iter().map(String::as_str));
             let problem = problems.at(path, format!("unknown switch port {wish:?}"));
-            problem.nearest = nearest(&wanted, names.iter().map(String::as_str));
+            problem.nearest = nearest;
             problem.allowed = Some(format!("bottlenecks, all, {}", shortened(&names)));
             BTreeSet::new()
         }

@@ -981,3 +981,16 @@ fn noise_that_is_no_distribution_is_refused() {
     s.toml:13:56: hosts.noise.quantiles[1][0]: the number 1.5 is out of range; allowed: 0 to 1
     "#);
 }
+
+/// Nobody reads 32,000 lines, and to make them took the square of their number.
+#[test]
+fn a_list_that_is_wrong_in_every_item_is_told_of_briefly() {
+    let items = vec!["-1"; 32_000].join(",");
+    let text = format!(
+        "[topology]\nkind = \"star\"\nhosts = 4\nlink = {{ rate = \"1Gbps\", delay = \"1us\" }}\n\
+         [traffic.b]\nkind = \"incast\"\nsize = \"1KB\"\nsenders = [{items}]\n"
+    );
+    let told = incast_scenario::Scenario::parse(&text, "many.toml", &[]).unwrap_err().to_string();
+    assert_eq!(told.lines().count(), 51);
+    assert_eq!(told.lines().last(), Some("and 31950 more problems"));
+}

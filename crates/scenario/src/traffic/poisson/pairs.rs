@@ -1,5 +1,7 @@
 //! Who sends to whom when chance decides.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -72,10 +74,11 @@ impl Pairs {
         // Who excludes whom is mutual.
         let (first, end) = self.excluded[self.hosts.partition_point(|&host| host < destination)];
         let others = self.hosts.len() as u64 - u64::from(end - first);
+        let mut taken = BTreeSet::from([source]);
         while senders.len() < fan_in as usize {
             let position = stream.below(others) as u32;
             let source = self.hosts[if position < first { position } else { position + (end - first) } as usize];
-            if !senders.contains(&source) {
+            if taken.insert(source) {
                 senders.push(source);
             }
         }
