@@ -77,6 +77,11 @@ class Result:
         return self.table("events")
 
     @property
+    def packets(self) -> Any:  # noqa: ANN401
+        """The packets at the recorded ports, one row each, with arrival, wait or drop, positions and flags."""
+        return self.table("packets")
+
+    @property
     def incasts(self) -> Any:  # noqa: ANN401
         """Incasts at the watched ports, identified from arrivals, and when EIN detected them."""
         return self.table("incasts")

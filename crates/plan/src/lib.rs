@@ -322,6 +322,10 @@ pub struct Record {
     pub window_series: Vec<u32>,
     /// Drops, marks, timeouts and retransmissions, one by one, for the table `events`.
     pub events: bool,
+    /// Links at whose ports packets are written down one by one, for the table `packets`.
+    pub packets: Vec<u32>,
+    /// Connections whose packets are; all if there are none.
+    pub packets_of: Vec<u32>,
     /// Links of switch ports at which incasts are told from what arrives, for the tables `incasts` and `alarms`.
     pub incasts: Vec<u32>,
 }

@@ -63,10 +63,11 @@ impl Plan {
             ensure(sized, &|| format!("aggregator {index} has a request or a response without a size"))?;
         }
         let links = self.network.links.len();
-        let recorded = self.record.queue_series.iter().chain(&self.record.incasts);
+        let recorded = self.record.queue_series.iter().chain(&self.record.incasts).chain(&self.record.packets);
         let queues = recorded.copied().all(|link| (link as usize) < links);
         ensure(queues, &|| "an unknown link is recorded".into())?;
-        let windows = self.record.window_series.iter().all(|&connection| (connection as usize) < count);
+        let recorded = self.record.window_series.iter().chain(&self.record.packets_of);
+        let windows = recorded.copied().all(|connection| (connection as usize) < count);
         ensure(windows, &|| "an unknown connection is recorded".into())
     }
 

@@ -2,12 +2,14 @@
 
 mod incasts;
 mod machine;
+mod packets;
 
 use incast_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 pub use incasts::{Alarm, Cause, Detected, EXCESS, HOSTS, Incast, WINDOW_PACKETS};
 pub use machine::Machine;
+pub use packets::{PacketFlags, PacketSample};
 
 /// All of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,6 +22,8 @@ pub struct Run {
     pub driver: String,
     /// Names of the classes of traffic.
     pub classes: Vec<String>,
+    /// By class: the name of its algorithm at the place sender, where the world has one.
+    pub senders: Vec<String>,
     /// What the scenario warned of.
     pub warnings: Vec<String>,
     /// How far simulated time came.
@@ -38,6 +42,8 @@ pub struct Run {
     pub window_columns: Vec<OwnColumn>,
     /// By (time, kind, place).
     pub events: Vec<Event>,
+    /// Packets at the chosen ports, by (arrival, link).
+    pub packets: Vec<PacketSample>,
     /// Incasts at the watched ports, by (begin, link).
     pub incasts: Vec<Incast>,
     /// Whether a watched port marks EIN.
@@ -77,6 +83,10 @@ pub struct Flow {
     pub source: u32,
     /// Receiving host.
     pub destination: u32,
+    /// Whether the client of the connection sends it.
+    pub from_client: bool,
+    /// Stream offset of its first byte, once it was handed over.
+    pub offset: Option<u64>,
     /// Round of its burst or aggregator.
     pub round: u32,
     /// Payload, if it has an end.
@@ -144,6 +154,10 @@ pub struct PortRow {
     pub to: String,
     /// Line rate.
     pub rate: Rate,
+    /// What it may hold while the other ports are empty, if its buffer counts bytes.
+    pub limit_bytes: Option<Bytes>,
+    /// The same, if its buffer counts packets.
+    pub limit_packets: Option<u32>,
     /// Packets whose transmission began.
     pub packets: u64,
     /// Their bytes on the wire.
@@ -225,7 +239,7 @@ pub struct OwnColumn {
 }
 
 /// Something that happened once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Event {
     /// When.
     pub time: Time,
@@ -239,6 +253,21 @@ pub struct Event {
     pub link: Option<u32>,
     /// Stream offset of the segment's first byte.
     pub offset: u64,
+    /// The timer that expired, if one did. Few events have one, so that the others pay for its place only.
+    pub timer: Option<Box<Timer>>,
+}
+
+/// A sender's timer when it expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Timer {
+    /// Since when it ran.
+    pub armed: Time,
+    /// The retransmission timeout, before it was doubled.
+    pub rto: Duration,
+    /// Duplicate ACKs since the last ACK of new data.
+    pub duplicate_acks: u32,
+    /// Sent and not acknowledged.
+    pub flight: Bytes,
 }
 
 /// What an [`Event`] was.

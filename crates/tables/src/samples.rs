@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::column::Column;
 use incast_record::{
-    Alarm, Cause, DeliveryCurve, Detected, Event, EventKind, Flow, Incast, Losses, Machine, Outcome, PortRow,
-    QueueSample, QueueStatistics, Run, Totals, WindowSample,
+    Alarm, Cause, DeliveryCurve, Detected, Event, EventKind, Flow, Incast, Losses, Machine, Outcome, PacketFlags,
+    PacketSample, PortRow, QueueSample, QueueStatistics, Run, Totals, WindowSample,
 };
 
 /// A run in which nothing happened.
@@ -22,6 +22,8 @@ pub(crate) fn flow(class: u32, size: u64, start: Time, end: Option<Time>) -> Flo
         connection: 0,
         source: 1,
         destination: 0,
+        from_client: false,
+        offset: Some(0),
         round: 0,
         size: Some(Bytes(size)),
         start,
@@ -65,6 +67,7 @@ pub(crate) fn small_run() -> Run {
         seed: u64::MAX,
         driver: "sweep (every link has a delay)".into(),
         classes: vec!["short".into(), "long".into()],
+        senders: vec!["newreno".into(), "dctcp".into()],
         warnings: vec!["link 4 is asked for more than it has".into()],
         end: us(10),
         outcome: Outcome::TimeUp,
@@ -110,7 +113,12 @@ pub(crate) fn small_run() -> Run {
             from_client: true,
             link: Some(4),
             offset: 1460,
+            timer: None,
         }],
+        packets: vec![
+            packet(us(2), Some(Duration(120)), 0),
+            PacketSample { dropped: true, ..packet(us(3), None, 1460) },
+        ],
         incasts: incasts(),
         ein_watched: true,
         alarms: alarms(),
@@ -180,12 +188,32 @@ fn alarms() -> Vec<Alarm> {
     ]
 }
 
+fn packet(arrive: Time, wait: Option<Duration>, offset: u64) -> PacketSample {
+    PacketSample {
+        arrive,
+        wait,
+        offset,
+        ack: 100,
+        link: 4,
+        connection: 0,
+        number: 1,
+        window: 65_535,
+        payload: 1460,
+        wire: 1500,
+        flags: PacketFlags(PacketFlags::ACK.0 | PacketFlags::ECT.0 | PacketFlags::CE.0),
+        from_client: true,
+        dropped: false,
+    }
+}
+
 fn port(link: u32, packets: u64) -> PortRow {
     PortRow {
         link,
         from: "leaf 0".into(),
         to: format!("host {link}"),
         rate: Rate(10_000_000_000),
+        limit_bytes: Some(Bytes(65_536)),
+        limit_packets: None,
         packets,
         bytes: Bytes(1500 * packets),
         drops: 0,

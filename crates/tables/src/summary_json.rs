@@ -10,7 +10,7 @@ use incast_record::Run;
 const PORTS: usize = 4;
 
 /// The table `summary` as one JSON object: the columns of class `all`, and besides them
-/// - `classes`: an object per class with the columns that are known of a class,
+/// - `classes`: an object per class with the columns that are known of a class, and the name of its `sender`,
 /// - `ports`: the rows of the table `ports` with most drops (then the longest queue), at most four,
 /// - `warnings`: what the scenario warned of.
 #[must_use]
@@ -18,8 +18,11 @@ pub fn summary_json(run: &Run) -> Value {
     let whole = summary::whole(run);
     let mut object = object(&summary::columns(), &whole);
     let of_class = summary::class_columns();
-    let classes: Map<_, _> =
+    let mut classes: Map<_, _> =
         run.classes.iter().zip(summary::classes(run)).map(|(name, row)| (name.clone(), of(&of_class, &row))).collect();
+    for (name, sender) in run.classes.iter().zip(&run.senders) {
+        classes[name]["sender"] = sender.as_str().into();
+    }
     let of_port = ports::columns();
     let bottlenecks: Vec<_> = ports::bottlenecks(run, PORTS).iter().map(|row| of(&of_port, row)).collect();
     object.insert("classes".into(), classes.into());
@@ -50,6 +53,7 @@ mod tests {
         assert_eq!(summary["flows"], 3);
         assert_eq!(summary["classes"]["short"]["flows"], 2);
         assert_eq!(summary["classes"]["long"]["delivered_bytes"], 5000);
+        assert_eq!(summary["classes"]["long"]["sender"], "dctcp");
         assert!(summary["classes"]["long"].get("seed").is_none());
         assert_eq!(summary["ports"][0]["link"], 4);
         assert_eq!(summary["ports"].as_array().unwrap().len(), 2);

@@ -7,6 +7,7 @@ mod flows;
 mod incasts;
 mod machine;
 mod own;
+mod packets;
 pub(crate) mod ports;
 mod queues;
 pub(crate) mod summary;
@@ -41,6 +42,8 @@ pub enum Table {
     Windows,
     /// Drops, marks, timeouts and retransmissions, one by one.
     Events,
+    /// Packets at ports, one by one.
+    Packets,
     /// Incasts as arrivals tell them, and when EIN said so.
     Incasts,
     /// When EIN said incast, and what was there.
@@ -81,6 +84,10 @@ macro_rules! in_module {
                 use events as $module;
                 $body
             }
+            Table::Packets => {
+                use packets as $module;
+                $body
+            }
             Table::Incasts => {
                 use incasts as $module;
                 $body
@@ -99,7 +106,7 @@ macro_rules! in_module {
 
 impl Table {
     /// All tables, the most asked for first.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Summary,
         Self::Flows,
         Self::Coflows,
@@ -107,6 +114,7 @@ impl Table {
         Self::Queues,
         Self::Windows,
         Self::Events,
+        Self::Packets,
         Self::Incasts,
         Self::Alarms,
         Self::Machine,
@@ -218,6 +226,7 @@ mod tests {
             for column in table.describe().columns {
                 let suffix = match column.unit {
                     "s" => "_s",
+                    "ps" => "_ps",
                     "bytes" => "bytes",
                     "bit/s" => "_bps",
                     _ => "",

@@ -2,7 +2,9 @@
 //! how long it would take on an idle network.
 
 use incast_plan::{Connection, End, Link, Network, Node, Plan};
-use incast_protocols::{Bytes, Duration, Message, Time};
+use incast_protocols::switch::buffer::BufferChoice;
+use incast_protocols::switch::buffer::capacity::port_limit;
+use incast_protocols::{Amount, Bytes, Duration, Message, Time};
 use incast_record::{Flow, Losses, PortRow};
 
 use crate::Routes;
@@ -33,6 +35,8 @@ pub fn all(plan: &Plan, routes: &Routes) -> Vec<Flow> {
             connection: number,
             source,
             destination,
+            from_client: from == End::Client,
+            offset: None,
             round,
             size: message.size,
             start,
@@ -99,6 +103,20 @@ fn crossing(path: &[&Link], size: Bytes, mss: Bytes, header: Bytes) -> Duration 
     Duration(u64::try_from(propagation + queued.max().unwrap_or(0)).unwrap_or(u64::MAX))
 }
 
+/// What a switch port may hold, in bytes or in packets, as its buffer counts; neither if there is no limit.
+fn limit_of(network: &Network, link: &Link) -> (Option<Bytes>, Option<u32>) {
+    let (Node::Switch(switch), Some(port)) = (link.from, &link.port) else { return (None, None) };
+    let buffer = &network.switches[switch as usize].buffers[port.buffer as usize];
+    if matches!(buffer, BufferChoice::Custom(_)) {
+        // What it may hold need not follow from what one packet finds.
+        return (None, None);
+    }
+    match port_limit(buffer) {
+        Amount::Bytes(bytes) => (Some(bytes), None),
+        Amount::Packets(packets) => (None, Some(packets).filter(|packets| *packets < u32::MAX)),
+    }
+}
+
 /// Every switch port, with nothing counted.
 #[must_use]
 pub fn unused_ports(network: &Network) -> Vec<PortRow> {
@@ -113,6 +131,8 @@ pub fn unused_ports(network: &Network) -> Vec<PortRow> {
             from: name(link.from),
             to: name(link.to),
             rate: link.rate,
+            limit_bytes: limit_of(network, link).0,
+            limit_packets: limit_of(network, link).1,
             packets: 0,
             bytes: Bytes::ZERO,
             drops: 0,

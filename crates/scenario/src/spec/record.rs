@@ -21,6 +21,11 @@ pub(crate) struct RecordSpec {
     /// Whether each drop, mark, timeout and retransmission is recorded. Default: false.
     #[schemars(extend("default" = false))]
     pub(crate) events: Option<bool>,
+    /// Ports at which each packet is recorded, named as in `queue_series`; ports of hosts have names as well, e.g.
+    /// "host 3->switch", and "hosts" is all of them. Default: none, or every port if `packets_of` is given.
+    pub(crate) packets: Option<Vec<String>>,
+    /// Connections whose packets are recorded, named as in `window_series`. Default: all.
+    pub(crate) packets_of: Option<Vec<String>>,
     /// Ports at which incasts are detected from arriving packets and compared with EIN marks, named as in `queue_series`.
     /// Default: the ports that mark EIN.
     pub(crate) incasts: Option<Vec<String>>,

@@ -601,6 +601,7 @@ fn what_cannot_be_recorded_is_refused() {
             plus("[record]\nqueue_series = [\"swich->host 3\"]"),
             plus("[record]\nwindow_series = [\"bursts\", \"burst:x\", \"burst:3-1\"]"),
             plus("[record]\nwindow_series = [\"burst:0-4\"]"),
+            plus("[record]\npackets = [\"hosts\", \"host 9->switch\"]\npackets_of = [\"burst:7\"]"),
             messages(
                 &format!(
                     "{LEAF_SPINE}[traffic.p]\nkind = \"poisson\"\nflows = 1\nrate_per_s = 1\n\
@@ -617,6 +618,7 @@ fn what_cannot_be_recorded_is_refused() {
         s.toml:13:28: record.window_series[1]: "burst:x" does not name connections; allowed: burst, burst:0, burst:0-9
         s.toml:13:39: record.window_series[2]: "burst:3-1" does not name connections; allowed: burst, burst:0, burst:0-9
         s.toml:13:18: record.window_series[0]: there is no connection 4: this class has 4, numbered from 0
+        s.toml:13:21: record.packets[1]: unknown port "host 9->switch"; did you mean "host 0->switch"? allowed: bottlenecks, all, hosts, host 0->switch, switch->host 0, host 1->switch, switch->host 1, host 2->switch, switch->host 2, host 3->switch, switch->host 3, host 4->switch, switch->host 4
         s.toml:16:17: record.queue_series[0]: none of the traffic has a bottleneck known beforehand: name the ports
         "#
     );

@@ -118,6 +118,8 @@ fn keys() -> impl Strategy<Value = String> {
         "traffic.jobs.cases",
         "record.queue_series",
         "record.window_series",
+        "record.packets",
+        "record.packets_of",
     ];
     prop_oneof![
         8 => proptest::sample::select(known.to_vec()).prop_map(str::to_owned),

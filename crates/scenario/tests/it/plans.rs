@@ -243,6 +243,7 @@ kind = "long"
 pairs = [[0, 2], [2, 3]]
 [record]
 window_series = ["ant", "zebra:1"]
+packets_of = ["zebra"]
 "#,
     );
     insta::assert_snapshot!(sends(&plan), @r#"
@@ -258,6 +259,8 @@ window_series = ["ant", "zebra:1"]
     1ms on 1 10000B round 1 coflow 1
     "#);
     assert_eq!(plan.record.window_series, [1, 2, 3]);
+    assert_eq!(plan.record.packets_of, [0, 1]);
+    assert_eq!(plan.record.packets.len(), plan.network.links.len(), "at every port, if none is named");
 }
 
 #[test]

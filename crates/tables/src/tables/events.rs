@@ -27,6 +27,14 @@ pub(crate) fn columns<'a>() -> Vec<Column<&'a Event>> {
         link: MaybeWhole(|r| r.link.map(u64::from));
         /// Position of the segment's first byte in its direction of the connection.
         offset_bytes "bytes": Whole(|r| r.offset);
+        /// Since when the timer ran that expired with a timeout or sent a probe; null for all other kinds.
+        armed_ps "ps": MaybeWhole(|r| r.timer.as_ref().map(|timer| timer.armed.0));
+        /// The retransmission timeout at that time, before it was doubled; null for all other kinds.
+        rto_ps "ps": MaybeWhole(|r| r.timer.as_ref().map(|timer| timer.rto.0));
+        /// Duplicate ACKs, or segments known to have arrived beyond a gap, at that time; null for all other kinds.
+        duplicate_acks: MaybeWhole(|r| r.timer.as_ref().map(|timer| timer.duplicate_acks.into()));
+        /// Sent and not acknowledged at that time; null for all other kinds.
+        flight_bytes "bytes": MaybeWhole(|r| r.timer.as_ref().map(|timer| timer.flight.0));
     }
 }
 

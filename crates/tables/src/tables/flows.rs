@@ -26,7 +26,7 @@ pub(crate) fn columns<'a>() -> Vec<Column<Row<'a>>> {
 
 /// What it is.
 fn identity<'a>() -> Vec<Column<Row<'a>>> {
-    use Values::{MaybeWhole, Text, Whole};
+    use Values::{MaybeWhole, Text, Truth, Whole};
     columns! {
         /// Number of the message, unique in the run.
         id: Whole(|r| r.flow.id);
@@ -38,6 +38,10 @@ fn identity<'a>() -> Vec<Column<Row<'a>>> {
         source_host: Whole(|r| r.flow.source.into());
         /// Host that receives it.
         destination_host: Whole(|r| r.flow.destination.into());
+        /// Whether the side that opened the connection sends it.
+        from_client: Truth(|r| r.flow.from_client);
+        /// Position of its first byte in its direction of the connection; null if it was not handed over, or unknown.
+        offset_bytes "bytes": MaybeWhole(|r| r.flow.offset);
         /// Repetition of its burst or round of its aggregator, from 0.
         round: Whole(|r| r.flow.round.into());
         /// Its payload; null for a flow without end.

@@ -53,7 +53,7 @@ pub(crate) fn columns<'a>() -> Vec<Column<Row<'a>>> {
 }
 
 fn counters<'a>() -> Vec<Column<Row<'a>>> {
-    use Values::{MaybeReal, Text, Whole};
+    use Values::{MaybeReal, MaybeWhole, Text, Whole};
     columns! {
         /// Number of the link behind the port.
         link: Whole(|r| r.port.link.into());
@@ -63,6 +63,10 @@ fn counters<'a>() -> Vec<Column<Row<'a>>> {
         to: Text(|r| &r.port.to);
         /// Line rate.
         rate_bps "bit/s": Whole(|r| r.port.rate.0);
+        /// What it may hold while the other ports are empty, if its buffer counts bytes; else null.
+        limit_bytes "bytes": MaybeWhole(|r| r.port.limit_bytes.map(|limit| limit.0));
+        /// The same, if its buffer counts packets; else null.
+        limit_packets "packets": MaybeWhole(|r| r.port.limit_packets.map(u64::from));
         /// Packets whose transmission began.
         packets "packets": Whole(|r| r.port.packets);
         /// Their bytes on the wire, headers included.

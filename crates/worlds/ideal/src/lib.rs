@@ -113,6 +113,8 @@ impl World for Ideal {
         let record = &plan.record;
         refuse(!record.queue_series.is_empty(), "record.queue_series", "the ideal world has no queues");
         refuse(!record.window_series.is_empty(), "record.window_series", "the ideal world has no windows");
+        let packets = !(record.packets.is_empty() && record.packets_of.is_empty());
+        refuse(packets, "record.packets", "the ideal world has no packets");
         refuse(record.events, "record.events", "the ideal world has no packets that could be dropped or marked");
         // Ports that mark EIN are watched by default.
         let watched = !record.incasts.is_empty() && !plan.watches_ein();

@@ -146,6 +146,7 @@ fn event<O: Observer>(observer: &mut O, now: u64, kind: EventKind, link: u32, pa
         from_client: packet.flags.has(Flags::FROM_CLIENT),
         link: Some(link),
         offset: u64::from(packet.sequence),
+        timer: None,
     });
 }
 
@@ -308,6 +309,9 @@ impl<M: Marker> Link<M> {
             let arrival = self.arrival(now, packet);
             around.observer.arrived(around.link, &arrival);
         }
+        if !again && around.observer.follows(around.link) {
+            around.observer.packet_arrived(around.link, now, packet);
+        }
         let flags = packet.flags;
         let Some(port) = &mut self.port else { return Arrived::In(flags) };
         let seen = view(packet, flags);
@@ -340,6 +344,9 @@ impl<M: Marker> Link<M> {
         self.counters.trimmed += 1;
         event(around.observer, now, EventKind::Drop, around.link, packet);
         let header = packet.trimmed();
+        if around.observer.follows(around.link) {
+            around.observer.packet_admitted(around.link, &header);
+        }
         self.take_in(now, &header, header.flags, idle, around);
     }
 
@@ -357,6 +364,9 @@ impl<M: Marker> Link<M> {
         };
         let wire = u64::from(packet.wire);
         self.waiting_bytes -= wire;
+        if around.observer.follows(around.link) {
+            around.observer.packet_evicted(around.link, packet.flags.class());
+        }
         if let Some(port) = self.port.as_ref().filter(|port| port.shares) {
             around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
         }
@@ -376,6 +386,9 @@ impl<M: Marker> Link<M> {
         let wire = u64::from(packet.wire);
         if self.departures_matter {
             flags = self.depart(start, packet, flags, around);
+            if around.observer.follows(around.link) {
+                around.observer.packet_left(around.link, start, packet, flags);
+            }
         }
         let end = self.occupy(start, self.time_for(wire));
         self.in_service = wire;
@@ -468,7 +481,12 @@ impl<M: Marker> Link<M> {
         let bytes = self.waiting_bytes + self.in_service + u64::from(packet.wire);
         if !self.quiet.covers(self.waiting.len(), Bytes(bytes)) {
             match self.arrive(now, packet, idle, again, around) {
-                Arrived::In(seen) => flags = seen,
+                Arrived::In(seen) => {
+                    flags = seen;
+                    if around.observer.follows(around.link) {
+                        around.observer.packet_admitted(around.link, packet);
+                    }
+                }
                 Arrived::Done => return None,
                 Arrived::Evict(victim) => return Some(victim),
             }

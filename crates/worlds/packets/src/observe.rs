@@ -2,13 +2,18 @@
 //! wanted costs nothing.
 
 mod incasts;
+mod packets;
 
 pub(crate) use incasts::Arrival;
 use incasts::Incasts;
+use packets::Packets;
 
 use incast_plan::{Plan, Record};
 use incast_protocols::{Bytes, Duration, Time};
-use incast_record::{Alarm, Event, EventKind, Incast, QueueSample, QueueStatistics, WindowSample};
+use incast_record::{Alarm, Event, EventKind, Incast, PacketSample, QueueSample, QueueStatistics, WindowSample};
+
+use crate::packet::{Flags, Packet};
+use crate::tcp::Signal;
 
 /// Is told of everything; the defaults write nothing down.
 pub(crate) trait Observer {
@@ -34,6 +39,24 @@ pub(crate) trait Observer {
     #[inline]
     fn departed(&mut self, _link: u32, _now: u64, _ein: bool) {}
 
+    /// Whether packets at a port are wanted one by one.
+    #[inline]
+    fn follows(&self, _link: u32) -> bool {
+        false
+    }
+
+    /// A packet arrived at a port that is followed; if it is admitted, that is told next of this port.
+    fn packet_arrived(&mut self, _link: u32, _now: u64, _packet: &Packet) {}
+
+    /// The packet that arrived last was admitted, as it is now.
+    fn packet_admitted(&mut self, _link: u32, _packet: &Packet) {}
+
+    /// The packet of this class that would have left last had to go.
+    fn packet_evicted(&mut self, _link: u32, _class: u8) {}
+
+    /// The first packet of its class began its transmission, with these flags.
+    fn packet_left(&mut self, _link: u32, _start: u64, _packet: &Packet, _flags: Flags) {}
+
     /// Something happened once.
     #[inline]
     fn event(&mut self, _event: Event) {}
@@ -58,6 +81,7 @@ pub(crate) struct Written {
     pub(crate) queue_samples: Vec<QueueSample>,
     pub(crate) window_samples: Vec<WindowSample>,
     pub(crate) events: Vec<Event>,
+    pub(crate) packets: Vec<PacketSample>,
     pub(crate) incasts: Vec<Incast>,
     pub(crate) alarms: Vec<Alarm>,
 }
@@ -91,13 +115,19 @@ pub(crate) struct Recorder {
     queues_wanted: bool,
     events_wanted: bool,
     queues: Vec<Queue>,
-    windows_wanted: Vec<bool>,
-    last_windows: Vec<(u32, bool, WindowSample)>,
+    /// By connection: its number among those whose windows are wanted, or [`NONE`].
+    windows_wanted: Vec<u32>,
+    /// By that number and side: the last sample.
+    last_windows: Vec<[Option<WindowSample>; 2]>,
     queue_samples: Vec<QueueSample>,
     window_samples: Vec<WindowSample>,
     events: Vec<Event>,
     incasts: Option<Incasts>,
+    packets: Option<Packets>,
 }
+
+/// No number.
+const NONE: u32 = u32::MAX;
 
 fn bump(histogram: &mut Vec<u64>, at: u32, by: u64) {
     let at = at as usize;
@@ -114,9 +144,9 @@ impl Recorder {
         for &link in &record.queue_series {
             queues[link as usize].series = true;
         }
-        let mut windows_wanted = vec![false; plan.connections.len()];
-        for &connection in &record.window_series {
-            windows_wanted[connection as usize] = true;
+        let mut windows_wanted = vec![NONE; plan.connections.len()];
+        for (number, &connection) in (0..).zip(&record.window_series) {
+            windows_wanted[connection as usize] = number;
         }
         Self {
             statistics: record.queue_statistics,
@@ -124,18 +154,21 @@ impl Recorder {
             events_wanted: record.events,
             queues,
             windows_wanted,
-            last_windows: Vec::new(),
+            last_windows: vec![[None; 2]; record.window_series.len()],
             queue_samples: Vec::new(),
             window_samples: Vec::new(),
             events: Vec::new(),
             incasts: (!record.incasts.is_empty()).then(|| Incasts::new(plan)),
+            packets: (!record.packets.is_empty()).then(|| Packets::new(plan)),
         }
     }
 
     /// Whether a scenario asks for anything at all.
     pub(crate) fn is_wanted(record: &Record) -> bool {
-        let Record { queue_statistics, queue_series, window_series, events, incasts } = record;
-        *queue_statistics || *events || !(queue_series.is_empty() && window_series.is_empty() && incasts.is_empty())
+        // Which connections' packets are wanted says nothing without ports.
+        let Record { queue_statistics, queue_series, window_series, events, packets, packets_of: _, incasts } = record;
+        let lists = [queue_series, window_series, packets, incasts];
+        *queue_statistics || *events || lists.iter().any(|list| !list.is_empty())
     }
 }
 
@@ -205,19 +238,46 @@ impl Observer for Recorder {
     }
 
     #[inline]
+    fn follows(&self, link: u32) -> bool {
+        self.packets.as_ref().is_some_and(|packets| packets.follows(link))
+    }
+
+    fn packet_arrived(&mut self, link: u32, now: u64, packet: &Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.arrived(link, now, packet);
+        }
+    }
+
+    fn packet_admitted(&mut self, link: u32, packet: &Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.admitted(link, packet);
+        }
+    }
+
+    fn packet_evicted(&mut self, link: u32, class: u8) {
+        if let Some(packets) = &mut self.packets {
+            packets.evicted(link, class);
+        }
+    }
+
+    fn packet_left(&mut self, link: u32, start: u64, packet: &Packet, flags: Flags) {
+        if let Some(packets) = &mut self.packets {
+            packets.left(link, start, packet, flags);
+        }
+    }
+
+    #[inline]
     fn wants_windows(&self, connection: u32) -> bool {
-        self.windows_wanted[connection as usize]
+        self.windows_wanted[connection as usize] != NONE
     }
 
     fn windows(&mut self, sample: WindowSample) {
-        let key = (sample.connection, sample.from_client);
-        let known = self.last_windows.iter_mut().find(|last| (last.0, last.1) == key);
-        let unchanged = |last: &WindowSample| WindowSample { time: sample.time, ..*last } == sample;
-        match known {
-            Some(last) if unchanged(&last.2) => return,
-            Some(last) => last.2 = sample,
-            None => self.last_windows.push((key.0, key.1, sample)),
+        let number = self.windows_wanted[sample.connection as usize];
+        let last = &mut self.last_windows[number as usize][usize::from(sample.from_client)];
+        if last.is_some_and(|last| WindowSample { time: sample.time, ..last } == sample) {
+            return;
         }
+        *last = Some(sample);
         self.window_samples.push(sample);
     }
 
@@ -236,6 +296,7 @@ impl Observer for Recorder {
             queue_samples: self.queue_samples,
             window_samples: self.window_samples,
             events: self.events,
+            packets: self.packets.map(Packets::finish).unwrap_or_default(),
             incasts,
             alarms,
         }
@@ -243,6 +304,7 @@ impl Observer for Recorder {
 }
 
 /// The event that a signal of a sender stands for.
-pub(crate) fn sender_event(now: u64, kind: EventKind, connection: u32, from_client: bool, offset: u64) -> Event {
-    Event { time: Time(now), kind, connection, from_client, link: None, offset }
+pub(crate) fn sender_event(now: u64, signal: &Signal, connection: u32, from_client: bool) -> Event {
+    let Signal { kind, offset, timer, .. } = *signal;
+    Event { time: Time(now), kind, connection, from_client, link: None, offset, timer: timer.map(Box::new) }
 }

@@ -30,7 +30,7 @@ mod timing;
 mod undo;
 
 use incast_protocols::Message;
-use incast_record::EventKind;
+use incast_record::{EventKind, Timer};
 
 use crate::packet::Packet;
 
@@ -65,6 +65,8 @@ pub(crate) struct Signal {
     /// The message it happened to.
     pub(crate) message: Option<MessageId>,
     pub(crate) offset: u64,
+    /// The timer that expired, if one did.
+    pub(crate) timer: Option<Timer>,
 }
 
 /// What an endpoint wants sent and told, in order. Reused, so that steady state allocates nothing.

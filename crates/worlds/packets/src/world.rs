@@ -462,6 +462,9 @@ impl<O: Observer> World<'_, O> {
         let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
         let endpoint = &mut self.endpoints[index as usize];
         let span = endpoint.send.write(id, size, told.handed_over(Time(now)));
+        if let MessageId::Flow(flow) = id {
+            self.flows[flow as usize].offset = Some(span.start);
+        }
         endpoint.to_write -= 1;
         if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
             endpoint.send.fin = Fin::Wanted;
@@ -555,7 +558,7 @@ impl<O: Observer> World<'_, O> {
         let connection = self.endpoints[index as usize].template.connection;
         for at in 0..self.out.signals.len() {
             let signal = self.out.signals[at];
-            self.observer.event(sender_event(now, signal.kind, connection, from_client, signal.offset));
+            self.observer.event(sender_event(now, &signal, connection, from_client));
             let Some(MessageId::Flow(flow)) = signal.message else { continue };
             let losses = &mut self.flows[flow as usize].losses;
             match signal.kind {

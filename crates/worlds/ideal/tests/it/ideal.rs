@@ -288,8 +288,12 @@ fn what_has_no_meaning_without_packets_is_refused() {
     assert_eq!(Ideal.refusals(&plan), []);
     plan.record.queue_series = vec![1];
     plan.record.window_series = vec![0];
+    plan.record.packets = vec![1];
     plan.record.events = true;
     plan.record.incasts = vec![1];
     let keys: Vec<String> = Ideal.refusals(&plan).iter().map(|refusal| refusal.key.join(".")).collect();
-    assert_eq!(keys, ["record.queue_series", "record.window_series", "record.events", "record.incasts"]);
+    assert_eq!(
+        keys,
+        ["record.queue_series", "record.window_series", "record.packets", "record.events", "record.incasts"]
+    );
 }

@@ -123,7 +123,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             flags: self.template.flags.with(Flags::SYN).with_if(carries_message, Flags::MESSAGE),
             ..self.template
         });
-        self.send.timeout_at = self.send.clock.after(now, self.send.rtt.rto());
+        self.send.arm(now, self.send.rtt.rto());
     }
 
     /// Fills acknowledgement, window and echo into what was put into `out` from `first` on.
@@ -361,7 +361,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     pub(crate) fn syn_ack_sent(&mut self, now: u64) {
         if self.state == State::SynReceived {
             self.handshake_sent_at = now;
-            self.send.timeout_at = self.send.clock.after(now, self.send.rtt.rto());
+            self.send.arm(now, self.send.rtt.rto());
         }
     }
 
@@ -391,7 +391,8 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             }
             State::SynSent | State::SynReceived => {
                 let message = self.send.outgoing.front().map(|span| span.id);
-                out.signals.push(Signal { kind: EventKind::TimeoutControl, message, offset: 0 });
+                let timer = Some(self.send.timer());
+                out.signals.push(Signal { kind: EventKind::TimeoutControl, message, offset: 0, timer });
                 self.handshake_repeats += 1;
                 if self.state == State::SynReceived || self.handshake_repeats > tcp.syn_linear_timeouts {
                     self.send.rtt.back_off(tcp);
@@ -400,7 +401,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                     self.send_syn(now, tcp, out);
                     false
                 } else {
-                    self.send.timeout_at = self.send.clock.after(now, self.send.rtt.rto());
+                    self.send.arm(now, self.send.rtt.rto());
                     true
                 }
             }

@@ -52,7 +52,12 @@ impl<S: Sender> SendHalf<S> {
         let mut flags = template.flags.with_if(ect, Flags::ECT).with_if(closes, Flags::FIN);
         if again {
             self.retransmitted_to = self.retransmitted_to.max(end);
-            out.signals.push(Signal { kind: EventKind::Retransmission, message: self.message_at(offset), offset });
+            out.signals.push(Signal {
+                kind: EventKind::Retransmission,
+                message: self.message_at(offset),
+                offset,
+                timer: None,
+            });
             if self.outgoing.iter().any(|span| span.start == offset) {
                 flags = flags.with(Flags::MESSAGE);
             }
@@ -241,7 +246,7 @@ impl<S: Sender> SendHalf<S> {
             self.after_new_data(now, tcp);
         }
         if self.timeout_at == NEVER && self.outstanding() {
-            self.timeout_at = self.clock.after(now, self.rtt.rto());
+            self.arm(now, self.rtt.rto());
         }
     }
 
@@ -295,7 +300,7 @@ impl<S: Sender> SendHalf<S> {
                     if payload == 0 {
                         // Zero window: the timer will probe it.
                         if self.timeout_at == NEVER {
-                            self.timeout_at = self.clock.after(now, self.rtt.rto());
+                            self.arm(now, self.rtt.rto());
                         }
                         break;
                     }

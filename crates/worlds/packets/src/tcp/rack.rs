@@ -218,7 +218,7 @@ impl<S: Sender> SendHalf<S> {
         let found = timing.flight.find_lost(now, rack.at, rack.end, wait);
         if let Some(wait) = found.wait {
             timing.timer = Timer::Reordering;
-            self.timeout_at = self.clock.after(now, Duration(wait + tcp.timer_margin.0).min(rto));
+            self.arm(now, Duration(wait + tcp.timer_margin.0).min(rto));
         }
         found
     }
@@ -305,7 +305,11 @@ impl<S: Sender> SendHalf<S> {
         if std::mem::take(&mut timing.timer) != Timer::Retransmission {
             return self.resume_timer(now);
         }
-        self.timeout_at = if self.outstanding() { self.clock.after(now, self.rtt.rto()) } else { NEVER };
+        if self.outstanding() {
+            self.arm(now, self.rtt.rto());
+        } else {
+            self.timeout_at = NEVER;
+        }
     }
 
     /// New data has left: the end of the flight is elsewhere, and the retransmission timer goes on.
@@ -324,13 +328,22 @@ impl<S: Sender> SendHalf<S> {
         if let Some(timing) = &mut self.timing {
             timing.timer = Timer::Retransmission;
         }
-        self.timeout_at = if self.outstanding() { self.retransmission_at(now) } else { NEVER };
+        if self.outstanding() {
+            self.armed_at = self.first_sent_at(now);
+            self.timeout_at = self.retransmission_at(now);
+        } else {
+            self.timeout_at = NEVER;
+        }
     }
 
     /// When the retransmission timer expires, counted from when the first segment left.
     fn retransmission_at(&self, now: u64) -> u64 {
-        let sent_at = self.timing.as_ref().and_then(|timing| timing.flight.first()).map_or(now, |sent| sent.at);
-        self.clock.after(now, Duration((sent_at + self.rtt.rto().0).saturating_sub(now).max(1)))
+        self.clock.after(now, Duration((self.first_sent_at(now) + self.rtt.rto().0).saturating_sub(now).max(1)))
+    }
+
+    /// When the first segment in flight left last.
+    fn first_sent_at(&self, now: u64) -> u64 {
+        self.timing.as_ref().and_then(|timing| timing.flight.first()).map_or(now, |sent| sent.at)
     }
 
     /// Lets a probe leave in two round trips unless ACKs come, if nothing is lost as far as is known, and before
@@ -351,7 +364,8 @@ impl<S: Sender> SendHalf<S> {
             Duration(2 * srtt.0 + more)
         });
         timing.timer = Timer::Probe;
-        self.timeout_at = self.clock.after(now, wait.min(rto)).min(latest);
+        self.arm(now, wait.min(rto));
+        self.timeout_at = self.timeout_at.min(latest);
         true
     }
 
@@ -364,7 +378,7 @@ impl<S: Sender> SendHalf<S> {
         if self.timing.as_ref().is_some_and(|timing| timing.probe.after > 0) {
             return self.resume_timer(now);
         }
-        self.signal(out, EventKind::TailProbe);
+        self.signal_timer(out, EventKind::TailProbe, Some(self.timer()));
         let new = self.new_payload(now, tcp);
         if let Some(payload) = new {
             self.next = self.emit(now, tcp, template, self.next, payload, out);
@@ -381,7 +395,7 @@ impl<S: Sender> SendHalf<S> {
             timing.probe = Probe { after, repeated: new.is_none() };
             timing.timer = Timer::Retransmission;
         }
-        self.timeout_at = self.clock.after(now, self.rtt.rto());
+        self.arm(now, self.rtt.rto());
     }
 
     /// What an ACK up to `ack`, with news or without, says of the probe (RFC 8985 section 7.4.2). Whether it repaired a
@@ -438,7 +452,7 @@ impl<S: Sender> SendHalf<S> {
             && start <= self.una
         {
             timing.timer = Timer::Retransmission;
-            self.timeout_at = self.clock.after(now, rto);
+            self.arm(now, rto);
         }
     }
 

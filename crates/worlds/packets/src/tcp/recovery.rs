@@ -266,7 +266,7 @@ impl<S: Sender> SendHalf<S> {
         // that makes any, so the timer has to probe (`tcp_check_probe_timer`).
         let paced = self.timing.as_ref().is_some_and(|timing| timing.send_at != NEVER);
         if idle && self.next < self.limit && !paced && (self.outstanding() || self.timeout_at == NEVER) {
-            self.timeout_at = self.clock.after(now, self.rtt.rto());
+            self.arm(now, self.rtt.rto());
         }
     }
 

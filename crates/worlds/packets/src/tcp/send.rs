@@ -3,7 +3,7 @@
 use incast_plan::{BackoffEnd, Reduction, Tcp, WindowPerMessage};
 use incast_protocols::sender::{Ack, MarkResponse, Sender, SenderView};
 use incast_protocols::{Bytes, Duration, Message, Offset, Time};
-use incast_record::EventKind;
+use incast_record::{EventKind, Timer};
 use std::collections::VecDeque;
 
 use super::clock::Clock;
@@ -48,6 +48,8 @@ pub(crate) struct SendHalf<S> {
     pub(crate) clock: Clock,
     /// When the retransmission timer expires.
     pub(crate) timeout_at: u64,
+    /// Since when it runs.
+    pub(super) armed_at: u64,
     /// For a sender or a TCP that works with time, and a sender that has had a window below a segment. All others pay for
     /// one look at it.
     pub(super) timing: Option<Box<Timing>>,
@@ -107,6 +109,7 @@ impl<S: Sender> SendHalf<S> {
             rtt: RttEstimator::new(tcp),
             clock: Clock::new(tcp, Duration::ZERO),
             timeout_at: NEVER,
+            armed_at: 0,
             timing,
             timed_offset: 0,
             timed_at: NEVER,
@@ -161,7 +164,30 @@ impl<S: Sender> SendHalf<S> {
     }
 
     pub(super) fn signal(&self, out: &mut Outbox, kind: EventKind) {
-        out.signals.push(Signal { kind, message: self.message_at(self.una), offset: self.una });
+        self.signal_timer(out, kind, None);
+    }
+
+    /// The same with the timer whose end it is.
+    pub(super) fn signal_timer(&self, out: &mut Outbox, kind: EventKind, timer: Option<Timer>) {
+        out.signals.push(Signal { kind, message: self.message_at(self.una), offset: self.una, timer });
+    }
+
+    /// The timer as it is, for the results.
+    pub(crate) fn timer(&self) -> Timer {
+        let duplicate_acks = self.timing.as_ref().map_or(0, |timing| timing.flight.told() as u32);
+        Timer {
+            armed: Time(self.armed_at),
+            rto: self.rtt.rto(),
+            duplicate_acks: self.duplicates.max(duplicate_acks),
+            flight: Bytes(self.highest - self.una),
+        }
+    }
+
+    /// Sets the timer to expire in `wait`.
+    #[inline]
+    pub(crate) fn arm(&mut self, now: u64, wait: Duration) {
+        self.armed_at = now;
+        self.timeout_at = self.clock.after(now, wait);
     }
 
     /// The application hands over `size` bytes; without it, a stream that has no end. What it tells of the message need not
@@ -182,7 +208,11 @@ impl<S: Sender> SendHalf<S> {
         if self.timing.is_some() {
             return self.restart_timer_or_probe(now, tcp);
         }
-        self.timeout_at = if self.outstanding() { self.clock.after(now, self.rtt.rto()) } else { NEVER };
+        if self.outstanding() {
+            self.arm(now, self.rtt.rto());
+        } else {
+            self.timeout_at = NEVER;
+        }
     }
 
     /// Takes a round-trip time that was measured without a segment of this half, as the handshake does.
@@ -367,6 +397,7 @@ impl<S: Sender> SendHalf<S> {
         if self.timing.is_some() && self.on_other_timer(now, tcp, template, out) {
             return;
         }
+        let timer = self.timer();
         self.timeout_at = NEVER;
         self.stop_timing();
         self.rtt.back_off(tcp);
@@ -375,14 +406,14 @@ impl<S: Sender> SendHalf<S> {
                 // What the window has room for, but at least a byte, so that its ACK tells the window again.
                 let payload = self.next_segment(now, tcp).min(self.edge.saturating_sub(self.next)).max(1);
                 self.next = self.emit(now, tcp, template, self.next, payload, out);
-                self.timeout_at = self.clock.after(now, self.rtt.rto());
+                self.arm(now, self.rtt.rto());
             }
             return;
         }
         if self.edge <= self.una && self.una < self.limit {
             // The probe of a closed window, or its answer, was lost: no sign of congestion (RFC 9293 section 3.8.6.1).
             self.retransmit_first(now, tcp, template, out);
-            self.timeout_at = self.clock.after(now, self.rtt.rto());
+            self.arm(now, self.rtt.rto());
             return;
         }
         let kind = if self.una >= self.limit {
@@ -394,7 +425,7 @@ impl<S: Sender> SendHalf<S> {
         } else {
             EventKind::TimeoutFullWindow
         };
-        self.signal(out, kind);
+        self.signal_timer(out, kind, Some(timer));
         let again = self.timed_out == self.una + 1;
         self.timed_out = self.una + 1;
         self.duplicates = 0;

@@ -78,7 +78,7 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
             let HostNoise { receiving: noise, per, .. } = network.noise.clone();
             link_and_port.receiving = Some(Box::new(Receiving { delays, noise, per }));
         }
-        if observer.watches(number as u32) {
+        if observer.watches(number as u32) || observer.follows(number as u32) {
             link_and_port.watch();
         }
         links.push(link_and_port);

@@ -1,8 +1,8 @@
 //! Both drivers give the same bytes.
 
 use crate::support::{
-    add_flow, add_rounds, bytes, cable, dctcp, leaf_spine_load, mark_at, new_reno, no_marks, packets, plan, run_both,
-    run_on, star, tcp,
+    add_flow, add_rounds, bytes, cable, dctcp, follow_packets, leaf_spine_load, mark_at, new_reno, no_marks, packets,
+    plan, run_both, run_on, star, tcp,
 };
 use incast_packets::DriverKind;
 use incast_plan::{Handshake, Record, Reorder, Tcp};
@@ -50,10 +50,18 @@ fn the_same_with_everything_written_down() {
         queue_series: ports.clone(),
         window_series: (0..50).collect(),
         events: true,
+        packets: (0..plan.network.links.len() as u32).collect(),
+        packets_of: Vec::new(),
         incasts: ports,
     };
     let run = run_both(&plan);
     assert!(!run.queue_samples.is_empty() && !run.window_samples.is_empty() && !run.events.is_empty());
+    assert_eq!(run.packets.iter().filter(|row| row.wait.is_some()).count() as u64, run.totals.packet_hops);
+    // Of some connections only: the same rows without the others.
+    plan.record.packets_of = vec![3, 7];
+    let few = run_both(&plan);
+    let of_both = run.packets.iter().filter(|row| [3, 7].contains(&row.connection));
+    assert!(!few.packets.is_empty() && few.packets.iter().eq(of_both));
 }
 
 #[test]
@@ -93,6 +101,8 @@ fn the_same_through_token_buckets() {
     for burst in [1_500, 3_200, 40_000] {
         let bucket = crate::support::Cable { burst: Bytes(burst), ..cable(1_000_000_000, Duration::from_us(20)) };
         let mut plan = plan(star(8, bucket, &packets(20), &mark_at(10)), dctcp(), tcp());
+        follow_packets(&mut plan);
+        plan.record.queue_series = vec![1];
         for sender in 1..8 {
             add_flow(&mut plan, sender, 0, Some(300_000), Time(0), Handshake::Counted);
         }

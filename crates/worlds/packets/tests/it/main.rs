@@ -22,3 +22,4 @@ mod shared_buffer;
 mod snapshots;
 mod support;
 mod swift;
+mod timers;

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use crate::support::{add_flow, cable, dctcp, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp};
+use crate::support::{
+    add_flow, cable, dctcp, follow_packets, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp,
+};
 use incast_plan::{Handshake, Plan};
 use incast_protocols::sender::{Ack, Congestion, MarkResponse, Restart, Sender, SenderChoice, SenderView, Windows};
 use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
@@ -31,6 +33,8 @@ fn incast_plan(spread: bool) -> Plan {
     }
     plan.record.events = true;
     plan.record.queue_statistics = true;
+    plan.record.queue_series = vec![1];
+    follow_packets(&mut plan);
     plan
 }
 

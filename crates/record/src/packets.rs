@@ -1,0 +1,78 @@
+//! Packets at ports, one by one.
+
+use incast_units::{Bytes, Duration, Time};
+use serde::{Deserialize, Serialize};
+
+/// A packet that arrived at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketSample {
+    /// When it arrived.
+    pub arrive: Time,
+    /// From then until its transmission began, if that happened.
+    pub wait: Option<Duration>,
+    /// Stream offset of its first byte.
+    pub offset: u64,
+    /// Next stream offset of the other direction that its sender expects.
+    pub ack: u64,
+    /// Index of the link behind the port.
+    pub link: u32,
+    /// Index of the connection in the plan.
+    pub connection: u32,
+    /// How often this segment has arrived at this port by now; 0 without payload.
+    pub number: u32,
+    /// Advertised window.
+    pub window: u32,
+    /// Payload in bytes.
+    pub payload: u16,
+    /// Bytes on the wire.
+    pub wire: u16,
+    /// As it left, marks set here included.
+    pub flags: PacketFlags,
+    /// Whether the client sent it.
+    pub from_client: bool,
+    /// Whether it was not admitted, or had to make room for another one.
+    pub dropped: bool,
+}
+
+impl PacketSample {
+    /// Its payload.
+    #[must_use]
+    pub const fn payload(&self) -> Bytes {
+        Bytes(self.payload as u64)
+    }
+}
+
+/// Flags of a packet. The lower eight bits are the flags of a TCP header (RFC 9293, RFC 3168).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketFlags(pub u16);
+
+impl PacketFlags {
+    /// The sender has nothing more to send.
+    pub const FIN: Self = Self(1);
+    /// Opens a connection.
+    pub const SYN: Self = Self(1 << 1);
+    /// On a pure ACK: retransmit the segment it asks for, at once.
+    pub const PSH: Self = Self(1 << 3);
+    /// Acknowledges.
+    pub const ACK: Self = Self(1 << 4);
+    /// Echoes CE.
+    pub const ECE: Self = Self(1 << 6);
+    /// The window was reduced.
+    pub const CWR: Self = Self(1 << 7);
+    /// IP: ECN-capable.
+    pub const ECT: Self = Self(1 << 8);
+    /// IP: congestion experienced.
+    pub const CE: Self = Self(1 << 9);
+    /// IP: explicit incast notification.
+    pub const EIN: Self = Self(1 << 10);
+    /// Echoes EIN.
+    pub const EIN_ECHO: Self = Self(1 << 11);
+    /// A switch cut its payload off.
+    pub const TRIMMED: Self = Self(1 << 12);
+
+    /// With others, if `condition` holds.
+    #[must_use]
+    pub const fn with_if(self, condition: bool, others: Self) -> Self {
+        if condition { Self(self.0 | others.0) } else { self }
+    }
+}

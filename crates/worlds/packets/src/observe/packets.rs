@@ -1,0 +1,160 @@
+//! Packets at ports, one by one, as they arrive and as they leave.
+
+use std::collections::VecDeque;
+
+use incast_plan::Plan;
+use incast_protocols::{Duration, Time};
+use incast_record::{PacketFlags, PacketSample};
+
+use crate::packet::{Flags, Packet};
+use crate::tcp::unwrap;
+
+/// No row.
+const NONE: u32 = u32::MAX;
+const CLASSES: usize = Flags::HIGHEST_CLASS as usize + 1;
+
+/// A port that is followed.
+#[derive(Clone, Debug, Default)]
+struct Port {
+    /// The row of the packet that arrived last.
+    arriving: u32,
+    /// By class of service: rows of the packets that wait, in the order in which they leave; [`NONE`] for those that are
+    /// not wanted.
+    waiting: [VecDeque<u32>; CLASSES],
+}
+
+/// Where one direction of a connection is: on the wire an offset has its lower half only.
+#[derive(Clone, Copy, Debug, Default)]
+struct Near {
+    offset: u64,
+    ack: u64,
+}
+
+/// Writes packets down.
+#[derive(Debug)]
+pub(super) struct Packets {
+    /// By link.
+    ports: Vec<Option<Box<Port>>>,
+    /// By connection; all if there are none.
+    wanted: Vec<bool>,
+    /// By connection and side.
+    near: Vec<[Near; 2]>,
+    rows: Vec<PacketSample>,
+}
+
+impl Packets {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let record = &plan.record;
+        let mut ports = vec![None; plan.network.links.len()];
+        for &link in &record.packets {
+            ports[link as usize] = Some(Box::default());
+        }
+        let mut wanted = vec![false; if record.packets_of.is_empty() { 0 } else { plan.connections.len() }];
+        for &connection in &record.packets_of {
+            wanted[connection as usize] = true;
+        }
+        Self { ports, wanted, near: vec![[Near::default(); 2]; plan.connections.len()], rows: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn follows(&self, link: u32) -> bool {
+        self.ports[link as usize].is_some()
+    }
+
+    pub(super) fn arrived(&mut self, link: u32, now: u64, packet: &Packet) {
+        let Some(port) = &mut self.ports[link as usize] else { return };
+        if !self.wanted.is_empty() && !self.wanted[packet.connection as usize] {
+            port.arriving = NONE;
+            return;
+        }
+        port.arriving = self.rows.len() as u32;
+        let from_client = packet.flags.has(Flags::FROM_CLIENT);
+        let near = &mut self.near[packet.connection as usize][usize::from(from_client)];
+        near.offset = unwrap(near.offset, packet.sequence);
+        near.ack = unwrap(near.ack, packet.acknowledgement);
+        self.rows.push(PacketSample {
+            arrive: Time(now),
+            wait: None,
+            offset: near.offset,
+            ack: near.ack,
+            link,
+            connection: packet.connection,
+            number: 0,
+            window: packet.window,
+            payload: payload_of(packet),
+            wire: packet.wire,
+            flags: flags_of(packet, packet.flags),
+            from_client,
+            // Until it is admitted.
+            dropped: true,
+        });
+    }
+
+    pub(super) fn admitted(&mut self, link: u32, packet: &Packet) {
+        let Some(port) = &mut self.ports[link as usize] else { return };
+        let row = port.arriving;
+        port.waiting[usize::from(packet.flags.class())].push_back(row);
+        if let Some(row) = self.rows.get_mut(row as usize) {
+            row.dropped = false;
+            // Its payload may just have been cut off.
+            row.payload = payload_of(packet);
+            row.wire = packet.wire;
+            row.flags = flags_of(packet, packet.flags);
+        }
+    }
+
+    pub(super) fn evicted(&mut self, link: u32, class: u8) {
+        let Some(port) = &mut self.ports[link as usize] else { return };
+        let row = port.waiting[usize::from(class)].pop_back();
+        if let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) {
+            row.dropped = true;
+        }
+    }
+
+    pub(super) fn left(&mut self, link: u32, start: u64, packet: &Packet, flags: Flags) {
+        let Some(port) = &mut self.ports[link as usize] else { return };
+        let row = port.waiting[usize::from(flags.class())].pop_front();
+        if let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) {
+            row.wait = Some(Duration(start - row.arrive.0));
+            row.flags = flags_of(packet, flags);
+        }
+    }
+
+    /// By (arrival, link), with the number of each time that a segment came by.
+    pub(super) fn finish(mut self) -> Vec<PacketSample> {
+        // A stable sort: what arrived at one port at one time keeps its order.
+        self.rows.sort_by_key(|row| (row.arrive, row.link));
+        let segment = |row: &PacketSample| (row.link, row.connection, row.from_client, row.offset);
+        let mut data: Vec<usize> = (0..self.rows.len()).filter(|&index| self.rows[index].payload > 0).collect();
+        data.sort_by_key(|&index| (segment(&self.rows[index]), index));
+        let (mut last, mut number) = (None, 0);
+        for index in data {
+            let row = &mut self.rows[index];
+            number = if last == Some(segment(row)) { number + 1 } else { 1 };
+            last = Some(segment(row));
+            row.number = number;
+        }
+        self.rows
+    }
+}
+
+fn payload_of(packet: &Packet) -> u16 {
+    if packet.is_trimmed() { 0 } else { packet.payload }
+}
+
+fn flags_of(packet: &Packet, flags: Flags) -> PacketFlags {
+    let told = [
+        (Flags::FIN, PacketFlags::FIN),
+        (Flags::SYN, PacketFlags::SYN),
+        (Flags::PSH, PacketFlags::PSH),
+        (Flags::ACK, PacketFlags::ACK),
+        (Flags::ECE, PacketFlags::ECE),
+        (Flags::CWR, PacketFlags::CWR),
+        (Flags::ECT, PacketFlags::ECT),
+        (Flags::CE, PacketFlags::CE),
+        (Flags::EIN, PacketFlags::EIN),
+        (Flags::EIN_ECHO, PacketFlags::EIN_ECHO),
+    ];
+    let trimmed = PacketFlags::default().with_if(packet.is_trimmed(), PacketFlags::TRIMMED);
+    told.into_iter().fold(trimmed, |all, (own, told)| all.with_if(flags.has(own), told))
+}
