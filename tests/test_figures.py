@@ -192,8 +192,8 @@ def test_colours_differ_for_every_reader(style: figures.Style, seen: str) -> Non
 
 def test_no_two_protocols_look_alike_and_no_two_curves_of_a_figure() -> None:
     same = [{"NewReno", "TCP"}, {"D2TCP", "D2TCP-IC"}, {"MRG", "MRG-IC"}]
-    for one, other in itertools.combinations(figures._LOOKS, 2):
-        alike = figures._LOOKS[one] == figures._LOOKS[other]
+    for one, other in itertools.combinations(figures.LOOKS, 2):
+        alike = figures.LOOKS[one] == figures.LOOKS[other]
         assert alike is ({one, other} in same), (one, other)
     assert len(STUDIES) > 50
     for path in STUDIES:
@@ -205,7 +205,7 @@ def test_no_two_protocols_look_alike_and_no_two_curves_of_a_figure() -> None:
         assert len(set(looks)) == len(labels), path
         assert len({look.colour for look in looks}) == min(len(labels), len(figures.LIGHT.cycle)), path
         for label, look in zip(labels, looks, strict=True):
-            assert figures._LOOKS.get(label, look) == look
+            assert figures.LOOKS.get(label, look) == look
 
 
 def test_a_known_protocol_keeps_its_look_beside_others() -> None:

@@ -61,6 +61,9 @@ def run(
     out: Annotated[Path | None, Parameter(help="directory for the tables [default: out/<scenario>]")] = None,
     as_json: Json = False,
     plots: Annotated[bool, Parameter(help="also draw figures")] = False,
+    report: Annotated[
+        bool, Parameter(negative="", help="record what happens inside, and show it on a page, report.html")
+    ] = False,
 ) -> int:
     """Run a scenario and write its result tables.
 
@@ -72,6 +75,13 @@ def run(
     names = world.split(",") if world else [None]
     directory = out or Path("out") / source.stem
     _positive("repetitions", repetitions)
+    wishes = changes or []
+    if report:
+        if repetitions > 1 or len(names) > 1:
+            raise _native.ScenarioError("--report shows one run: leave out --repetitions, and name one world")
+        from incast.report import recording
+
+        wishes = recording.changes_for(source, wishes, seed, names[0], _follow)
     for name in names if len(names) > 1 else []:
         # Not after another world has been at work for a while.
         scenarios.check(source, changes or [], seed, name)
@@ -84,10 +94,14 @@ def run(
         places = directories[name or ""] = []
         for number in range(1, repetitions + 1):
             following = done[0]["seed"] + number - 1 if done else seed
-            handle = scenarios.start(source, changes or [], following, name)
+            handle = scenarios.start(source, wishes, following, name)
             wanted = place / str(number) if repetitions > 1 else place
             result, files, end = _carried_out(handle, wanted, plots=plots)
             places.append(files[0].parent)
+            if report and not end:
+                from incast import report as pages
+
+                files.append(pages.write([places[-1]], places[-1] / output.REPORT))
             done.append(json.loads(result.summary_json()))
             if not as_json and (len(names) > 1 or repetitions > 1):
                 print(f"{places[-1]}: {', '.join(file.name for file in files)}")
@@ -251,6 +265,77 @@ def plot(directory: Path, /) -> None:
     except FileNotFoundError as error:
         raise _native.ScenarioError(str(error)) from error
     print("\n".join(map(str, files)) or "these tables contain nothing to draw")
+
+
+Directory = Annotated[Path, Parameter(help="directory with the tables of a run made with incast run --report")]
+PortName = Annotated[
+    str | None, Parameter(help="switch port, such as 'switch->host 0' [default: the recorded one with most drops]")
+]
+
+
+@app.command
+def report(
+    run: Directory,
+    other: Annotated[Path | None, Parameter(help="a second run, drawn on the same axis")] = None,
+    /,
+    *,
+    port: PortName = None,
+    label: Annotated[
+        list[str] | None, Parameter(negative="", help="name of a run; once for each [default: its sender]")
+    ] = None,
+    out: Annotated[Path | None, Parameter(help="file for the page [default: RUN/report.html]")] = None,
+) -> None:
+    """Show what happened inside a run, or in two, on one interactive page that needs nothing else."""
+    from incast import report as pages
+
+    directories = [run] if other is None else [run, other]
+    if label is not None and len(label) != len(directories):
+        raise _native.ScenarioError(f"--label: {len(label)} given for {len(directories)} runs; give one for each")
+    print(pages.write(directories, out or run / output.REPORT, port=port, labels=label))
+
+
+@app.command
+def explain(
+    run: Directory,
+    flow: Annotated[str, Parameter(help="number of the flow (column id of the table flows), or slowest")],
+    /,
+    *,
+    port: PortName = None,
+    as_json: Json = False,
+) -> None:
+    """Say in plain words why a flow took as long as it did, and what its time went into."""
+    from incast.report.explain import Explainer
+    from incast.report.recorded import Recorded
+
+    recorded = Recorded.read(run)
+    story = Explainer(recorded, recorded.port(port)).story(recorded.flow(flow))
+    print(json.dumps(story.as_json(), ensure_ascii=False) if as_json else story.as_text())
+
+
+@app.command
+def export(
+    run: Directory,
+    /,
+    *,
+    pcapng: Annotated[Path | None, Parameter(help="capture file to write, for Wireshark and tshark")] = None,
+    side: Annotated[
+        Literal["arriving", "leaving"], Parameter(help="with --pcapng: packets as they arrive at the port, or leave it")
+    ] = "arriving",
+    perfetto: Annotated[Path | None, Parameter(help="file of trace events to write, for ui.perfetto.dev")] = None,
+    port: PortName = None,
+) -> None:
+    """Write what a run recorded for programs that read traces."""
+    if pcapng is None and perfetto is None:
+        raise _native.ScenarioError("name what to write: --pcapng FILE, --perfetto FILE, or both")
+    from incast.report import export as exports
+    from incast.report.recorded import Recorded
+
+    recorded = Recorded.read(run)
+    chosen = recorded.port(port)
+    if pcapng is not None:
+        print(output.save(pcapng, exports.pcapng(recorded, chosen, side)))
+    if perfetto is not None:
+        print(output.save(perfetto, exports.perfetto(recorded, chosen)))
 
 
 @app.command

@@ -100,7 +100,7 @@ class Look(NamedTuple):
 
 _DASHES = ((), (5.0, 1.5), (5.0, 1.5, 1.2, 1.5), (1.5, 1.3), (3.0, 1.3, 1.2, 1.3, 1.2, 1.3), (2.5, 2.0))
 # One look per protocol, the same in every figure. Those in one line are never drawn together.
-_LOOKS = {
+LOOKS = {
     "NewReno": Look(0, 0), "TCP": Look(0, 0),
     "DCTCP": Look(1, 1),
     "ICTCP": Look(2, 2), "ARS, NewReno": Look(2, 3), "DCMRG": Look(2, 0), "Swift": Look(2, 5),
@@ -112,7 +112,7 @@ _LOOKS = {
 
 def looks(names: Iterable[str]) -> list[Look]:
     """Return the looks of the curves of one figure: those of the protocols, and others for what has no look."""
-    known = [_LOOKS.get(name) for name in names]
+    known = [LOOKS.get(name) for name in names]
     taken = {look.colour for look in known if look}
     count = len(_DASHES)
     every = [Look(place, place) for place in range(count)]

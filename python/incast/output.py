@@ -15,6 +15,8 @@ PARTIAL = ("interrupted",)
 
 # The figures of a run. Their names are here because the code that draws them takes long to load.
 PICTURES = ("completion-times.png", "queues.png", "windows.png")
+# The page of a run.
+REPORT = "report.html"
 
 
 def prepare(directory: str | Path) -> Path:
@@ -61,20 +63,32 @@ def beside(directory: Path) -> Path:
 
 
 def remove_pictures(directory: Path) -> None:
-    """Remove the figures of an earlier run: they do not belong to the tables that replace its own."""
-    for name in PICTURES:
+    """Remove the figures and the page of an earlier run: they do not belong to the tables that replace its own."""
+    for name in (*PICTURES, REPORT):
         (directory / name).unlink(missing_ok=True)
 
 
-def write(path: Path, content: str) -> None:
+def save(path: Path, content: str | bytes) -> Path:
+    """Write a file that a user named, in a directory that need not exist.
+
+    Raises:
+        ScenarioError: it cannot be written.
+
+    """
+    prepare(path.parent)
+    try:
+        write(path, content)
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+    return path
+
+
+def write(path: Path, content: str | bytes) -> None:
     """Write a file completely or not at all."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", errors="backslashreplace", newline="", dir=path.parent, prefix=f".{path.name[:100]}.",
-        delete=False,
-    ) as file:  # fmt: skip
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:100]}.", delete=False) as file:
         written = Path(file.name)
         try:
-            file.write(content)
+            file.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
             written.chmod(0o644)
             settle(file, written, path)
         except BaseException:

@@ -1,0 +1,322 @@
+"""What the page of a run draws: the tables, thinned where there is more than a screen can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from incast.report.explain import Explainer, Story, union
+from incast.report.recorded import PS_PER_S, Flow, Port, Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Whole = NDArray[np.int64]
+
+# Rows of the picture, and what of each table is drawn one by one. Losses and timeouts are always drawn.
+MOST_LANES = 100
+MOST_PACKETS = 120_000
+MOST_QUEUE = 40_000
+MOST_WINDOWS = 60_000
+# Bins of goodput while something moves.
+_BINS = 300
+# Packets of a flow closer than this are one block, where they are too many.
+_GAP_PS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One run as it is drawn."""
+
+    run: Recorded
+    port: Port
+    label: str
+
+    @cached_property
+    def explainer(self) -> Explainer:
+        """Explains its flows."""
+        return Explainer(self.run, self.port)
+
+    @cached_property
+    def lanes(self) -> list[Story]:
+        """The flows that have a row of their own, the slowest ones, by completion."""
+        here = set(self.payload["flow"].unique().to_list())
+        flows = [flow for flow in self.run.flows.values() if flow.id in here]
+        slowest = sorted(flows, key=lambda flow: (flow.begin - flow.end, flow.id))[:MOST_LANES]
+        slowest.sort(key=lambda flow: (flow.end, flow.id))
+        return [self.explainer.story(flow) for flow in slowest]
+
+    @cached_property
+    def payload(self) -> pl.DataFrame:
+        """The packets with payload at the port, with `leave_ps`, when their last bit had left (null: never)."""
+        rows = self.run.packets.filter((pl.col("link") == self.port.link) & pl.col("flow").is_not_null())
+        takes = pl.Series("takes", self.port.takes(rows["wire_bytes"].to_numpy()), dtype=pl.Int64)
+        return rows.with_columns(leave_ps=pl.col("begin_ps") + takes)
+
+    @cached_property
+    def flows(self) -> list[Flow]:
+        """The flows that use the port."""
+        here = set(self.payload["flow"].unique().to_list())
+        return [flow for flow in self.run.flows.values() if flow.id in here]
+
+    @cached_property
+    def begin(self) -> int:
+        """When the first of its flows starts."""
+        return min(flow.begin for flow in self.flows)
+
+    @cached_property
+    def end(self) -> int:
+        """When the last of its flows is complete, or the run ends."""
+        return max(flow.end for flow in self.flows)
+
+    @cached_property
+    def queue(self) -> pl.DataFrame:
+        """The queue of the port: `time_ps`, `waiting_bytes`, `waiting_packets`."""
+        return self.run.queues.filter(pl.col("link") == self.port.link)
+
+    @property
+    def most_waiting(self) -> int:
+        """The most bytes that ever waited."""
+        waiting: list[int] = self.queue["waiting_bytes"].to_list()
+        return max(waiting, default=0)
+
+    @cached_property
+    def drops(self) -> pl.DataFrame:
+        """Packets dropped at the port, whatever they are."""
+        return self.run.packets.filter((pl.col("link") == self.port.link) & pl.col("dropped"))
+
+    @cached_property
+    def timeouts(self) -> pl.DataFrame:
+        """All timeouts of the run."""
+        return self.run.events.filter(pl.col("kind").str.starts_with("timeout"))
+
+    @cached_property
+    def marks(self) -> pl.DataFrame:
+        """Packets that the port marked CE."""
+        events = self.run.events
+        return events.filter((pl.col("kind") == "ce-mark") & (pl.col("link") == self.port.link))
+
+    @cached_property
+    def line(self) -> list[tuple[int, int]]:
+        """When the line of the port carries payload."""
+        left = self.payload.filter(pl.col("leave_ps").is_not_null())
+        return union(zip(left["begin_ps"].to_list(), left["leave_ps"].to_list(), strict=True))
+
+    @cached_property
+    def idle(self) -> float:
+        """Share of the time from `begin` to `end` in which the port sent no payload."""
+        took = self.end - self.begin
+        return 1 - sum(b - a for a, b in self.line) / took if took else 0.0
+
+    @cached_property
+    def idle_with_timer(self) -> float:
+        """Share of that idle time in which a flow waited for a retransmission timer."""
+        at, idle = self.begin, []
+        for a, b in [*self.line, (self.end, self.end)]:
+            if a > at:
+                idle.append((at, a))
+            at = max(at, b)
+        timers = union(zip(self.timeouts["armed_ps"].to_list(), self.timeouts["time_ps"].to_list(), strict=True))
+        both, total = 0, sum(b - a for a, b in idle)
+        index = 0
+        for a, b in idle:
+            while index < len(timers) and timers[index][1] <= a:
+                index += 1
+            other = index
+            while other < len(timers) and timers[other][0] < b:
+                both += min(b, timers[other][1]) - max(a, timers[other][0])
+                other += 1
+        return both / total if total else 0.0
+
+    @cached_property
+    def busy(self) -> list[tuple[int, int]]:
+        """When something moves at the port."""
+        rows = self.run.packets.filter(pl.col("link") == self.port.link)
+        last = rows["begin_ps"].fill_null(rows["arrive_ps"])
+        spans = union(zip((rows["arrive_ps"] - 1).to_list(), (last + 1_000_000).to_list(), strict=True))
+        spans = union([*spans, *((flow.begin, flow.begin + 1) for flow in self.flows), (self.end - 1, self.end)])
+        # Shorter gaps are not idle times but round trips.
+        gap = max(1, (self.end - self.begin) // 400)
+        merged: list[list[int]] = []
+        for a, b in spans:
+            if merged and a - merged[-1][1] <= gap:
+                merged[-1][1] = max(merged[-1][1], b)
+            else:
+                merged.append([a, b])
+        return [(a, b) for a, b in merged]
+
+    @cached_property
+    def goodput(self) -> tuple[int, Whole, Whole]:
+        """The width of a bin in picoseconds, and numbers and payload bytes of the bins that are not empty.
+
+        Counted is payload that has left the port, of each segment its first copy.
+        """
+        active = sum(b - a for a, b in self.busy) or 1
+        width = nice(active / _BINS)
+        left = self.payload.filter(pl.col("leave_ps").is_not_null()).sort("leave_ps")
+        first = left.unique(["flow", "offset_bytes"], keep="first", maintain_order=True)
+        bins = first.with_columns(bin=pl.col("leave_ps") // width).group_by("bin").agg(pl.col("payload_bytes").sum())
+        bins = bins.sort("bin")
+        return width, bins["bin"].to_numpy(), bins["payload_bytes"].to_numpy()
+
+    @cached_property
+    def blocks(self) -> dict[int, pl.DataFrame]:
+        """The packets of each flow, one by one or in blocks: `arrive_ps`, `leave_ps`, `segment`, `packets`."""
+        left = self.payload.filter(pl.col("leave_ps").is_not_null())
+        by_flow = left.partition_by("flow", as_dict=True, maintain_order=True)
+        room = MOST_PACKETS
+        blocks = {}
+        for story in reversed(self.lanes):
+            rows = by_flow.get((story.flow.id,), left.clear()).select(
+                "arrive_ps",
+                "leave_ps",
+                segment=(pl.col("offset_bytes") - story.flow.offset) // story.flow.mss + 1,
+                packets=pl.lit(1, pl.Int64),
+            )
+            if len(rows) > room:
+                gap = pl.col("arrive_ps") - pl.col("leave_ps").cum_max().shift(1) > _GAP_PS
+                rows = rows.with_columns(block=gap.fill_null(value=True).cum_sum())
+                rows = rows.group_by("block", maintain_order=True).agg(
+                    pl.col("arrive_ps").min(), pl.col("leave_ps").max(), pl.col("segment").first(), pl.len()
+                )
+                rows = rows.select("arrive_ps", "leave_ps", "segment", packets=pl.col("len").cast(pl.Int64))
+            room = max(0, room - len(rows))
+            blocks[story.flow.id] = rows
+        return blocks
+
+    @property
+    def in_blocks(self) -> int:
+        """How many flows have packets that are not drawn one by one."""
+        return sum(bool((rows["packets"] > 1).any()) for rows in self.blocks.values())
+
+    def windows_of(self, flow: Flow) -> pl.DataFrame:
+        """Return the windows of a flow's sender while it lasts."""
+        rows = self._windows.get((flow.connection, flow.from_client))
+        if rows is None:
+            return self.run.windows.clear()
+        rows = rows.filter(pl.col("time_ps").is_between(flow.begin, flow.end))
+        return extremes(rows, "cwnd_bytes", max(50, MOST_WINDOWS // max(1, len(self.lanes))))
+
+    @cached_property
+    def _windows(self) -> dict[tuple[Any, ...], pl.DataFrame]:
+        return self.run.windows.partition_by("connection", "from_client", as_dict=True, maintain_order=True)
+
+    def as_json(self, unit: str) -> dict[str, Any]:
+        """Return what the script draws; times are whole nanoseconds, and those in rows stored as differences.
+
+        Args:
+            unit: of queues, `bytes` or `packets`.
+
+        """
+        queue = extremes(self.queue, "waiting_bytes", MOST_QUEUE)
+        width, bins, got = self.goodput
+        shown = {story.flow.id for story in self.lanes}
+        rows = self.drops.select("arrive_ps", "flow").iter_rows()
+        elsewhere = [at for at, flow in rows if flow not in shown]
+        mine = {
+            (wait.fired, story.flow.connection, story.flow.from_client) for story in self.lanes for wait in story.waits
+        }
+        others = [
+            (armed, fired)
+            for armed, fired, connection, side in self.timeouts.select(
+                "armed_ps", "time_ps", "connection", "from_client"
+            ).iter_rows()
+            if (fired, connection, side) not in mine
+        ]
+        return {
+            "label": self.label,
+            "begin": ns(self.begin),
+            "end": ns(self.end),
+            "limit": self.port.limit_bytes,
+            "limitPackets": self.port.limit_packets,
+            "limitText": self.port.limit(),
+            "rate": self.port.rate_bps,
+            "packet": ns(int(self.port.takes(np.array([self.payload["wire_bytes"].to_numpy().max()]))[0])),
+            "queue": {"t": deltas(queue["time_ps"].to_numpy()), unit: queue[f"waiting_{unit}"].to_list()},
+            "drops": deltas(self.drops["arrive_ps"].to_numpy()),
+            "marks": deltas(self.marks["time_ps"].to_numpy()),
+            "busy": [[ns(a), ns(b)] for a, b in self.busy],
+            "goodput": {
+                "width": width // 1000,
+                "bin": np.diff(bins, prepend=0).tolist(),
+                "bps": np.rint(got * 8 * (PS_PER_S / width)).astype(np.int64).tolist(),
+            },
+            "lanes": [self._lane(story) for story in self.lanes],
+            "others": {
+                "flows": len(self.flows) - len(self.lanes),
+                "drops": [ns(at) for at in elsewhere],
+                "waits": [[ns(a), ns(b)] for a, b in others],
+            },
+        }
+
+    def _lane(self, story: Story) -> dict[str, Any]:
+        flow, blocks = story.flow, self.blocks[story.flow.id]
+        windows = self.windows_of(flow)
+        return {
+            "id": flow.id,
+            "begin": ns(flow.begin),
+            "end": ns(flow.end),
+            "done": flow.complete,
+            "pk": {
+                "a": deltas(blocks["arrive_ps"].to_numpy()),
+                "d": ((blocks["leave_ps"] - blocks["arrive_ps"]) // 1000).to_list(),
+                "k": np.diff(blocks["segment"].to_numpy(), prepend=0).tolist(),
+                "n": blocks["packets"].to_list() if (blocks["packets"] > 1).any() else None,
+            },
+            "drops": [[ns(at), segment] for at, segment in story.drops],
+            "fast": [[ns(at), segment] for at, segment in story.fast],
+            "waits": [
+                [ns(wait.armed), ns(wait.fired), wait.segment, int(wait.kind == "tail-probe")] for wait in story.waits
+            ],
+            "win": {
+                "t": deltas(windows["time_ps"].to_numpy()),
+                "cwnd": windows["cwnd_bytes"].to_list(),
+                "flight": windows["flight_bytes"].to_list(),
+                "ssthresh": windows["ssthresh_bytes"].fill_null(-1).to_list(),
+            },
+        }
+
+
+def extremes(rows: pl.DataFrame, column: str, most: int) -> pl.DataFrame:
+    """Thin a series: of each stretch of rows keep the first, those with least and most of `column`, and the last."""
+    if len(rows) <= most:
+        return rows
+    stretch = -(-len(rows) * 4 // most)
+    numbered = rows.with_row_index("_row").with_columns(_stretch=pl.col("_row") // stretch)
+    index = pl.col("_row")
+    kept = numbered.group_by("_stretch").agg(
+        first=index.first(),
+        least=index.get(pl.col(column).arg_min()),
+        most=index.get(pl.col(column).arg_max()),
+        last=index.last(),
+    )
+    keep = np.unique(kept.select("first", "least", "most", "last").to_numpy())
+    return rows[keep]
+
+
+def nice(ps: float) -> int:
+    """Round up to 1, 2 or 5 times a power of ten, and at least a nanosecond."""
+    power = 1000
+    while True:
+        for step in (1, 2, 5):
+            if step * power >= ps:
+                return step * power
+        power *= 10
+
+
+def ns(ps: int) -> int:
+    """Round to nanoseconds."""
+    return (ps + 500) // 1000
+
+
+def deltas(times_ps: Whole | Sequence[int]) -> list[int]:
+    """Return times in nanoseconds, each as the difference to the one before."""
+    times: Whole = (np.asarray(times_ps, dtype=np.int64) + 500) // 1000
+    differences: list[int] = np.diff(times, prepend=0).tolist()
+    return differences

@@ -1,0 +1,435 @@
+"""Why a flow took as long as it did, in words and in shares of its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from incast import text
+from incast.report.recorded import Flow, Port, Recorded, Waiting, count, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Span = tuple[int, int]
+
+# What the time of a flow went into. Each moment counts once, for the first of these that holds.
+KINDS = {
+    "timer": "waiting for a retransmission timer",
+    "probe": "waiting for the timer of a tail loss probe",
+    "start": "before its first packet reached {port}",
+    "repair": "with a lost packet that had not been sent again, without a timeout",
+    "line": "its packets on the line of {port}",
+    "queue": "its packets in the queue of {port}, and none on the line",
+    "away": "nothing of it at {port}: on its way, or held back by its window",
+}
+# Drops of one flow closer than this are told together.
+_TOGETHER_PS = 300_000_000
+_CAUSES = {
+    "timeout-full-window": "No ACK came after the last new segment had left.",
+    "timeout-control": "No answer came to a SYN, SYN-ACK or FIN.",
+    "timeout-untold": "No ACK came in time.",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Something that happened to a flow."""
+
+    begin: int
+    end: int
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A timer that ran out: a timeout, or that of a probe."""
+
+    armed: int
+    fired: int
+    kind: str
+    segment: int
+    rto: int
+    duplicates: int
+    flight: int
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened to a flow."""
+
+    flow: Flow
+    port: Port
+    headline: str
+    shares: dict[str, int]
+    """Picoseconds by kind; they add up to the flow's time."""
+    steps: list[Step]
+    drops: list[tuple[int, int]]
+    """When, and which segment: at any port, or on a wire."""
+    waits: list[Wait]
+    fast: list[tuple[int, int]]
+    """Fast retransmits: when, and which segment."""
+    again: list[tuple[int, int]]
+    """Segments sent again: when, and which."""
+
+    def labels(self) -> dict[str, str]:
+        """Return what each share is, in words."""
+        return {kind: words.format(port=self.port.name) for kind, words in KINDS.items()}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        took = self.flow.end - self.flow.begin
+        labels = self.labels()
+        return {
+            "flow": self.flow.id,
+            "connection": self.flow.connection,
+            "source_host": self.flow.source,
+            "destination_host": self.flow.destination,
+            "size_bytes": self.flow.size,
+            "port": self.port.name.replace(" → ", "->"),
+            "complete": self.flow.complete,
+            "start_ps": self.flow.begin,
+            "end_ps": self.flow.end,
+            "time_ps": took,
+            "ideal_ps": self.flow.ideal,
+            "headline": self.headline,
+            "shares": [
+                {"kind": kind, "meaning": labels[kind], "time_ps": ps, "share": ps / took if took else 0.0}
+                for kind, ps in self.shares.items()
+            ],
+            "steps": [
+                {"begin_ps": step.begin, "end_ps": step.end, "kind": step.kind, "text": step.text}
+                for step in self.steps
+            ],
+        }
+
+    def as_text(self) -> str:
+        """Return everything for a terminal."""
+        took = self.flow.end - self.flow.begin
+        labels = self.labels()
+        rows = [
+            [labels[kind], duration(ps), f"{ps / took:.1%}" if took else "-"] for kind, ps in self.shares.items() if ps
+        ]
+        rows.append(["in all", duration(took), "100.0%"])
+        lines = [self.headline, "", text.table(["where its time went", "time", "share"], rows), ""]
+        for step in self.steps:
+            when = moment(step.begin) + (f" to {moment(step.end)}" if step.end > step.begin else "")
+            lines += [when, *(f"  {line}" for line in _wrapped(step.text, 100))]
+        return "\n".join(lines)
+
+
+class Explainer:
+    """Explains flows of one run at one port."""
+
+    def __init__(self, run: Recorded, port: Port) -> None:
+        self.run = run
+        self.port = port
+        self._waiting: Waiting = run.waiting_at(port.link)
+        self._packets = _by(run.packets.filter((pl.col("link") == port.link) & pl.col("flow").is_not_null()), "flow")
+        self._events = _by(run.events, "connection", "from_client")
+        self._srtt = _by(run.windows.filter(pl.col("srtt_s").is_not_null()), "connection", "from_client")
+        self._links = {row["link"]: f"{row['from']} → {row['to']}" for row in run.summary["ports"]}
+        self._links |= {port.link: port.name for port in run.ports}
+
+    def story(self, flow: Flow) -> Story:
+        """Tell what happened to a flow."""
+        events = self._events_of(flow)
+        packets = self._packets.get((flow.id,), self.run.packets.clear())
+        waits = [
+            Wait(
+                armed=event["armed_ps"],
+                fired=event["time_ps"],
+                kind=event["kind"],
+                segment=flow.segment(event["offset_bytes"]),
+                rto=event["rto_ps"],
+                duplicates=event["duplicate_acks"],
+                flight=event["flight_bytes"],
+            )
+            for event in events
+            if event["armed_ps"] is not None and event["time_ps"] <= flow.end
+        ]
+        losses = [event for event in events if event["kind"] in ("drop", "wire-loss")]
+        drops = [(event["time_ps"], flow.segment(event["offset_bytes"])) for event in losses]
+        sent_again = _of_kind(events, flow, "retransmission")
+        fast = _of_kind(events, flow, "fast-retransmit")
+        shares = self._shares(flow, packets, waits, drops, sent_again)
+        steps = [
+            *self._losses(flow, packets, losses),
+            *(self._wait(flow, wait, waits, drops, sent_again) for wait in waits),
+            *(_fast(at, segment, drops, sent_again) for at, segment in fast),
+        ]
+        steps.sort(key=lambda step: (step.begin, step.end, step.kind))
+        if flow.complete:
+            steps.append(Step(flow.end, flow.end, "end", "Its last byte arrived."))
+        headline = self._headline(flow, shares, waits, drops)
+        return Story(flow, self.port, headline, shares, steps, drops, waits, fast, sent_again)
+
+    def _events_of(self, flow: Flow) -> list[dict[str, Any]]:
+        """Return the events of its connection and side that concern it."""
+        table = self._events.get((flow.connection, flow.from_client))
+        if table is None:
+            return []
+        rows = table.filter(pl.col("time_ps").is_between(flow.begin, flow.end)).to_dicts()
+        for row in rows:
+            # On the path only the lower half of a position is known.
+            if row["link"] is not None:
+                row["offset_bytes"] += (flow.offset - row["offset_bytes"] + 2**31) // 2**32 * 2**32
+        own = ("drop", "wire-loss", "fast-retransmit", "retransmission")
+        return [row for row in rows if row["kind"] not in own or flow.has(row["offset_bytes"])]
+
+    def _shares(
+        self,
+        flow: Flow,
+        packets: pl.DataFrame,
+        waits: Sequence[Wait],
+        drops: Sequence[tuple[int, int]],
+        again: Sequence[tuple[int, int]],
+    ) -> dict[str, int]:
+        arrive, begin = packets["arrive_ps"].to_list(), packets["begin_ps"].to_list()
+        takes = self.port.takes(packets["wire_bytes"].to_numpy()).tolist()
+        left = [(a, b, b + takes) for a, b, takes in zip(arrive, begin, takes, strict=True) if b is not None]
+        first = min(arrive, default=flow.begin)
+        repairs = [
+            (at, min((sent for sent, same in again if same == segment and sent >= at), default=flow.end))
+            for at, segment in drops
+        ]
+        layers: dict[str, Iterable[Span]] = {
+            "timer": [(wait.armed, wait.fired) for wait in waits if wait.kind != "tail-probe"],
+            "probe": [(wait.armed, wait.fired) for wait in waits if wait.kind == "tail-probe"],
+            "start": [(flow.begin, first)],
+            "repair": repairs,
+            "line": [(b, end) for _, b, end in left],
+            "queue": [(a, b) for a, b, _ in left],
+            "away": [(flow.begin, flow.end)],
+        }
+        return partition((flow.begin, flow.end), layers)
+
+    def _headline(self, flow: Flow, shares: dict[str, int], waits: Sequence[Wait], drops: Sequence[object]) -> str:
+        took = flow.end - flow.begin
+        what = f"{size(flow.size)} in {count(flow.segments or 0, 'packet')}" if flow.size is not None else "without end"
+        said = f"Flow {flow.id} (host {flow.source} → host {flow.destination}, {what}) "
+        if flow.complete:
+            said += f"took {duration(took)}"
+            said += f"; alone on the network it would take {duration(flow.ideal)}." if flow.ideal is not None else "."
+        else:
+            said += f"was not complete when the run ended, {duration(took)} after its start."
+        kind, most = max(shares.items(), key=lambda share: share[1])
+        if took:
+            part = f"{most / took:.0%}"
+            timers = sum(wait.kind != "tail-probe" for wait in waits)
+            if kind == "timer":
+                said += f" It spent {part} of that time waiting for {count(timers, 'retransmission timer')}."
+            else:
+                said += f" The largest part of that time, {part}: {KINDS[kind].format(port=self.port.name)}."
+        if not drops:
+            said += " It lost no packet."
+        elif kind != "timer":
+            said += f" It lost {count(len(drops), 'packet')}."
+        if flow.mark_reductions:
+            said += f" Congestion marks reduced its window {count(flow.mark_reductions, 'time')}."
+        return said
+
+    def _losses(self, flow: Flow, packets: pl.DataFrame, losses: Sequence[dict[str, Any]]) -> Iterable[Step]:
+        dropped = packets.filter(pl.col("dropped"))
+        rows = {(at, offset): row for at, offset, row in dropped.select("arrive_ps", "offset_bytes", "row").iter_rows()}
+        seen: set[int] = set()
+        for _, together in groupby(_grouped(losses), key=lambda one: one[0]):
+            group = [event for _, event in together]
+            first, last = group[0], group[-1]
+            segments = [flow.segment(event["offset_bytes"]) for event in group]
+            again = [segment for segment in segments if segment in seen]
+            seen.update(segments)
+            of = f" of {flow.segments:,}" if flow.segments is not None else ""
+            said = f"{_numbers(segments)}{of} {'was' if len(set(segments)) == 1 else 'were'} "
+            place = self._links.get(first["link"], f"link {first['link']}")
+            if first["kind"] == "wire-loss":
+                said += f"lost on the wire behind {place}."
+            else:
+                said += f"dropped at {place}."
+                row = rows.get((first["time_ps"], first["offset_bytes"]))
+                if row is not None:
+                    said += f" {self._found(flow, row, first['time_ps'])}"
+            if again:
+                said += f" {_numbers(again)} had been lost before."
+            yield Step(first["time_ps"], last["time_ps"], "drop", said)
+
+    def _found(self, flow: Flow, row: int, at: int) -> str:
+        packets, waiting, by_flow = self._waiting.found_by(row, at)
+        limit = self.port.limit()
+        said = f"{count(packets, 'packet')} ({size(waiting)}) waited there" + (
+            f", where there is room for {limit}" if limit else ""
+        )
+        others = {other: number for other, number in by_flow.items() if other not in (-1, flow.id)}
+        own = by_flow.get(flow.id, 0)
+        said += f": {own} of its own" if own else ": none of its own"
+        if others:
+            most = sorted(others.items(), key=lambda one: (-one[1], one[0]))[:3]
+            named = ", ".join(f"{number} of flow {other}" for other, number in most)
+            rest = len(others) - len(most)
+            said += f", {sum(others.values())} of {count(len(others), 'other flow')} ({named}{', ...' if rest else ''})"
+        return said + "."
+
+    def _wait(
+        self,
+        flow: Flow,
+        wait: Wait,
+        waits: Sequence[Wait],
+        drops: Sequence[tuple[int, int]],
+        again: Sequence[tuple[int, int]],
+    ) -> Step:
+        ran = wait.fired - wait.armed
+        sent = sorted({segment for at, segment in again if at == wait.fired})
+        if wait.kind == "tail-probe":
+            told = f"{_numbers(sent)} was sent again as the probe" if sent else "new data was sent as the probe"
+            said = f"No ACK came for {duration(ran)}, so {told}, to learn of a loss without a timeout."
+            return Step(wait.armed, wait.fired, "probe", said)
+        said = self._cause(wait, drops, again)
+        said += f" The timer ran for {duration(ran)}{self._in_round_trips(flow, wait, ran)}"
+        before = [other for other in waits if other.fired <= wait.armed and other.kind != "tail-probe"]
+        if before and wait.rto == 2 * before[-1].rto and before[-1].segment == wait.segment:
+            said += ", twice the last timeout: it had backed off"
+        said += f", and ran out at {moment(wait.fired)}."
+        if sent:
+            said += f" {_numbers(sent)} {'was' if len(sent) == 1 else 'were'} sent again."
+        return Step(wait.armed, wait.fired, "timer", said)
+
+    def _cause(self, wait: Wait, drops: Sequence[tuple[int, int]], again: Sequence[tuple[int, int]]) -> str:
+        """Say why there was a timeout, as far as it is recorded."""
+        if wait.kind == "timeout-control":
+            return _CAUSES[wait.kind]
+        sent = [at for at, segment in again if segment == wait.segment and at < wait.fired]
+        lost = [at for at, segment in drops if segment == wait.segment and at < wait.fired]
+        if not lost or (sent and lost[-1] < sent[-1]):
+            # Lost ACKs, or a timer that was too short.
+            which = "The retransmission of packet" if sent else "Packet"
+            return f"{which} {wait.segment} was not lost, but its ACK had not come."
+        if wait.kind == "timeout-lost-retransmission" and sent:
+            return f"The retransmission of packet {wait.segment} was lost at {moment(lost[-1])}."
+        told = f"Packet {wait.segment} was lost at {moment(lost[-1])}."
+        if wait.kind == "timeout-tail":
+            if wait.duplicates < 3:
+                came = "No duplicate ACK" if wait.duplicates == 0 else f"Only {count(wait.duplicates, 'duplicate ACK')}"
+                return f"{told} {came} came back, and a fast retransmit takes three."
+            return f"{told} {count(wait.duplicates, 'duplicate ACK')} came back, but began no recovery."
+        return f"{told} {_CAUSES.get(wait.kind, '')}".rstrip()
+
+    def _in_round_trips(self, flow: Flow, wait: Wait, ran: int) -> str:
+        table = self._srtt.get((flow.connection, flow.from_client))
+        before = table.filter(pl.col("time_ps") < wait.fired).tail(1) if table is not None else None
+        if before is None or before.is_empty():
+            return ""
+        srtt = float(before["srtt_s"][0])
+        return f", {ran / 1e12 / srtt:,.0f} times the round trip of {text.seconds(srtt)}" if srtt > 0 else ""
+
+
+def partition(whole: Span, layers: Mapping[str, Iterable[Span]]) -> dict[str, int]:
+    """Divide a stretch of time: each moment belongs to the first layer that covers it.
+
+    The last layer must cover everything, so that the parts add up to the whole.
+    """
+    rest = [whole] if whole[1] > whole[0] else []
+    parts = {}
+    for name, spans in layers.items():
+        left = _without(rest, union(spans))
+        parts[name] = _length(rest) - _length(left)
+        rest = left
+    return parts
+
+
+def union(spans: Iterable[Span]) -> list[Span]:
+    """Merge spans that overlap or touch; sorted."""
+    merged: list[Span] = []
+    for begin, end in sorted(span for span in spans if span[1] > span[0]):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def _without(spans: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
+    """Return what of `spans` is not in `taken`; both sorted, and neither overlaps itself."""
+    left = []
+    first = 0
+    for begin, end in spans:
+        while first < len(taken) and taken[first][1] <= begin:
+            first += 1
+        at, index = begin, first
+        while index < len(taken) and taken[index][0] < end:
+            if taken[index][0] > at:
+                left.append((at, taken[index][0]))
+            at = max(at, taken[index][1])
+            index += 1
+        if at < end:
+            left.append((at, end))
+    return left
+
+
+def _length(spans: Iterable[Span]) -> int:
+    return sum(end - begin for begin, end in spans)
+
+
+def _fast(
+    at: int,
+    segment: int,
+    drops: Sequence[tuple[int, int]],
+    again: Sequence[tuple[int, int]],
+) -> Step:
+    lost = [when for when, same in drops if same == segment and when < at]
+    since = f", {duration(at - lost[-1])} after it was lost" if lost else ", though it was not lost"
+    sent = sorted({same for when, same in again if when == at})
+    said = f"ACKs told that packet {segment} was missing{since}."
+    said += f" {_numbers(sent)} {'was' if len(sent) == 1 else 'were'} sent again at once." if sent else ""
+    return Step(at, at, "fast", said)
+
+
+def _of_kind(events: Iterable[dict[str, Any]], flow: Flow, kind: str) -> list[tuple[int, int]]:
+    return [(event["time_ps"], flow.segment(event["offset_bytes"])) for event in events if event["kind"] == kind]
+
+
+def _grouped(losses: Iterable[dict[str, Any]]) -> Iterable[tuple[int, dict[str, Any]]]:
+    """Yield losses with the number of their group: those at one place that follow one another closely."""
+    group, last = 0, None
+    for event in losses:
+        place = (event["link"], event["kind"])
+        if last is not None and (place != last[0] or event["time_ps"] - last[1] > _TOGETHER_PS):
+            group += 1
+        last = (place, event["time_ps"])
+        yield group, event
+
+
+def _by(table: pl.DataFrame, *keys: str) -> dict[tuple[Any, ...], pl.DataFrame]:
+    return table.partition_by(*keys, as_dict=True, maintain_order=True)
+
+
+def _numbers(segments: Iterable[int]) -> str:
+    """Write packets 5, 6, 7 and 9 as "Packets 5-7, 9"."""
+    runs: list[list[int]] = []
+    for segment in sorted(set(segments)):
+        if runs and segment == runs[-1][1] + 1:
+            runs[-1][1] = segment
+        else:
+            runs.append([segment, segment])
+    parts = [str(first) if first == last else f"{first}–{last}" for first, last in runs]  # noqa: RUF001
+    one = len(runs) == 1 and runs[0][0] == runs[0][1]
+    return f"{'Packet' if one else 'Packets'} {', '.join(parts)}"
+
+
+def moment(ps: int) -> str:
+    """Write a time of the run."""
+    return f"{ps / 1e9:,.3f} ms"
+
+
+def duration(ps: int) -> str:
+    """Write a length of time."""
+    return text.seconds(ps / 1e12)
+
+
+def _wrapped(words: str, width: int) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(words, width)

@@ -1,0 +1,463 @@
+"use strict";
+// Draws what Python has put into the page. Times are nanoseconds; x is time with idle stretches folded.
+(async () => {
+  const $ = (id) => document.getElementById(id);
+  if (!window.DecompressionStream) { $("broken").hidden = false; return; }
+  const packed = Uint8Array.from(atob($("data").textContent), (c) => c.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const doc = JSON.parse(await new Response(unpacked).text());
+  const { runs, order, words, unit } = doc;
+
+  // ---- data
+  const sums = (steps) => { const out = new Float64Array(steps.length); let at = 0; for (let i = 0; i < steps.length; i++) out[i] = at += steps[i]; return out; };
+  for (const run of runs) {
+    run.on = true;
+    run.queue.t = sums(run.queue.t);
+    run.drops = sums(run.drops);
+    run.marks = sums(run.marks);
+    run.goodput.bin = sums(run.goodput.bin);
+    run.lane = new Map();
+    for (const lane of run.lanes) {
+      lane.pk.a = sums(lane.pk.a);
+      lane.pk.k = sums(lane.pk.k);
+      lane.pk.e = lane.pk.a.map((at, i) => at + lane.pk.d[i]);
+      lane.win.t = sums(lane.win.t);
+      run.lane.set(lane.id, lane);
+    }
+  }
+  const shown = () => runs.filter((run) => run.on);
+  // The first index whose value is greater than `at`.
+  const after = (sorted, at) => { let low = 0, high = sorted.length; while (low < high) { const mid = (low + high) >> 1; if (sorted[mid] > at) high = mid; else low = mid + 1; } return low; };
+
+  // ---- colours
+  const night = matchMedia("(prefers-color-scheme: dark)");
+  let printing = false, hatch = null;
+  const isDark = () => night.matches && !printing;
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const own = (run) => (isDark() ? run.dark : run.light);
+  let ink = {};
+  function theme() {
+    document.documentElement.classList.toggle("dark", isDark());
+    for (const name of ["paper", "ink", "muted", "grid", "soft", "wait", "waitfill", "drop", "fast"]) ink[name] = css(name);
+    document.querySelectorAll("[data-run]").forEach((part) => part.style.setProperty("--own", own(runs[part.dataset.run])));
+    const tile = document.createElement("canvas"); tile.width = tile.height = 8;
+    const c = tile.getContext("2d"); c.strokeStyle = ink.wait; c.globalAlpha = 0.8; c.lineWidth = 1.2;
+    c.beginPath(); for (const k of [-8, 0, 8]) { c.moveTo(k, 8); c.lineTo(k + 8, 0); } c.stroke();
+    hatch = tile;
+  }
+
+  // ---- time with folded gaps
+  let folds = [], total = 1, view = [0, 1];
+  function refold() {
+    const list = shown(), begin = Math.min(...list.map((r) => r.begin)), end = Math.max(...list.map((r) => r.end));
+    const spans = list.flatMap((r) => r.busy).sort((a, b) => a[0] - b[0]), busy = [];
+    for (const [a, b] of spans) { const last = busy[busy.length - 1]; if (last && a <= last[1]) last[1] = Math.max(last[1], b); else busy.push([a, b]); }
+    const active = busy.reduce((sum, [a, b]) => sum + b - a, 0), least = active * 0.08, width = active * 0.035;
+    folds = [];
+    let at = begin, x = 0;
+    const add = (t0, t1, gap) => { const w = gap ? width : t1 - t0; if (t1 > t0) { folds.push({ t0, t1, x0: x, x1: x + w, gap }); x += w; } };
+    if ($("fold").checked) {
+      for (let i = 0; i + 1 < busy.length; i++) {
+        const [from, to] = [busy[i][1], busy[i + 1][0]];
+        if (to - from > least) { add(at, from, false); add(from, to, true); at = to; }
+      }
+    }
+    add(at, end, false);
+    total = Math.max(x, 1);
+  }
+  const toX = (t) => { let f = folds[0]; for (const next of folds) { if (next.t0 > t) break; f = next; } return f.x0 + Math.max(-1e15, Math.min(1, (t - f.t0) / (f.t1 - f.t0))) * (f.x1 - f.x0); };
+  const toT = (x) => { let f = folds[0]; for (const next of folds) { if (next.x0 > x) break; f = next; } return f.t0 + Math.min(1, (x - f.x0) / (f.x1 - f.x0)) * (f.t1 - f.t0); };
+
+  // ---- words with numbers
+  const fill = (pattern, ...values) => { let i = 0; return pattern.replace(/\{\}/g, () => values[i++]); };
+  const ms = (t, digits = 3) => (t / 1e6).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + " ms";
+  const lasting = (t) => (t >= 1e9 ? +(t / 1e9).toPrecision(3) + " s" : t >= 1e6 ? +(t / 1e6).toPrecision(3) + " ms" : +(t / 1e3).toPrecision(3) + " us");
+  const bits = (v) => (v >= 1e9 ? +(v / 1e9).toPrecision(3) + " Gbit/s" : +(v / 1e6).toPrecision(3) + " Mbit/s");
+
+  // ---- charts
+  const charts = [], sync = uPlot.sync("incast");
+  const phone = () => innerWidth < 640;
+  const FONT = "12px system-ui, sans-serif";
+  let moving = false, calm = 0, frame = 0, selected = order[order.length - 1], cursorAt = null;
+  const ratio = () => devicePixelRatio || 1;
+  function ticks(u) {
+    const out = [], px = u.bbox.width / ratio(), per = (view[1] - view[0]) / px;
+    const raw = per * 85, power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw);
+    let last = -Infinity;
+    for (const f of folds) {
+      if (f.gap || f.x1 < view[0] || f.x0 > view[1]) continue;
+      const from = Math.max(f.t0, toT(view[0])), to = Math.min(f.t1, toT(view[1]));
+      // After a fold the axis says at once where it goes on.
+      if (f.x0 > view[0] && f.x0 > 0) { if (f.x0 - last < per * 45) out.pop(); out.push(f.x0); last = f.x0; }
+      for (let t = Math.ceil(from / step) * step; t <= to; t += step) { const x = toX(t); if (x - last > per * 60) { out.push(x); last = x; } }
+    }
+    u.digits = Math.max(0, Math.min(6, 6 - Math.floor(Math.log10(step))));
+    return out;
+  }
+  const axis = (more) => ({ stroke: () => ink.muted, grid: { stroke: () => ink.grid, width: 1 }, ticks: { stroke: () => ink.grid, width: 1, size: 4 }, font: FONT, labelFont: FONT, ...more });
+  function make(id, height, top, more, paint) {
+    const el = $(id);
+    el.replaceChildren();
+    const width = Math.max(200, el.clientWidth);
+    const u = new uPlot({
+      width, height, legend: { show: false }, padding: [6, 10, 0, 0],
+      cursor: { sync: { key: sync.key, setSeries: false }, drag: { x: false, y: false, setScale: false }, y: false, points: { show: false } },
+      scales: { x: { time: false, min: view[0], max: view[1], range: () => view }, y: { range: () => [0, top], ...more.scale } },
+      series: [{}, { paths: () => null, points: { show: false } }],
+      axes: [axis({ splits: ticks, values: (u, at) => at.map((x) => String(+(toT(x) / 1e6).toFixed(Math.max(u.digits, 1)))), size: 26, space: 1 }), axis({ size: 52, labelSize: 16, labelGap: 0, ...more.y })],
+      hooks: { drawClear: [paper], draw: [paint], setCursor: [onCursor] },
+    }, [[0, total], [0, top]], el);
+    u.more = more;
+    pointer(u);
+    charts.push(u);
+    return u;
+  }
+  function paper(u) {
+    const c = u.ctx, { left, top, width, height } = u.bbox;
+    for (const f of folds) {
+      if (!f.gap || f.x1 < view[0] || f.x0 > view[1]) continue;
+      const a = Math.max(left, place(u, f.x0)), b = Math.min(left + width, place(u, f.x1));
+      c.fillStyle = ink.soft; c.fillRect(a, top, b - a, height);
+    }
+  }
+  const place = (u, x) => u.bbox.left + ((x - view[0]) / (view[1] - view[0])) * u.bbox.width;
+  const clip = (u) => { const c = u.ctx; c.save(); c.beginPath(); c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height); c.clip(); return c; };
+  function gaps(u) {
+    const c = u.ctx, { left, top, width, height } = u.bbox;
+    for (const f of folds) {
+      if (!f.gap || f.x1 < view[0] || f.x0 > view[1]) continue;
+      const a = Math.max(left, place(u, f.x0)), b = Math.min(left + width, place(u, f.x1));
+      if (b - a < 12 * ratio()) continue;
+      c.save(); c.translate((a + b) / 2, top + height / 2); if (height > 90 * ratio()) c.rotate(-Math.PI / 2); c.fillStyle = ink.muted; c.font = `${11 * ratio()}px system-ui, sans-serif`; c.textAlign = "center"; c.textBaseline = "middle";
+      const label = fill(words.idle, lasting(f.t1 - f.t0)), w = c.measureText(label).width + 6 * ratio();
+      if (height > 90 * ratio() || w < b - a) { c.fillStyle = ink.soft; c.fillRect(-w / 2, -8 * ratio(), w, 16 * ratio()); c.fillStyle = ink.muted; c.fillText(label, 0, 0); }
+      c.restore();
+    }
+  }
+  // A stepped line: in each column of pixels its first, least, greatest and last value.
+  function steps(u, t, v, scale, colour, dash, filled, from, to) {
+    const c = u.ctx, y = (value) => u.valToPos(value / scale, "y", true), t0 = Math.max(toT(view[0]), from), t1 = Math.min(toT(view[1]), to);
+    let i = Math.max(0, after(t, t0) - 1);
+    const end = after(t, t1);
+    if (!t.length || i >= end || t1 < t0) return;
+    const line = new Path2D(), base = y(0);
+    let x = place(u, toX(Math.max(t[i], from))), column = Math.round(x), last = y(v[i]), low = last, high = last;
+    const first = x;
+    line.moveTo(x, last);
+    for (i++; i < end; i++) {
+      x = place(u, toX(t[i]));
+      const here = y(v[i]);
+      if (Math.round(x) !== column) {
+        if (low !== last || high !== last) { line.lineTo(column, low); line.lineTo(column, high); line.lineTo(column, last); }
+        line.lineTo(x, last); column = Math.round(x); low = high = last;
+      }
+      line.lineTo(x, here);
+      low = Math.min(low, here); high = Math.max(high, here); last = here;
+    }
+    const right = place(u, toX(t1));
+    line.lineTo(right, last);
+    if (filled) { const area = new Path2D(line); area.lineTo(right, base); area.lineTo(first, base); area.closePath(); c.globalAlpha = 0.16; c.fillStyle = colour; c.fill(area); c.globalAlpha = 1; }
+    if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dash.map((d) => d * 1.6 * ratio())); c.lineJoin = "round"; c.stroke(line); c.setLineDash([]); }
+  }
+  const each = (u, times, draw) => { let last = -9; const end = after(times, toT(view[1])); for (let i = Math.max(0, after(times, toT(view[0]) - 1)); i < end; i++) { const x = place(u, toX(times[i])); if (x - last >= 1) { draw(x); last = x; } } };
+  function cross(c, x, y, r) {
+    c.beginPath(); c.moveTo(x - r, y - r); c.lineTo(x + r, y + r); c.moveTo(x + r, y - r); c.lineTo(x - r, y + r);
+    c.strokeStyle = ink.paper; c.lineWidth = 4.2 * ratio(); c.stroke(); c.strokeStyle = ink.drop; c.lineWidth = 1.9 * ratio(); c.stroke();
+  }
+  function level(u, value, dash) { const c = u.ctx, y = u.valToPos(value, "y", true); c.strokeStyle = ink.muted; c.lineWidth = ratio(); c.setLineDash(dash.map((d) => d * ratio())); c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke(); c.setLineDash([]); }
+  function paintQueue(u) {
+    const c = clip(u), k = ratio();
+    shown().forEach((run) => steps(u, run.queue.t, run.queue[unit.key], unit.scale, own(run), run.dash, true, run.begin, run.end));
+    new Set(shown().map((run) => run[unit.limit]).filter((limit) => limit != null)).forEach((limit) => level(u, limit / unit.scale, [6, 4]));
+    shown().forEach((run, i) => {
+      const y = u.bbox.top + (7 + 10 * i) * k;
+      each(u, run.drops, (x) => cross(c, x, y, 3 * k));
+      c.fillStyle = own(run);
+      each(u, run.marks, (x) => c.fillRect(x, u.bbox.top + u.bbox.height - (3 + 4 * i) * k, k, 3 * k));
+    });
+    gaps(u); c.restore();
+  }
+  const rows = (run) => order.length + (run.others.flows ? 1 : 0);
+  function paintLanes(run) {
+    return (u) => {
+      const c = clip(u), k = ratio(), n = rows(run), h = u.bbox.height / n, colour = own(run), t0 = toT(view[0]), t1 = toT(view[1]);
+      const X = (t) => place(u, toX(t)), left = u.bbox.left, right = left + u.bbox.width;
+      const pattern = !moving && c.createPattern(hatch, "repeat");
+      const big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
+      const wait = (a, b, y, probe) => {
+        const x0 = Math.max(left - 9, X(a)), x1 = X(b), box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
+        if (!probe) { c.fillStyle = ink.waitfill; c.fillRect(...box); if (pattern && h > 4 * k) { c.fillStyle = pattern; c.fillRect(...box); } }
+        if (h > 5 * k) { c.strokeStyle = ink.wait; c.lineWidth = k; c.setLineDash(probe ? [2 * k, 2 * k] : []); c.strokeRect(...box); c.setLineDash([]); }
+      };
+      order.forEach((id, row) => {
+        const lane = run.lane.get(id), top = u.bbox.top + row * h, y = top + h / 2;
+        if (id === selected) { c.fillStyle = ink.soft; c.fillRect(left, top, u.bbox.width, h); c.strokeStyle = ink.ink; c.lineWidth = k; c.strokeRect(left, top + 0.5, u.bbox.width, h - 1); }
+        if (!lane || lane.begin > t1 || lane.end < t0) return;
+        c.fillStyle = colour; c.globalAlpha = 0.4; c.fillRect(X(lane.begin), y - k / 2, X(lane.end) - X(lane.begin), k); c.globalAlpha = 1;
+        for (const [a, b, , probe] of lane.waits) if (b >= t0 && a <= t1) wait(a, b, y, probe);
+        const { a, e, k: segment } = lane.pk;
+        c.fillStyle = colour;
+        const longest = lane.longest ??= a.reduce((most, at, i) => Math.max(most, e[i] - at), 0);
+        const first = after(a, t0 - longest - 1), last = after(a, t1), near = h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k;
+        // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
+        let x0 = null, x1 = 0;
+        const flush = () => { if (x0 !== null) c.fillRect(x0, y - h * 0.3, Math.max(k, x1 - x0), h * 0.6); };
+        c.globalAlpha = near ? 0.35 : 0.78;
+        for (let i = first; i < last; i++) {
+          const from = X(a[i]), to = X(e[i]);
+          if (x0 !== null && from - x1 < 1) x1 = Math.max(x1, to); else { flush(); x0 = from; x1 = to; }
+        }
+        flush(); c.globalAlpha = 1;
+        for (let i = first; near && i < last; i++) {
+          const to = X(e[i]), from = X(Math.max(a[i], e[i] - (lane.pk.n?.[i] > 1 ? Infinity : run.packet)));
+          if (to < left || from > right) continue;
+          c.fillStyle = colour; c.fillRect(from, y - h * 0.36, Math.max(k, to - from - k), h * 0.72);
+          if (h > 10 * k && to - from > 8 * k * String(segment[i]).length + 4 * k) { c.fillStyle = ink.paper; c.font = `${Math.min(11 * k, h * 0.7)}px system-ui, sans-serif`; c.textAlign = "left"; c.textBaseline = "middle"; c.fillText(segment[i], from + 3 * k, y); }
+        }
+        for (const [at] of lane.fast) if (at >= t0 && at <= t1) { const x = X(at); c.fillStyle = ink.fast; c.strokeStyle = ink.paper; c.lineWidth = k; c.beginPath(); c.moveTo(x, y - big); c.lineTo(x + big, y + big); c.lineTo(x - big, y + big); c.closePath(); c.stroke(); c.fill(); }
+        for (const [at] of lane.drops) if (at >= t0 && at <= t1) cross(c, X(at), y, big * 0.75);
+        for (const [, at, , probe] of lane.waits) if (at >= t0 && at <= t1) { const x = X(at); c.fillStyle = ink.ink; c.strokeStyle = ink.paper; c.lineWidth = k; c.beginPath(); if (probe) c.arc(x, y, big * 0.8, 0, 7); else { c.moveTo(x, y - big); c.lineTo(x + big, y); c.lineTo(x, y + big); c.lineTo(x - big, y); c.closePath(); } c.stroke(); c.fill(); }
+        if (lane.done && lane.end <= t1) { c.fillStyle = ink.ink; c.fillRect(X(lane.end), y - h * 0.42, 2 * k, h * 0.84); }
+      });
+      if (run.others.flows) {
+        const y = u.bbox.top + (order.length + 0.5) * h;
+        for (const [a, b] of run.others.waits) if (b >= t0 && a <= t1) wait(a, b, y, 0);
+        for (const at of run.others.drops) if (at >= t0 && at <= t1) cross(c, X(at), y, big * 0.75);
+      }
+      gaps(u); c.restore();
+    };
+  }
+  function paintWindows(u) {
+    const c = clip(u);
+    for (const run of shown()) {
+      const lane = run.lane.get(selected);
+      if (!lane) continue;
+      steps(u, lane.win.t, lane.win.flight, 1024, own(run), [], "only", lane.begin, lane.end);
+      if (lane.win.ssthresh.some((v) => v >= 0)) steps(u, lane.win.t, lane.win.ssthresh.map((v) => (v < 0 ? NaN : v)), 1024, ink.muted, [1, 2], false, lane.begin, lane.end);
+      steps(u, lane.win.t, lane.win.cwnd, 1024, own(run), run.dash, false, lane.begin, lane.end);
+    }
+    gaps(u); c.restore();
+  }
+  function paintGoodput(u) {
+    const c = clip(u);
+    for (const run of shown()) {
+      const { bin, bps, width } = run.goodput, t = [], v = [];
+      for (let i = 0; i < bin.length; i++) { if (!i || bin[i] !== bin[i - 1] + 1) { if (i) { t.push((bin[i - 1] + 1) * width); v.push(0); } } t.push(bin[i] * width); v.push(bps[i]); }
+      if (bin.length) { t.push((bin[bin.length - 1] + 1) * width); v.push(0); }
+      steps(u, t, v, unit.rate, own(run), run.dash, true, run.begin, run.end);
+    }
+    new Set(shown().map((run) => run.rate)).forEach((rate) => level(u, rate / unit.rate, [6, 4]));
+    gaps(u); c.restore();
+  }
+  function build() {
+    while (charts.length) charts.pop().destroy();
+    document.querySelectorAll("section.run").forEach((part) => { part.hidden = !runs[part.dataset.run].on; });
+    const list = shown(), room = 1 + 0.09 * list.length;
+    const full = Math.max(...list.map((run) => Math.max(run[unit.limit] ?? 0, run.queue[unit.key].reduce((a, b) => Math.max(a, b), 0)))) / unit.scale || 1;
+    make("queue", phone() ? 150 : 190, full * room, { y: { label: unit.label } }, paintQueue);
+    runs.forEach((run, i) => {
+      if (!run.on) return;
+      const n = rows(run), row = Math.max(phone() ? 8 : 5, Math.min(15, 560 / n)), every = Math.ceil(11 / row);
+      const splits = order.map((_, at) => at + 0.5).filter((_, at) => at % every === 0);
+      const u = make("lanes" + i, Math.round(n * row) + 36, n, { scale: { dir: -1 }, run, y: { splits: () => splits, values: () => splits.map((at) => order[Math.floor(at)]), label: unit.flow, grid: { show: false }, space: 1 } }, paintLanes(run));
+      u.run = run;
+    });
+    make("windows", 150, windowsTop(), { y: { label: "KiB" } }, paintWindows);
+    make("goodput", phone() ? 140 : 160, Math.max(...list.map((run) => Math.max(run.rate, ...run.goodput.bps))) / unit.rate * 1.05, { y: { label: unit.rateLabel } }, paintGoodput);
+    $("windows_title").textContent = fill(words.windows, selected);
+  }
+  const windowsTop = () => 1.08 * Math.max(1, ...shown().map((run) => { const lane = run.lane.get(selected); return lane ? Math.max(0, ...[lane.win.cwnd, lane.win.flight].map((v) => v.reduce((a, b) => Math.max(a, b), 0))) / 1024 : 0; }));
+
+  // ---- view
+  function go(a, b) {
+    const width = Math.max(Math.min(2000, total), Math.min(total, b - a));
+    a = Math.max(0, Math.min(total - width, a));
+    view = [a, a + width];
+    moving = true; clearTimeout(calm);
+    calm = setTimeout(() => { moving = false; paint(); }, 160);
+    paint();
+  }
+  function paint() {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => { for (const u of charts) u.setScale("x", { min: view[0], max: view[1] }); overview(); });
+  }
+  const redraw = () => { for (const u of charts) u.redraw(false, false); };
+  const zoom = (factor, x = cursorAt !== null && toX(cursorAt) >= view[0] && toX(cursorAt) <= view[1] ? toX(cursorAt) : (view[0] + view[1]) / 2) => { const width = (view[1] - view[0]) * factor, part = (x - view[0]) / (view[1] - view[0]); go(x - part * width, x + (1 - part) * width); };
+  const pan = (part) => { const by = (view[1] - view[0]) * part; go(view[0] + by, view[1] + by); };
+  function show(a, b, margin = 0.4) { const x0 = toX(a), x1 = toX(b), m = Math.max((x1 - x0) * margin, total / 300); go(x0 - m, x1 + m); }
+  function overview() {
+    const el = $("overview"), k = ratio(), w = (el.width = el.clientWidth * k), h = (el.height = 44 * k), c = el.getContext("2d");
+    const begin = toT(0), span = toT(total) - begin || 1, X = (t) => ((t - begin) / span) * w;
+    c.fillStyle = ink.soft; c.fillRect(0, 0, w, h);
+    const most = Math.max(1, ...shown().map((run) => run.queue[unit.key].reduce((a, b) => Math.max(a, b), 0)));
+    for (const run of shown()) {
+      const column = new Float32Array(Math.ceil(w) + 1);
+      run.queue.t.forEach((t, i) => { const x = Math.max(0, Math.min(column.length - 1, Math.round(X(t)))); column[x] = Math.max(column[x], run.queue[unit.key][i]); });
+      c.fillStyle = own(run); c.globalAlpha = 0.7;
+      column.forEach((v, x) => { if (v) c.fillRect(x, h - (v / most) * h * 0.9, Math.max(1, k), (v / most) * h * 0.9); });
+      c.globalAlpha = 1;
+    }
+    const a = X(toT(view[0])), b = X(toT(view[1]));
+    c.strokeStyle = ink.ink; c.lineWidth = 2 * k; c.strokeRect(a + k, k, Math.max(3 * k, b - a - 2 * k), h - 2 * k);
+  }
+  {
+    let held = false;
+    const to = (e) => { const box = $("overview").getBoundingClientRect(), t = toT(0) + ((e.clientX - box.left) / box.width) * (toT(total) - toT(0)), w = view[1] - view[0], x = toX(t); go(x - w / 2, x + w / 2); };
+    $("overview").addEventListener("pointerdown", (e) => { held = true; $("overview").setPointerCapture(e.pointerId); to(e); });
+    $("overview").addEventListener("pointermove", (e) => held && to(e));
+    for (const end of ["pointerup", "pointercancel"]) $("overview").addEventListener(end, () => { held = false; });
+  }
+  function pointer(u) {
+    const over = u.over, held = new Map();
+    let moved = 0, start = null;
+    const x = (e) => view[0] + ((e.clientX - over.getBoundingClientRect().left) / over.clientWidth) * (view[1] - view[0]);
+    over.addEventListener("wheel", (e) => {
+      if (!e.ctrlKey && !$("stage").contains(document.activeElement)) return;
+      e.preventDefault();
+      if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) pan(e.deltaX / 600); else zoom(Math.exp(e.deltaY / 400), x(e));
+    }, { passive: false });
+    over.addEventListener("pointerdown", (e) => { held.set(e.pointerId, e); moved = 0; start = { view: [...view], held: new Map(held) }; over.setPointerCapture(e.pointerId); });
+    over.addEventListener("pointermove", (e) => {
+      if (u.run) tell(u, e, x(e));
+      if (!held.has(e.pointerId) || !start) return;
+      held.set(e.pointerId, e);
+      const ids = [...held.keys()], per = (start.view[1] - start.view[0]) / over.clientWidth, then = (i) => start.held.get(ids[i]).clientX, now = (i) => held.get(ids[i]).clientX;
+      moved = Math.max(moved, Math.abs(now(0) - then(0)));
+      if (ids.length === 1 && moved > 4) { const by = (then(0) - now(0)) * per; go(start.view[0] + by, start.view[1] + by); }
+      if (ids.length >= 2 && start.held.size >= 2) {
+        const left = over.getBoundingClientRect().left, wide = Math.max(8, Math.abs(then(0) - then(1))), factor = wide / Math.max(8, Math.abs(now(0) - now(1)));
+        const centre = start.view[0] + ((then(0) + then(1)) / 2 - left) * per, width = (start.view[1] - start.view[0]) * factor, part = ((now(0) + now(1)) / 2 - left) / over.clientWidth;
+        moved = 9; go(centre - part * width, centre + (1 - part) * width);
+      }
+    });
+    for (const end of ["pointerup", "pointercancel"]) over.addEventListener(end, (e) => {
+      const tapped = held.size === 1 && moved <= 4 && end === "pointerup";
+      held.delete(e.pointerId); start = held.size ? { view: [...view], held: new Map(held) } : null;
+      if (tapped) { $("stage").focus({ preventScroll: true }); if (u.run) { const id = order[rowAt(u, e)]; if (id !== undefined) choose(id); } }
+    });
+    over.addEventListener("pointerleave", () => { $("tip").hidden = true; });
+  }
+  const rowAt = (u, e) => { const box = u.over.getBoundingClientRect(); return Math.floor(((e.clientY - box.top) / box.height) * rows(u.run)); };
+
+  // ---- what is at the cursor
+  function onCursor(u) {
+    if (u.cursor.left == null || u.cursor.left < 0) return;
+    cursorAt = toT(view[0] + (u.cursor.left / u.over.clientWidth) * (view[1] - view[0]));
+    readout(cursorAt);
+  }
+  function readout(t) {
+    const body = $("readout").querySelector("tbody");
+    body.replaceChildren(...shown().map((run) => {
+      const tr = document.createElement("tr"), i = after(run.queue.t, t) - 1;
+      let under = 0, waiting = 0, done = 0;
+      for (const lane of run.lanes) { if (lane.done && t >= lane.end) done++; else if (t >= lane.begin && t <= lane.end) { if (lane.waits.some(([a, b]) => a <= t && t < b)) waiting++; else under++; } }
+      const bin = Math.floor(t / run.goodput.width), g = after(run.goodput.bin, bin) - 1;
+      const cells = [run.label, ms(t), i < 0 ? "0" : (run.queue[unit.key][i] / unit.scale).toFixed(unit.digits) + " " + unit.label, under, waiting, done, bits(run.goodput.bin[g] === bin ? run.goodput.bps[g] : 0)];
+      cells.forEach((text, at) => { const cell = document.createElement(at ? "td" : "th"); cell.textContent = text; if (!at) { cell.scope = "row"; cell.style.color = own(run); } tr.append(cell); });
+      return tr;
+    }));
+  }
+  function tell(u, e, x) {
+    const tip = $("tip"), run = u.run, id = order[rowAt(u, e)], lane = run.lane.get(id);
+    if (!lane) { tip.hidden = true; return; }
+    const t = toT(x), near = ((view[1] - view[0]) / u.over.clientWidth) * 5, said = [];
+    for (const [at, segment] of lane.drops) if (Math.abs(at - t) < near) said.push(fill(words.drop, segment, ms(at)));
+    for (const [at, segment] of lane.fast) if (Math.abs(at - t) < near) said.push(fill(words.fast, segment, ms(at)));
+    for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(probe ? words.waitProbe : words.waitTimer, ms(b), segment));
+    const i = after(lane.pk.a, t) - 1;
+    if (i >= 0 && lane.pk.e[i] >= t - near) said.push(lane.pk.n && lane.pk.n[i] > 1 ? fill(words.block, lane.pk.n[i], ms(lane.pk.a[i]), ms(lane.pk.e[i])) : fill(words.packet, lane.pk.k[i], ms(lane.pk.a[i]), lasting(lane.pk.e[i] - lane.pk.a[i])));
+    if (lane.done && t >= lane.end) said.push(fill(words.done, ms(lane.end)));
+    if (t < lane.begin) said.push(words.notYet);
+    if (!said.length) said.push(words.open);
+    const head = document.createElement("b");
+    head.textContent = `${run.label}, ${fill(words.flow, id)}`; head.style.color = own(run);
+    tip.replaceChildren(head, ...said.slice(0, 6).map((line) => Object.assign(document.createElement("div"), { textContent: line })));
+    tip.hidden = false;
+    const wide = tip.offsetWidth, at = e.pageX + 14;
+    tip.style.left = Math.max(4, at + wide > document.documentElement.clientWidth - 6 ? e.pageX - wide - 10 : at) + "px";
+    tip.style.top = e.pageY + 16 + "px";
+  }
+
+  // ---- one flow
+  function choose(id) {
+    selected = id;
+    explain();
+    build();
+  }
+  function explain() {
+    const parts = [Object.assign(document.createElement("h3"), { textContent: fill(words.flow, selected).replace(/^./, (c) => c.toUpperCase()) })];
+    for (const run of shown()) {
+      const head = document.createElement("h3"), body = document.createElement("div");
+      head.textContent = run.label; head.style.color = own(run);
+      // From Python, which has escaped it.
+      if (run.why[selected]) body.innerHTML = run.why[selected]; else body.textContent = words.none;
+      parts.push(head, body);
+    }
+    $("why").replaceChildren(...parts);
+  }
+  $("why").addEventListener("click", (e) => { const b = e.target.closest("[data-a]"); if (b) { show(+b.dataset.a, +b.dataset.b); point(+b.dataset.a); } });
+
+  // ---- keys and buttons
+  function point(t) {
+    cursorAt = t;
+    const x = toX(t);
+    if (x < view[0] || x > view[1]) { const w = view[1] - view[0]; go(x - w / 2, x + w / 2); }
+    for (const u of charts) u.setCursor({ left: ((x - view[0]) / (view[1] - view[0])) * u.over.clientWidth, top: 5 }, false);
+    readout(t);
+  }
+  function moments() {
+    const found = new Set();
+    for (const run of shown()) { const lane = run.lane.get(selected); if (lane) for (const t of [lane.begin, lane.end, ...lane.drops.map((d) => d[0]), ...lane.fast.map((d) => d[0]), ...lane.waits.flatMap((w) => [w[0], w[1]])]) found.add(t); }
+    return [...found].sort((a, b) => a - b);
+  }
+  let playing = 0;
+  function play() {
+    const button = document.querySelector("[data-do=play]"), stop = () => { cancelAnimationFrame(playing); playing = 0; button.textContent = words.play; };
+    if (playing) return stop();
+    button.textContent = words.pause;
+    const [a, b] = view, from = performance.now();
+    const tick = (now) => { const x = a + ((now - from) / 12000) * (b - a); if (x >= b) return stop(); point(toT(x)); playing = requestAnimationFrame(tick); };
+    playing = requestAnimationFrame(tick);
+  }
+  const busyEnd = () => { const f = folds.find((one) => one.gap); return f ? f.t0 : toT(total); };
+  const does = {
+    all: () => go(0, total), in: () => zoom(0.6), out: () => zoom(1 / 0.6), play,
+    burst: () => show(toT(0), Math.min(busyEnd(), toT(0) + (busyEnd() - toT(0)) * 0.5), 0.01),
+    packets: () => { let first = null; for (const run of shown()) for (const lane of run.lanes) for (const [at] of lane.drops) if (!first || at < first[0]) first = [at, lane.id]; if (first) { choose(first[1]); const w = total / 60; go(toX(first[0]) - w, toX(first[0]) + w); point(first[0]); } },
+    wait: () => { let most = null; for (const run of shown()) for (const lane of run.lanes) for (const w of lane.waits) if (!most || w[1] - w[0] > most[0][1] - most[0][0]) most = [w, lane.id]; if (most) { choose(most[1]); show(most[0][0], most[0][1], 0.25); point(most[0][0]); } },
+  };
+  document.querySelector(".tools").addEventListener("click", (e) => { const b = e.target.closest("[data-do]"); if (b) does[b.dataset.do](); });
+  $("fold").addEventListener("change", () => { const [a, b] = [toT(view[0]), toT(view[1])], whole = view[1] - view[0] >= total * 0.999; refold(); view = whole ? [0, total] : [toX(a), toX(b)]; build(); paint(); });
+  $("stage").addEventListener("keydown", (e) => {
+    if (e.target.closest("details, table, button") || e.ctrlKey || e.metaKey || e.altKey) return;
+    const at = order.indexOf(selected);
+    const keys = {
+      ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), "+": does.in, "=": does.in, "-": does.out, "0": does.all, Home: does.all, " ": play,
+      ArrowUp: () => choose(order[Math.max(0, at - 1)]), ArrowDown: () => choose(order[Math.min(order.length - 1, at + 1)]),
+      n: () => { const next = moments().find((t) => t > (cursorAt ?? -1) + 1); if (next !== undefined) point(next); },
+      p: () => { const last = moments().filter((t) => t < (cursorAt ?? Infinity) - 1).pop(); if (last !== undefined) point(last); },
+    };
+    const act = keys[e.key.length === 1 ? e.key.toLowerCase() : e.key];
+    if (act) { e.preventDefault(); act(); }
+  });
+  document.querySelector(".cards").addEventListener("click", (e) => {
+    const b = e.target.closest("[data-run]");
+    if (!b) return;
+    const run = runs[b.dataset.run];
+    if (run.on && shown().length === 1) return;
+    run.on = !run.on;
+    b.setAttribute("aria-pressed", run.on);
+    refold(); view = [0, total]; build(); explain(); readout(cursorAt ?? toT(0)); overview();
+  });
+
+  // ---- begin
+  const again = () => { theme(); build(); explain(); readout(cursorAt ?? toT(0)); overview(); };
+  theme(); refold(); view = [0, total]; again();
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; again(); } });
+  night.addEventListener("change", again);
+  addEventListener("beforeprint", () => { printing = true; again(); });
+  addEventListener("afterprint", () => { printing = false; again(); });
+  window.incastReport = { doc, go, show, choose, point, does, charts, toX, toT, get view() { return view; }, get total() { return total; }, get selected() { return selected; }, get folds() { return folds; } };
+  document.documentElement.dataset.ready = "true";
+})();

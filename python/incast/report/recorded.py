@@ -1,0 +1,292 @@
+"""The tables of a run that recorded what happened inside, with all times in whole picoseconds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from incast import api, scenarios
+from incast._native import ScenarioError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+PS_PER_S = 10**12
+_TABLES = ("flows", "ports", "queues", "windows", "events", "packets")
+# What a run has to record for all of this, and how to have it recorded.
+_AGAIN = "run the scenario again with incast run --report"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A message, with its own numbers for its segments: 1, 2, ..."""
+
+    id: int
+    connection: int
+    from_client: bool
+    source: int
+    destination: int
+    begin: int
+    """Start in picoseconds."""
+    end: int
+    """End in picoseconds: its completion, or the end of the run."""
+    complete: bool
+    size: int | None
+    offset: int
+    """Position of its first byte in the stream."""
+    mss: int
+    ideal: int | None
+    """Completion time on an idle network, in picoseconds."""
+    mark_reductions: int
+
+    @property
+    def segments(self) -> int | None:
+        """How many packets its payload takes."""
+        return None if self.size is None else max(1, -(-self.size // self.mss))
+
+    def segment(self, offset: int) -> int:
+        """Return the number of the segment at a position of the stream."""
+        return (offset - self.offset) // self.mss + 1
+
+    def has(self, offset: int) -> bool:
+        """Whether a position of the stream lies in it."""
+        return self.offset <= offset and (self.size is None or offset < self.offset + self.size)
+
+
+@dataclass(frozen=True)
+class Port:
+    """A switch port whose packets were recorded."""
+
+    link: int
+    name: str
+    rate_bps: int
+    limit_bytes: int | None
+    limit_packets: int | None
+
+    def limit(self) -> str | None:
+        """Return how much it may hold, in words."""
+        if self.limit_bytes is not None:
+            return size(self.limit_bytes)
+        return None if self.limit_packets is None else f"{self.limit_packets:,} packets"
+
+    def takes(self, wire_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how long packets occupy the line, in picoseconds."""
+        return -(-wire_bytes * 8 * PS_PER_S // self.rate_bps)
+
+
+class Recorded:
+    """One run."""
+
+    def __init__(self, tables: dict[str, pl.DataFrame], summary: dict[str, Any], name: str) -> None:
+        self.name = name
+        self.summary = summary
+        self._tables = tables
+        for table, key in (("events", "record.events = true"), ("packets", "record.packets")):
+            if tables[table].is_empty() and not (table == "events" and not tables["packets"].is_empty()):
+                raise ScenarioError(f"{name}: this run did not record its {table} ({key}); {_AGAIN}")
+        self.end = _ps(summary["end_s"])
+        self.flows = {flow.id: flow for flow in self._flows()}
+
+    @classmethod
+    def read(cls, directory: Path) -> Recorded:
+        """Read the tables that `incast run` wrote.
+
+        Raises:
+            ScenarioError: they are not there, or do not hold what is needed.
+
+        """
+        if not (directory / "summary.json").is_file():
+            raise ScenarioError(f"{directory}: no results of a run here: summary.json is missing")
+        if not (directory / "packets.parquet").is_file():
+            raise ScenarioError(f"{directory}: these results have no table packets; {_AGAIN}")
+        summary = json.loads(scenarios.text_of(directory / "summary.json", "a summary"))
+        try:
+            tables = {name: pl.read_parquet(directory / f"{name}.parquet") for name in _TABLES}
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise ScenarioError(f"{directory}: these results cannot be read: {error}") from error
+        return cls(tables, summary, str(directory))
+
+    @classmethod
+    def of(cls, result: api.Result, name: str = "run") -> Recorded:
+        """Take the tables of a run in this process."""
+        return cls({table: pl.DataFrame(result.table(table)) for table in _TABLES}, result.summary_dict, name)
+
+    @property
+    def sender(self) -> str | None:
+        """The algorithm of the senders, if all classes have the same."""
+        senders = {one.get("sender") for one in self.summary["classes"].values()}
+        return senders.pop() if len(senders) == 1 else None
+
+    def _flows(self) -> list[Flow]:
+        payload = self._tables["packets"].group_by("connection", "from_client").agg(pl.col("payload_bytes").max())
+        mss = {(c, side): most for c, side, most in payload.iter_rows()}
+        flows = []
+        for row in self._tables["flows"].iter_rows(named=True):
+            if row["offset_bytes"] is None:
+                continue
+            key = (row["connection"], row["from_client"])
+            end = row["end_s"]
+            flows.append(
+                Flow(
+                    id=row["id"],
+                    connection=row["connection"],
+                    from_client=row["from_client"],
+                    source=row["source_host"],
+                    destination=row["destination_host"],
+                    begin=_ps(row["start_s"]),
+                    end=self.end if end is None else _ps(end),
+                    complete=end is not None,
+                    size=row["size_bytes"],
+                    offset=row["offset_bytes"],
+                    mss=max(1, mss.get(key) or 0),
+                    ideal=None if row["ideal_fct_s"] is None else _ps(row["ideal_fct_s"]),
+                    mark_reductions=row["mark_reductions"],
+                )
+            )
+        return flows
+
+    @cached_property
+    def packets(self) -> pl.DataFrame:
+        """The packets with the flow of their payload, and with `begin_ps`, when they began to leave (null: never)."""
+        flows = pl.DataFrame(
+            [(flow.connection, flow.from_client, flow.offset, flow.id) for flow in self.flows.values()],
+            schema={"connection": pl.Int64, "from_client": pl.Boolean, "offset_bytes": pl.Int64, "flow": pl.Int64},
+            orient="row",
+        ).sort("offset_bytes", "flow")
+        rows = self._tables["packets"].with_row_index("row").sort("offset_bytes", "row")
+        joined = rows.join_asof(
+            flows, on="offset_bytes", by=["connection", "from_client"], strategy="backward", check_sortedness=False
+        )
+        data = pl.col("payload_bytes") > 0
+        return joined.sort("row").with_columns(
+            flow=pl.when(data).then("flow"), begin_ps=pl.col("arrive_ps") + pl.col("wait_ps")
+        )
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """The events, with `time_ps`."""
+        return _with_ps(self._tables["events"])
+
+    @cached_property
+    def queues(self) -> pl.DataFrame:
+        """The queues, with `time_ps`; of several changes at one time the last."""
+        queues = _with_ps(self._tables["queues"])
+        return queues.group_by("time_ps", "link", maintain_order=True).last()
+
+    @cached_property
+    def windows(self) -> pl.DataFrame:
+        """The windows, with `time_ps`."""
+        return _with_ps(self._tables["windows"])
+
+    @cached_property
+    def ports(self) -> list[Port]:
+        """The switch ports whose packets were recorded: those with most drops first, then with most packets."""
+        seen = self._tables["packets"].group_by("link").agg(pl.col("dropped").sum(), pl.len())
+        ports = seen.join(self._tables["ports"], on="link").sort(
+            ["dropped", "len", "link"], descending=[True, True, False]
+        )
+        return [
+            Port(
+                row["link"],
+                f"{row['from']} → {row['to']}",
+                row["rate_bps"],
+                row["limit_bytes"],
+                row["limit_packets"],
+            )
+            for row in ports.iter_rows(named=True)
+        ]
+
+    def port(self, name: str | None = None) -> Port:
+        """Return the port of this name, by default the first of `ports`.
+
+        Raises:
+            ScenarioError: its packets were not recorded.
+
+        """
+        if not self.ports:
+            raise ScenarioError(f"{self.name}: no packet reached a switch port that was recorded; {_AGAIN}")
+        if name is None:
+            return self.ports[0]
+        for port in self.ports:
+            if "".join(name.replace("->", "→").split()) == "".join(port.name.split()):
+                return port
+        known = ", ".join(port.name.replace(" → ", "->") for port in self.ports)
+        raise ScenarioError(f"{self.name}: the packets at port {name!r} were not recorded; there are: {known}")
+
+    def flow(self, wish: str) -> Flow:
+        """Return a flow by its number, or the `slowest`: the one that took longest.
+
+        Raises:
+            ScenarioError: there is none.
+
+        """
+        if wish == "slowest":
+            if not self.flows:
+                raise ScenarioError(f"{self.name}: no message was handed over in this run")
+            return max(self.flows.values(), key=lambda flow: (flow.end - flow.begin, -flow.id))
+        if wish.isdecimal() and int(wish) in self.flows:
+            return self.flows[int(wish)]
+        numbers = sorted(self.flows)
+        some = ", ".join(map(str, numbers[:5])) + (f", ... {numbers[-1]}" if len(numbers) > 5 else "")
+        raise ScenarioError(f"{self.name}: there is no flow {wish!r}; allowed: slowest, {some}")
+
+    def payload_of(self, flow: Flow, link: int) -> pl.DataFrame:
+        """Return the packets with payload of a flow at a port."""
+        return self._at_port(link).filter(pl.col("flow") == flow.id)
+
+    def _at_port(self, link: int) -> pl.DataFrame:
+        return self.packets.filter(pl.col("link") == link)
+
+    def waiting_at(self, link: int) -> Waiting:
+        """Tell who waits at a port."""
+        return Waiting(self._at_port(link))
+
+
+class Waiting:
+    """Who waits at a port at any time."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self._row = rows["row"].to_numpy()
+        self._flow = rows["flow"].fill_null(-1).to_numpy()
+        self._wire = rows["wire_bytes"].to_numpy()
+        self._begin = rows["begin_ps"].fill_null(-1).to_numpy()
+        # Where packets overtake one another, begins are not in order: up to here all have begun.
+        self._all_begun = np.maximum.accumulate(self._begin) if len(rows) else self._begin
+
+    def found_by(self, row: int, at: int) -> tuple[int, int, dict[int, int]]:
+        """Return what the packet of this row found: packets and bytes waiting, and packets by flow (-1: no payload)."""
+        until = int(np.searchsorted(self._row, row))
+        first = int(np.searchsorted(self._all_begun[:until], at, side="right"))
+        waits = self._begin[first:until] > at
+        flows, counts = np.unique(self._flow[first:until][waits], return_counts=True)
+        by_flow = {int(flow): int(count) for flow, count in zip(flows, counts, strict=True)}
+        return int(waits.sum()), int(self._wire[first:until][waits].sum()), by_flow
+
+
+def size(value: float) -> str:
+    """Write a number of bytes in a suitable binary unit."""
+    for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value:.0f} bytes"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """Write a number with its noun."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _ps(seconds: float) -> int:
+    # Exact: a time below 37 minutes has fewer bits than a float.
+    return round(seconds * PS_PER_S)
+
+
+def _with_ps(table: pl.DataFrame) -> pl.DataFrame:
+    return table.with_columns(time_ps=(pl.col("time_s") * PS_PER_S).round().cast(pl.Int64))

@@ -1,0 +1,444 @@
+"""What happened inside a run: the explanation, the page and the traces say what the tables say."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import shutil
+import struct
+import subprocess
+from collections import Counter
+from functools import cache
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import incast as package
+from conftest import SMALL, Command
+from incast.report import data, export, page
+from incast.report.data import Drawn
+from incast.report.explain import KINDS, Explainer, partition, union
+from incast.report.recorded import Flow, Recorded
+from test_report_safety import HOSTILE, Page
+
+INSIDE: dict[str, object] = {
+    "record.events": True,
+    "record.queue_series": ["bottlenecks"],
+    "record.packets": ["bottlenecks"],
+    "record.window_series": ["requests"],
+}
+WORLDS: dict[str, dict[str, object]] = {
+    "newreno": {},
+    "dctcp": {"stack.sender": "dctcp"},
+    "linux": {"tcp.profile": "linux", "tcp.mss": "1024B", "tcp.header": "40B", "tcp.initial_window": 4},
+    "short timers": {"tcp.rto_min": "1ms", "traffic.requests.workers": 30},
+    "cut off": {"run.stop_at": "150ms"},
+    "lossy": {"topology.link.loss": 0.02, "traffic.requests.workers": 4},
+}
+
+
+@cache
+def recorded(world: str) -> Recorded:
+    changes = {"traffic.requests.workers": 20, "traffic.requests.rounds": 2, **INSIDE, **WORLDS[world]}
+    return Recorded.of(package.run("incast", set=changes), world)
+
+
+def stories(run: Recorded) -> list[Any]:
+    explainer = Explainer(run, run.port())
+    return [explainer.story(flow) for flow in run.flows.values()]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_shares_add_up_to_the_time_of_every_flow(world: str) -> None:
+    run = recorded(world)
+    told = stories(run)
+    assert len(told) >= 8
+    for story in told:
+        assert list(story.shares) == list(KINDS)
+        assert min(story.shares.values()) >= 0
+        assert sum(story.shares.values()) == story.flow.end - story.flow.begin
+        shown = story.as_json()
+        assert sum(share["time_ps"] for share in shown["shares"]) == shown["time_ps"]
+        assert sum(share["share"] for share in shown["shares"]) == pytest.approx(1)
+        assert story.as_text().startswith(story.headline)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_timeout_loss_and_fast_retransmit_is_told_once(world: str) -> None:
+    run = recorded(world)
+    table = {row["id"]: row for row in run._tables["flows"].to_dicts()}
+    told = stories(run)
+    for story in told:
+        row = table[story.flow.id]
+        kinds = Counter(wait.kind for wait in story.waits)
+        assert kinds["tail-probe"] == row["tail_probes"]
+        assert kinds.total() - kinds["tail-probe"] == row["timeouts"]
+        assert len(story.fast) == row["fast_retransmits"]
+        assert sum(step.kind in ("timer", "probe") for step in story.steps) == len(story.waits)
+    data_lost = run.events.filter(pl.col("kind").is_in(["drop", "wire-loss"]) & ~pl.col("from_client"))
+    last = {flow.connection: flow.offset + (flow.size or 0) for flow in run.flows.values()}
+    # What is lost behind the last byte is a FIN.
+    lost = [row for row in data_lost.to_dicts() if row["offset_bytes"] < last[row["connection"]]]
+    assert sum(len(story.drops) for story in told) == len(lost)
+    assert world in ("dctcp", "lossy") or lost
+
+
+def test_a_dropped_packet_found_what_the_table_of_queues_says() -> None:
+    run = recorded("newreno")
+    port = run.port()
+    waiting = run.waiting_at(port.link)
+    times, lengths = run.queues["time_ps"].to_list(), run.queues["waiting_packets"].to_list()
+    held = dict(zip(times, lengths, strict=True))
+    dropped = run.packets.filter(pl.col("dropped"))
+    assert len(dropped) > 20
+    for row, at in dropped.select("row", "arrive_ps").iter_rows():
+        packets, wire, by_flow = waiting.found_by(row, at)
+        before = max(time for time in times if time <= at)
+        assert packets == held[before] == sum(by_flow.values())
+        assert wire + 1064 <= 65536 < wire + 3 * 1064
+
+
+def test_a_timer_that_explains_nothing_is_not_blamed_on_a_loss() -> None:
+    # A timeout shorter than the queueing delay: what it sends again was not lost.
+    changes: dict[str, object] = {
+        **INSIDE,
+        "tcp.rto_min": "100us",
+        "tcp.rto_initial": "10ms",
+        "traffic.requests.rounds": 1,
+    }
+    run = Recorded.of(package.run("incast", set={**changes, "traffic.requests.workers": 12, "stack.sender": "dctcp"}))
+    assert run.summary["timeouts"] > run.summary["drops"] == 0
+    said = [step.text for story in stories(run) for step in story.steps if step.kind == "timer"]
+    assert len(said) == run.summary["timeouts"]
+    assert all("was not lost, but its ACK had not come" in text for text in said)
+
+
+def test_the_slowest_flow_is_explained_in_words(incast: Command, tmp_path: Path) -> None:
+    done = incast(
+        "run", "incast", "--report", "--set", "traffic.requests.workers=20", "--set", "traffic.requests.rounds=1"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "report.html" in done.stdout
+    told = incast("explain", "out/incast", "slowest")
+    assert told.returncode == 0, told.stderr
+    assert re.match(
+        r"Flow \d+ \(host \d+ → host 0, 64 KiB in 64 packets\) took [\d.]+ ms; alone on the network", told.stdout
+    )
+    assert "retransmission timer" in told.stdout
+    assert "a fast retransmit takes three" in told.stdout or "No ACK came after the last new segment" in told.stdout
+    shown = json.loads(incast("explain", "out/incast", "slowest", "--json").stdout)
+    flows = pl.read_parquet(tmp_path / "out/incast/flows.parquet")
+    assert shown["flow"] == flows.sort("fct_s")["id"][-1]
+    assert sum(share["time_ps"] for share in shown["shares"]) == shown["time_ps"] == shown["end_ps"] - shown["start_ps"]
+
+
+def test_what_was_not_recorded_is_said(incast: Command, small: Path, tmp_path: Path) -> None:
+    assert incast("run", small).returncode == 0
+    for command in (
+        ["explain", "out/small", "slowest"],
+        ["report", "out/small"],
+        ["export", "out/small", "--pcapng", "x"],
+    ):
+        done = incast(*command)
+        assert done.returncode == 2
+        assert (
+            "did not record its packets (record.packets); run the scenario again with incast run --report"
+            in done.stderr
+        )
+    assert "no results of a run here" in incast("explain", tmp_path, "slowest").stderr
+    assert incast("run", small, "--report").returncode == 0
+    assert (
+        "there is no flow '99'; allowed: slowest, 0, 1, 2, 3, 4, ... 15" in incast("explain", "out/small", "99").stderr
+    )
+    unknown = incast("report", "out/small", "--port", "switch->host 7")
+    assert unknown.returncode == 2
+    assert "were not recorded; there are: switch->host 0" in unknown.stderr
+    assert incast("export", "out/small").returncode == 2
+    assert incast("run", small, "--report", "--repetitions", "2").returncode == 2
+    # The page of an earlier run does not stay beside other tables.
+    assert incast("run", small).returncode == 0
+    assert not (tmp_path / "out/small/report.html").exists()
+
+
+def test_a_port_is_found_where_the_scenario_names_no_bottleneck(incast: Command, tmp_path: Path) -> None:
+    text = SMALL.split("[traffic.burst]")[0] + (
+        '[traffic.all]\nkind = "poisson"\nflows = 60\nload = 0.8\nreference = "host-links"\n'
+        'sizes = { kind = "constant", size = "40KB" }\n'
+    )
+    (tmp_path / "mesh.toml").write_text(text, encoding="utf-8")
+    done = incast("run", "mesh.toml", "--report")
+    assert done.returncode == 0, done.stderr
+    ports = pl.read_parquet(tmp_path / "out/mesh/ports.parquet")
+    packets = pl.read_parquet(tmp_path / "out/mesh/packets.parquet")
+    assert (
+        packets["link"].unique().to_list() == ports.sort("drops_packets", "max_waiting_packets")["link"][-1:].to_list()
+    )
+
+
+def test_stretches_of_time_are_divided_without_rest() -> None:
+    assert union([(5, 6), (1, 3), (2, 4), (4, 5), (9, 9)]) == [(1, 6)]
+    layers = {"a": [(-5, 2), (7, 8)], "b": [(1, 3), (6, 20)], "c": [(0, 10)]}
+    assert partition((0, 10), layers) == {"a": 3, "b": 1 + 3 - 0, "c": 3}
+    assert partition((3, 3), layers) == {"a": 0, "b": 0, "c": 0}
+
+
+# ---- the page
+
+
+def document(text: str) -> dict[str, Any]:
+    (packed,) = re.findall(r'id="data" type="text/plain">([^<]*)<', text)
+    found: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(packed)))
+    return found
+
+
+def ns(times: list[int]) -> list[int]:
+    return [(time + 500) // 1000 for time in times]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_page_holds_what_the_tables_hold(world: str) -> None:
+    run = recorded(world)
+    port = run.port()
+    (shown,) = document(page.build([run]))["runs"]
+    queue = run.queues.filter(pl.col("link") == port.link)
+    assert list(accumulate(shown["queue"]["t"])) == ns(queue["time_ps"].to_list())
+    assert shown["queue"]["bytes"] == queue["waiting_bytes"].to_list()
+    assert shown["limit"] == 65536
+    packets = run.packets.filter(pl.col("link") == port.link)
+    assert list(accumulate(shown["drops"])) == ns(packets.filter(pl.col("dropped"))["arrive_ps"].to_list())
+    marks = run.events.filter((pl.col("kind") == "ce-mark") & (pl.col("link") == port.link))
+    assert list(accumulate(shown["marks"])) == ns(marks["time_ps"].to_list())
+    assert len(shown["lanes"]) == len(run.flows)
+    waits = []
+    for lane in shown["lanes"]:
+        own = packets.filter((pl.col("flow") == lane["id"]) & pl.col("begin_ps").is_not_null())
+        assert list(accumulate(lane["pk"]["a"])) == ns(own["arrive_ps"].to_list())
+        begun = [a + 1000 * d for a, d in zip(own["arrive_ps"], lane["pk"]["d"], strict=True)]
+        wire = (own["begin_ps"] + own["wire_bytes"] * 8000).to_list()
+        assert all(0 <= left - drawn < 1000 for left, drawn in zip(wire, begun, strict=True))
+        waits += [wait[1] for wait in lane["waits"] if not wait[3]]
+        windows = run.windows.filter(
+            (pl.col("connection") == run.flows[lane["id"]].connection) & ~pl.col("from_client")
+        )
+        flow = run.flows[lane["id"]]
+        during = windows.filter(pl.col("time_ps").is_between(flow.begin, flow.end))
+        assert lane["win"]["cwnd"] == during["cwnd_bytes"].to_list()
+    timeouts = run.events.filter(pl.col("kind").str.starts_with("timeout") & ~pl.col("from_client"))
+    last = max(flow.end for flow in run.flows.values())
+    assert sorted(waits) == sorted(ns(timeouts.filter(pl.col("time_ps") <= last)["time_ps"].to_list()))
+    # Goodput: all payload that left, once.
+    width = shown["goodput"]["width"]
+    delivered = sum(shown["goodput"]["bps"]) * width / 8e9
+    once = packets.filter(pl.col("begin_ps").is_not_null() & pl.col("flow").is_not_null())
+    assert delivered == pytest.approx(once.unique(["flow", "offset_bytes"])["payload_bytes"].sum(), rel=1e-6)
+
+
+def test_what_the_page_says_is_what_it_draws() -> None:
+    newreno, dctcp = recorded("newreno"), recorded("dctcp")
+    text = page.build([newreno, dctcp])
+    shown = document(text)["runs"]
+    for run, drawn in zip((newreno, dctcp), shown, strict=True):
+        assert drawn["label"] == {"newreno": "NewReno", "dctcp": "DCTCP"}[str(run.sender)]
+        assert f"{len(drawn['drops']):,} dropped at the port" in text
+        assert f"{run.summary['timeouts']} timeouts" in text
+        most = max(drawn["queue"]["bytes"])
+        assert f"{drawn['label']}: at most {most / 1024:.4g} KiB waited" in text
+    assert {run["light"] for run in shown} == {"#c84c00", "#0b5aa5"}
+    assert shown[0]["dash"] != shown[1]["dash"]
+    assert "✕ dropped" in text
+    lossless = page.build([dctcp])
+    assert len(document(lossless)["runs"][0]["drops"]) == 0
+    assert "✕ dropped" not in page.queue_title([Drawn(dctcp, dctcp.port(), "x")])
+    # Every share of every flow is there on a click.
+    why = shown[0]["why"]
+    assert set(why) == {str(flow.id) for flow in newreno.flows.values()}
+
+
+def test_idle_time_is_idle() -> None:
+    run = recorded("newreno")
+    drawn = Drawn(run, run.port(), "x")
+    arrivals = run.packets.filter(pl.col("link") == drawn.port.link)["arrive_ps"].to_list()
+    (shown,) = document(page.build([run]))["runs"]
+    spans = shown["busy"]
+    assert all(a <= b for a, b in spans)
+    assert all(before[1] < after[0] for before, after in pairwise(spans))
+    assert len(spans) > 1
+    for at in ns(arrivals):
+        assert any(a - 1 <= at <= b for a, b in spans)
+    busy = sum(b - a for a, b in drawn.line)
+    assert drawn.idle == pytest.approx(1 - busy / (drawn.end - drawn.begin))
+    assert 0.9 < drawn.idle_with_timer <= 1
+
+
+def test_long_runs_are_thinned_but_no_loss_and_no_timeout_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = recorded("newreno")
+    (whole,) = document(page.build([run]))["runs"]
+    monkeypatch.setattr(data, "MOST_QUEUE", 200)
+    monkeypatch.setattr(data, "MOST_WINDOWS", 500)
+    monkeypatch.setattr(data, "MOST_PACKETS", 300)
+    monkeypatch.setattr(data, "MOST_LANES", 8)
+    monkeypatch.setattr(page, "MOST_LANES", 8)
+    text = page.build([run])
+    (thin,) = document(text)["runs"]
+    assert len(thin["queue"]["t"]) <= 200 < len(whole["queue"]["t"])
+    assert max(thin["queue"]["bytes"]) == max(whole["queue"]["bytes"])
+    assert thin["drops"] == whole["drops"]
+    slowest = sorted(run.flows.values(), key=lambda flow: flow.begin - flow.end)[:8]
+    assert {lane["id"] for lane in thin["lanes"]} == {flow.id for flow in slowest}
+    assert thin["others"]["flows"] == len(run.flows) - 8
+    drops = sum(len(lane["drops"]) for lane in thin["lanes"]) + len(thin["others"]["drops"])
+    assert drops == sum(len(lane["drops"]) for lane in whole["lanes"]) == run.summary["drops"]
+    waits = sum(len(lane["waits"]) for lane in thin["lanes"]) + len(thin["others"]["waits"])
+    assert waits == run.events.filter(pl.col("kind").str.starts_with("timeout")).height == run.summary["timeouts"]
+    assert "the 8 slowest of 40 flows have a row of their own" in text
+    assert sum(len(lane["pk"]["a"]) for lane in thin["lanes"]) < sum(len(lane["pk"]["a"]) for lane in whole["lanes"])
+    assert "drawn as blocks" in text
+    in_blocks = [sum(lane["pk"]["n"]) for lane in thin["lanes"] if lane["pk"]["n"]]
+    assert in_blocks
+    left = run.packets.filter(pl.col("begin_ps").is_not_null())
+    for lane in thin["lanes"]:
+        own = len(left.filter(pl.col("flow") == lane["id"]))
+        assert own == (sum(lane["pk"]["n"]) if lane["pk"]["n"] else len(lane["pk"]["a"]))
+
+
+def test_what_users_write_is_text_on_the_page() -> None:
+    run = recorded("dctcp")
+    hostile = Recorded(run._tables, {**run.summary, "scenario": HOSTILE}, HOSTILE)
+    plain, said = Page(page.build([run])), Page(page.build([hostile], labels=[HOSTILE]))
+    assert said.active == plain.active
+    assert HOSTILE in said.text
+    (shown,) = document(page.build([hostile], labels=[HOSTILE]))["runs"]
+    # The script writes labels as text, and nothing that a user wrote stands in what it takes for HTML.
+    assert not any("alert(1)" in text for text in shown["why"].values())
+
+
+def test_the_same_runs_give_the_same_bytes_and_the_page_needs_nothing_else() -> None:
+    runs = [recorded("newreno"), recorded("dctcp")]
+    text = page.build(runs)
+    assert text == page.build(runs)
+    assert len(text) < 3_000_000
+    assert not re.search(r"""(src|srcset|href)=["'](?!data:|#)""", text)
+    assert "MIT License" in text
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+DRIVE = """
+addEventListener("error", (e) => { document.title = "broken: " + e.message; });
+addEventListener("unhandledrejection", (e) => { document.title = "broken: " + e.reason; });
+const wait = setInterval(() => {
+  if (!window.incastReport) return;
+  clearInterval(wait);
+  const { does, choose, doc, point, show, toT, toX } = window.incastReport;
+  for (const name of ["wait", "packets", "burst", "in", "out", "all"]) does[name]();
+  for (const id of doc.order) choose(id);
+  for (const t of [0, 1e6, 2e8]) if (Math.abs(toT(toX(t)) - t) > 1) throw new Error("time is folded wrongly at " + t);
+  document.getElementById("fold").click();
+  document.querySelector("[data-run='1']").click();
+  const over = document.querySelector(".run .u-over"), box = over.getBoundingClientRect();
+  for (let y = 2; y < box.height; y += 9) for (let x = 2; x < box.width; x += 31)
+    over.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: box.left + x, clientY: box.top + y }));
+  for (const key of ["ArrowLeft", "+", "n", "p", "ArrowDown", "0"])
+    document.getElementById("stage").dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  point(5e6);
+  setTimeout(() => { document.title = document.title.startsWith("broken") ? document.title : "driven"; }, 300);
+}, 20);
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the script of the page is NOT tested")
+def test_the_script_runs_without_an_error(tmp_path: Path) -> None:
+    text = page.build([recorded("newreno"), recorded("dctcp")])
+    file = tmp_path / "report.html"
+    file.write_text(text.replace("<script>", f"<script>{DRIVE}</script><script>", 1), encoding="utf-8")
+    assert CHROMIUM
+    for width in (1200, 390):
+        done = subprocess.run(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
+             "--virtual-time-budget=8000", f"--user-data-dir={tmp_path / str(width)}", "--enable-logging=stderr",
+             "--dump-dom", file.as_uri()],
+            capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        (title,) = re.findall("<title>(.*?)</title>", done.stdout)
+        assert title == "driven", done.stderr[-2000:]
+        assert 'data-ready="true"' in done.stdout
+        assert not re.findall(r"CONSOLE.*(?:Uncaught|Error).*", done.stderr)
+        assert re.search(r"Windows of flow \d+", done.stdout)
+
+
+# ---- traces
+
+
+def blocks(capture: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at < len(capture):
+        kind, length = struct.unpack_from("<II", capture, at)
+        assert struct.unpack_from("<I", capture, at + length - 4) == (length,)
+        found.append((kind, capture[at + 8 : at + length - 4]))
+        at += length
+    return found
+
+
+@pytest.mark.parametrize("side", ["arriving", "leaving"])
+def test_a_capture_holds_the_packets_of_its_port(side: export.Side) -> None:
+    run = recorded("newreno")
+    port = run.port()
+    rows = run.packets.filter(pl.col("link") == port.link)
+    if side == "leaving":
+        rows = rows.filter(pl.col("begin_ps").is_not_null())
+    packets = [body for kind, body in blocks(export.pcapng(run, port, side)) if kind == 6]
+    assert len(packets) == len(rows)
+    times = [(high << 32) + low for high, low in (struct.unpack_from("<II", body, 4) for body in packets)]
+    assert times == sorted(ns(rows["arrive_ps" if side == "arriving" else "begin_ps"].to_list()))
+    dropped = sum(b"dropped" in body for body in packets)
+    assert dropped == (rows["dropped"].sum() if side == "arriving" else 0)
+    for body, row in zip(packets, rows.to_dicts(), strict=True):
+        assert struct.unpack_from("<I", body, 16) == (max(row["wire_bytes"], 40),)
+        (length,) = struct.unpack_from("!H", body, 20 + 2)
+        sequence, acknowledgement = struct.unpack_from("!II", body, 20 + 24)
+        assert length == 40 + row["payload_bytes"]
+        assert sequence == row["offset_bytes"] + (0 if row["flags"] & 2 else 1)
+        assert acknowledgement == row["ack_bytes"] + 1
+        assert body[20 + 33] == row["flags"] & 0xFF
+
+
+TSHARK = shutil.which("tshark")
+
+
+@pytest.mark.skipif(
+    TSHARK is None, reason="tshark is not installed: captures are only read back by this test's own code"
+)
+def test_tshark_reads_a_capture(tmp_path: Path) -> None:
+    run = recorded("newreno")
+    file = tmp_path / "port.pcapng"
+    file.write_bytes(export.pcapng(run, run.port()))
+    assert TSHARK
+    fields = ["-T", "fields", "-e", "frame.comment", "-e", "tcp.analysis.retransmission", "-e", "tcp.len"]
+    more = ["-e", "tcp.analysis.fast_retransmission", "-e", "tcp.analysis.out_of_order", "-e", "_ws.malformed"]
+    done = subprocess.run([TSHARK, "-r", file, *fields, *more], capture_output=True, text=True, timeout=60, check=True)
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert len(rows) == len(run.packets)
+    assert sum("dropped" in row[0] for row in rows) == run.summary["drops"]
+    assert [int(row[2]) for row in rows] == run.packets["payload_bytes"].to_list()
+    assert not any(row[5:] and row[5] for row in rows)
+    again = sum(any(row[index] for index in (1, 3, 4)) for row in rows)
+    assert again == run.packets.filter(pl.col("number") > 1).height
+
+
+def test_trace_events_hold_flows_waits_and_losses() -> None:
+    run = recorded("newreno")
+    events = json.loads(export.perfetto(run, run.port()))["traceEvents"]
+    kinds = Counter((event["ph"], event["name"].split(" ")[0]) for event in events)
+    assert kinds["X", "flow"] == len(run.flows)
+    assert kinds["i", "loss"] == run.summary["drops"]
+    assert sum(event["name"].startswith("timeout") for event in events) == run.summary["timeouts"]
+    for event in events:
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+    flow = next(event for event in events if event["ph"] == "X" and event["name"] == "flow 3")
+    own: Flow = run.flows[3]
+    assert (flow["ts"], flow["dur"]) == (own.begin / 1e6, (own.end - own.begin) / 1e6)
