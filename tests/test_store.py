@@ -149,9 +149,11 @@ class Counted:
         self.runs: Counter[tuple[object, ...]] = Counter()
         start = scenarios.start
 
-        def counted(source: scenarios.Source, changes: list[str], seed: int | None) -> _native.Run:
+        def counted(
+            source: scenarios.Source, changes: list[str], seed: int | None, *, stop: threading.Event
+        ) -> _native.Run:
             self.runs[tuple(changes), seed] += 1
-            return start(source, changes, seed)
+            return start(source, changes, seed, stop=stop)
 
         monkeypatch.setattr(scenarios, "start", counted)
 

@@ -180,6 +180,8 @@ def _written_out(scenario: Mapping[str, object]) -> str:
 
     try:
         return tomli_w.dumps(_plain(scenario))
+    except RecursionError as error:
+        raise _native.ScenarioError("<dict>: lists and tables are nested too deeply") from error
     except (TypeError, ValueError) as error:
         raise _native.ScenarioError(f"<dict>: cannot be written as TOML: {error}") from error
 

@@ -180,7 +180,7 @@ def read(path: Path) -> Cluster:
 
     """
     text = scenarios.text_of(path, "the description of a cluster", "no such file; incast advise --example prints one")
-    table = document.Table(path, document.lines(text), "", scenarios.parsed(text, str(path)))
+    table = document.of_text(path, text)
     return _Reading(table).cluster()
 
 

@@ -186,10 +186,7 @@ def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
         ScenarioError: it cannot be read, or is invalid TOML.
 
     """
-    text = scenarios.text_of(path, "a study")
-    own = Table(path, lines(text), "", scenarios.parsed(text, str(path)))
-    if wrong := unsound(own.entries):
-        own.refuse(*wrong)
+    own = of_text(path, scenarios.text_of(path, "a study"))
     if "like" not in own:
         return own
     base = path.parent / own.text("like")
@@ -198,6 +195,19 @@ def read(path: Path, *, above: tuple[Path, ...] = ()) -> Table:
     if not scenarios.is_file(base):
         own.refuse("like", f"no such file: {base}")
     return Table(path, own.lines, "", own.entries, read(base, above=(*above, path)))
+
+
+def of_text(path: Path, text: str) -> Table:
+    """Return what a TOML file says.
+
+    Raises:
+        ScenarioError: it is invalid TOML, or has a value that is never meant.
+
+    """
+    table = Table(path, lines(text), "", scenarios.parsed(text, str(path)))
+    if wrong := unsound(table.entries):
+        table.refuse(*wrong)
+    return table
 
 
 def unsound(values: object) -> tuple[str, str] | None:
