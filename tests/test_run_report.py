@@ -11,6 +11,7 @@ import struct
 import subprocess
 from collections import Counter
 from functools import cache
+from importlib import resources
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ import pytest
 
 import incast as package
 from conftest import SMALL, Command
+from incast import figures
 from incast.report import data, export, page
 from incast.report.data import Drawn
 from incast.report.explain import KINDS, Explainer, partition, union
 from incast.report.recorded import Flow, Recorded
+from test_figures import SEEN, _contrast, _distance
 from test_report_safety import HOSTILE, Page
 
 INSIDE: dict[str, object] = {
@@ -137,30 +140,35 @@ def test_the_slowest_flow_is_explained_in_words(incast: Command, tmp_path: Path)
     assert sum(share["time_ps"] for share in shown["shares"]) == shown["time_ps"] == shown["end_ps"] - shown["start_ps"]
 
 
-def test_what_was_not_recorded_is_said(incast: Command, small: Path, tmp_path: Path) -> None:
-    assert incast("run", small).returncode == 0
-    for command in (
-        ["explain", "out/small", "slowest"],
-        ["report", "out/small"],
-        ["export", "out/small", "--pcapng", "x"],
-    ):
-        done = incast(*command)
-        assert done.returncode == 2
-        assert (
-            "did not record its packets (record.packets); run the scenario again with incast run --report"
-            in done.stderr
-        )
-    assert "no results of a run here" in incast("explain", tmp_path, "slowest").stderr
+def test_what_was_not_recorded_is_said(small: Path, tmp_path: Path) -> None:
+    plain = package.run(small)
+    plain.write(tmp_path / "plain")
+    again = r"did not record its packets \(record.packets\); run the scenario again with incast run --report"
+    with pytest.raises(package.ScenarioError, match=again):
+        Recorded.read(tmp_path / "plain")
+    with pytest.raises(package.ScenarioError, match="no results of a run here"):
+        Recorded.read(tmp_path)
+    (tmp_path / "plain" / "packets.parquet").write_bytes(b"PAR1 is not all of it")
+    with pytest.raises(package.ScenarioError, match="cannot be read"):
+        Recorded.read(tmp_path / "plain")
+    (tmp_path / "plain" / "packets.parquet").unlink()
+    with pytest.raises(package.ScenarioError, match="have no table packets; run the scenario again"):
+        Recorded.read(tmp_path / "plain")
+    run = recorded("newreno")
+    with pytest.raises(package.ScenarioError, match=r"no flow '99'; allowed: slowest, 0, 1, 2, 3, 4, \.\.\. 39"):
+        run.flow("99")
+    with pytest.raises(package.ScenarioError, match="were not recorded; there are: switch->host 0"):
+        run.port("switch->host 7")
+    assert run.port(" switch ->host 0") == run.port()
+
+
+def test_bad_wishes_are_errors_and_an_old_page_does_not_stay(incast: Command, small: Path, tmp_path: Path) -> None:
+    two = incast("run", small, "--report", "--repetitions", "2")
+    assert (two.returncode, "--report shows one run" in two.stderr) == (2, True)
     assert incast("run", small, "--report").returncode == 0
-    assert (
-        "there is no flow '99'; allowed: slowest, 0, 1, 2, 3, 4, ... 15" in incast("explain", "out/small", "99").stderr
-    )
+    assert (tmp_path / "out/small/report.html").exists()
     unknown = incast("report", "out/small", "--port", "switch->host 7")
-    assert unknown.returncode == 2
-    assert "were not recorded; there are: switch->host 0" in unknown.stderr
-    assert incast("export", "out/small").returncode == 2
-    assert incast("run", small, "--report", "--repetitions", "2").returncode == 2
-    # The page of an earlier run does not stay beside other tables.
+    assert (unknown.returncode, "were not recorded" in unknown.stderr) == (2, True)
     assert incast("run", small).returncode == 0
     assert not (tmp_path / "out/small/report.html").exists()
 
@@ -324,6 +332,24 @@ def test_the_same_runs_give_the_same_bytes_and_the_page_needs_nothing_else() -> 
     assert len(text) < 3_000_000
     assert not re.search(r"""(src|srcset|href)=["'](?!data:|#)""", text)
     assert "MIT License" in text
+
+
+@pytest.mark.parametrize(("style", "rule"), [(figures.LIGHT, ":root"), (figures.DARK, ".dark")], ids=["light", "dark"])
+@pytest.mark.parametrize("seen", SEEN)
+def test_the_page_can_be_read_and_its_colours_told_apart(style: figures.Style, rule: str, seen: str) -> None:
+    css = resources.files("incast.report").joinpath("page.html").read_text(encoding="utf-8")
+    (body,) = re.findall(rf"^{re.escape(rule)} {{(.*)}}$", css, re.MULTILINE)
+    colours = {name: value if len(value) == 7 else "#" + "".join(2 * one for one in value[1:])
+               for name, value in re.findall(r"--(\w+): (#\w+);", body)}  # fmt: skip
+    assert colours["paper"] == style.paper
+    for paper in ("paper", "soft"):
+        for text in ("ink", "muted", "link"):
+            assert _contrast(colours[text], colours[paper]) >= 4.5, (text, paper)
+        for mark in ("wait", "drop", "fast"):
+            assert _contrast(colours[mark], colours[paper]) >= 3, (mark, paper)
+    # A bar that waits is told from packets by its fill, whatever the protocol; crosses and triangles by their shapes.
+    for own in style.cycle:
+        assert _distance(colours["waitfill"], own, SEEN[seen]) >= 10, own
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

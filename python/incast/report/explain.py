@@ -271,6 +271,8 @@ class Explainer:
             named = ", ".join(f"{number} of flow {other}" for other, number in most)
             rest = len(others) - len(most)
             said += f", {sum(others.values())} of {count(len(others), 'other flow')} ({named}{', ...' if rest else ''})"
+        if -1 in by_flow:
+            said += f", {by_flow[-1]} without payload"
         return said + "."
 
     def _wait(

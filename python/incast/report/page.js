@@ -164,6 +164,8 @@
     c.beginPath(); c.moveTo(x - r, y - r); c.lineTo(x + r, y + r); c.moveTo(x + r, y - r); c.lineTo(x - r, y + r);
     c.strokeStyle = ink.paper; c.lineWidth = 4.2 * ratio(); c.stroke(); c.strokeStyle = ink.drop; c.lineWidth = 1.9 * ratio(); c.stroke();
   }
+  // Not one upon the other.
+  function crosses(c, times, t0, t1, X, y, r) { let last = -99; for (const at of times) if (at >= t0 && at <= t1) { const x = X(at); if (Math.abs(x - last) >= r / 2) { cross(c, x, y, r); last = x; } } }
   function level(u, value, dash) { const c = u.ctx, y = u.valToPos(value, "y", true); c.strokeStyle = ink.muted; c.lineWidth = ratio(); c.setLineDash(dash.map((d) => d * ratio())); c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke(); c.setLineDash([]); }
   function paintQueue(u) {
     const c = clip(u), k = ratio();
@@ -176,6 +178,16 @@
       each(u, run.marks, (x) => c.fillRect(x, u.bbox.top + u.bbox.height - (3 + 4 * i) * k, k, 3 * k));
     });
     gaps(u); c.restore();
+  }
+  // From far away: packets closer than `gap` as one block, for each gap once.
+  function blocks(lane, gap) {
+    lane.levels ??= new Map();
+    if (!lane.levels.has(gap)) {
+      const { a, e } = lane.pk, from = [], to = [];
+      for (let i = 0; i < a.length; i++) { const n = to.length - 1; if (n >= 0 && a[i] - to[n] < gap) to[n] = Math.max(to[n], e[i]); else { from.push(a[i]); to.push(e[i]); } }
+      lane.levels.set(gap, { a: from, e: to });
+    }
+    return lane.levels.get(gap);
   }
   const rows = (run) => order.length + (run.others.flows ? 1 : 0);
   function paintLanes(run) {
@@ -195,10 +207,12 @@
         if (!lane || lane.begin > t1 || lane.end < t0) return;
         c.fillStyle = colour; c.globalAlpha = 0.4; c.fillRect(X(lane.begin), y - k / 2, X(lane.end) - X(lane.begin), k); c.globalAlpha = 1;
         for (const [a, b, , probe] of lane.waits) if (b >= t0 && a <= t1) wait(a, b, y, probe);
-        const { a, e, k: segment } = lane.pk;
+        const column = (view[1] - view[0]) / u.bbox.width, gap = [total / 2000, total / 20000].find((one) => one < column / 2);
+        const { a, e } = gap ? blocks(lane, gap) : lane.pk, segment = lane.pk.k;
         c.fillStyle = colour;
-        const longest = lane.longest ??= a.reduce((most, at, i) => Math.max(most, e[i] - at), 0);
-        const first = after(a, t0 - longest - 1), last = after(a, t1), near = h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k;
+        // What arrived before the view may still be there; in blocks nothing overlaps.
+        const longest = lane.longest ??= lane.pk.a.reduce((most, at, i) => Math.max(most, lane.pk.e[i] - at), 0);
+        const first = gap ? Math.max(0, after(a, t0) - 1) : after(a, t0 - longest - 1), last = after(a, t1), near = !gap && h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k;
         // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
         let x0 = null, x1 = 0;
         const flush = () => { if (x0 !== null) c.fillRect(x0, y - h * 0.3, Math.max(k, x1 - x0), h * 0.6); };
@@ -215,14 +229,14 @@
           if (h > 10 * k && to - from > 8 * k * String(segment[i]).length + 4 * k) { c.fillStyle = ink.paper; c.font = `${Math.min(11 * k, h * 0.7)}px system-ui, sans-serif`; c.textAlign = "left"; c.textBaseline = "middle"; c.fillText(segment[i], from + 3 * k, y); }
         }
         for (const [at] of lane.fast) if (at >= t0 && at <= t1) { const x = X(at); c.fillStyle = ink.fast; c.strokeStyle = ink.paper; c.lineWidth = k; c.beginPath(); c.moveTo(x, y - big); c.lineTo(x + big, y + big); c.lineTo(x - big, y + big); c.closePath(); c.stroke(); c.fill(); }
-        for (const [at] of lane.drops) if (at >= t0 && at <= t1) cross(c, X(at), y, big * 0.75);
+        crosses(c, lane.drops.map((one) => one[0]), t0, t1, X, y, big * 0.75);
         for (const [, at, , probe] of lane.waits) if (at >= t0 && at <= t1) { const x = X(at); c.fillStyle = ink.ink; c.strokeStyle = ink.paper; c.lineWidth = k; c.beginPath(); if (probe) c.arc(x, y, big * 0.8, 0, 7); else { c.moveTo(x, y - big); c.lineTo(x + big, y); c.lineTo(x, y + big); c.lineTo(x - big, y); c.closePath(); } c.stroke(); c.fill(); }
         if (lane.done && lane.end <= t1) { c.fillStyle = ink.ink; c.fillRect(X(lane.end), y - h * 0.42, 2 * k, h * 0.84); }
       });
       if (run.others.flows) {
         const y = u.bbox.top + (order.length + 0.5) * h;
         for (const [a, b] of run.others.waits) if (b >= t0 && a <= t1) wait(a, b, y, 0);
-        for (const at of run.others.drops) if (at >= t0 && at <= t1) cross(c, X(at), y, big * 0.75);
+        crosses(c, run.others.drops, t0, t1, X, y, big * 0.75);
       }
       gaps(u); c.restore();
     };
@@ -285,9 +299,17 @@
   const zoom = (factor, x = cursorAt !== null && toX(cursorAt) >= view[0] && toX(cursorAt) <= view[1] ? toX(cursorAt) : (view[0] + view[1]) / 2) => { const width = (view[1] - view[0]) * factor, part = (x - view[0]) / (view[1] - view[0]); go(x - part * width, x + (1 - part) * width); };
   const pan = (part) => { const by = (view[1] - view[0]) * part; go(view[0] + by, view[1] + by); };
   function show(a, b, margin = 0.4) { const x0 = toX(a), x1 = toX(b), m = Math.max((x1 - x0) * margin, total / 300); go(x0 - m, x1 + m); }
-  function overview() {
+  let strip = null;
+  function overview(anew = false) {
     const el = $("overview"), k = ratio(), w = (el.width = el.clientWidth * k), h = (el.height = 44 * k), c = el.getContext("2d");
-    const begin = toT(0), span = toT(total) - begin || 1, X = (t) => ((t - begin) / span) * w;
+    const X = (t) => ((t - toT(0)) / (toT(total) - toT(0) || 1)) * w;
+    if (anew || !strip || strip.width !== w) strip = queues(w, h, k, X);
+    c.drawImage(strip, 0, 0);
+    const a = X(toT(view[0])), b = X(toT(view[1]));
+    c.strokeStyle = ink.ink; c.lineWidth = 2 * k; c.strokeRect(a + k, k, Math.max(3 * k, b - a - 2 * k), h - 2 * k);
+  }
+  function queues(w, h, k, X) {
+    const el = Object.assign(document.createElement("canvas"), { width: w, height: h }), c = el.getContext("2d");
     c.fillStyle = ink.soft; c.fillRect(0, 0, w, h);
     const most = Math.max(1, ...shown().map((run) => run.queue[unit.key].reduce((a, b) => Math.max(a, b), 0)));
     for (const run of shown()) {
@@ -297,8 +319,7 @@
       column.forEach((v, x) => { if (v) c.fillRect(x, h - (v / most) * h * 0.9, Math.max(1, k), (v / most) * h * 0.9); });
       c.globalAlpha = 1;
     }
-    const a = X(toT(view[0])), b = X(toT(view[1]));
-    c.strokeStyle = ink.ink; c.lineWidth = 2 * k; c.strokeRect(a + k, k, Math.max(3 * k, b - a - 2 * k), h - 2 * k);
+    return el;
   }
   {
     let held = false;
@@ -427,7 +448,7 @@
     wait: () => { let most = null; for (const run of shown()) for (const lane of run.lanes) for (const w of lane.waits) if (!most || w[1] - w[0] > most[0][1] - most[0][0]) most = [w, lane.id]; if (most) { choose(most[1]); show(most[0][0], most[0][1], 0.25); point(most[0][0]); } },
   };
   document.querySelector(".tools").addEventListener("click", (e) => { const b = e.target.closest("[data-do]"); if (b) does[b.dataset.do](); });
-  $("fold").addEventListener("change", () => { const [a, b] = [toT(view[0]), toT(view[1])], whole = view[1] - view[0] >= total * 0.999; refold(); view = whole ? [0, total] : [toX(a), toX(b)]; build(); paint(); });
+  $("fold").addEventListener("change", () => { const [a, b] = [toT(view[0]), toT(view[1])], whole = view[1] - view[0] >= total * 0.999; refold(); view = whole ? [0, total] : [toX(a), toX(b)]; for (const run of runs) for (const lane of run.lanes) lane.levels = undefined; build(); paint(); });
   $("stage").addEventListener("keydown", (e) => {
     if (e.target.closest("details, table, button") || e.ctrlKey || e.metaKey || e.altKey) return;
     const at = order.indexOf(selected);
@@ -447,11 +468,11 @@
     if (run.on && shown().length === 1) return;
     run.on = !run.on;
     b.setAttribute("aria-pressed", run.on);
-    refold(); view = [0, total]; build(); explain(); readout(cursorAt ?? toT(0)); overview();
+    refold(); view = [0, total]; build(); explain(); readout(cursorAt ?? toT(0)); overview(true);
   });
 
   // ---- begin
-  const again = () => { theme(); build(); explain(); readout(cursorAt ?? toT(0)); overview(); };
+  const again = () => { theme(); build(); explain(); readout(cursorAt ?? toT(0)); overview(true); };
   theme(); refold(); view = [0, total]; again();
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; again(); } });
