@@ -193,6 +193,22 @@ def test_a_run_that_another_gives_up_is_computed_here(
     assert computed == [3]
 
 
+def test_runs_have_stopped_when_an_interruption_is_told(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "runs")
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("incast.progress.Line.show", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execution.run(tasks_of(study), store, workers=2)
+    # While the error is still known, and with it all frames.
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("incast")]
+    assert not list((tmp_path / "runs" / ".unfinished").iterdir())
+
+
 def test_a_run_that_is_taken_is_neither_computed_nor_removed(store: Store) -> None:
     other = "b" * 32
     with store.claim(other) as claim, store.claim(other) as second:

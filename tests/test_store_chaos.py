@@ -148,6 +148,18 @@ def test_a_limit_on_the_size_of_files_ends_a_sweep_with_one_message(
     resumed(incast, study, out, whole)
 
 
+@pytest.mark.timeout(600)
+def test_a_limit_on_the_size_of_files_ends_a_reproduction_with_one_message(study: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "reproduce", "paper", "--studies", study.parents[1], "--out", tmp_path / "out"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "File too large; finished runs are kept in" in done.stderr
+
+
 def test_a_full_disk_ends_a_sweep_with_one_message(
     incast: Command, study: Path, whole: dict[str, bytes], tmpfs: Callable[[str], Path], tmp_path: Path
 ) -> None:

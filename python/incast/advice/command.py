@@ -49,7 +49,7 @@ def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) 
     print(closed_form.report(described, closed_form.compute(described)), flush=True)
     try:
         advice = advise(described, Store(out / "runs"), workers=workers)
-    except (KeyboardInterrupt, RunError) as error:
+    except (KeyboardInterrupt, RunError, OSError) as error:
         print(
             f"incast: {ends.reason(error)}; finished runs are kept: run the same command again to resume",
             file=sys.stderr,

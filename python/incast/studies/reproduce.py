@@ -84,7 +84,7 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
             _full(chosen, state, store, wish)
         for study in chosen if wish.report else []:
             execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time")
-    except (KeyboardInterrupt, RunError) as error:
+    except (KeyboardInterrupt, RunError, OSError) as error:
         print(
             f"incast: {ends.reason(error)}; finished runs are kept in {store.directory}; "
             "run the same command again to resume",
