@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import pytest
 
+from incast.__main__ import invoke
+
 pytest_plugins = ["kernel_fixtures"]
 
 Completed: TypeAlias = "subprocess.CompletedProcess[str]"
@@ -85,6 +87,20 @@ def incast(tmp_path: Path) -> Command:
             check=False,
             timeout=600,
         )
+
+    return run
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs the command in this process, where it need not be loaded every time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str | Path) -> Completed:
+        capsys.readouterr()
+        code = invoke(list(map(str, arguments)))
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
 
     return run
 

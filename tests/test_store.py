@@ -102,14 +102,14 @@ def spoiled(content: bytes, how: str) -> bytes:
 
 @pytest.mark.parametrize("how", ["flipped", "empty", "cut off"])
 def test_damaged_runs_are_named_set_aside_and_computed_anew(
-    incast: Command, study: Path, tmp_path: Path, how: str
+    inside: Command, study: Path, tmp_path: Path, how: str
 ) -> None:
-    assert incast("sweep", study).returncode == 0
+    assert inside("sweep", study).returncode == 0
     table, files = tmp_path / "out" / "figure-1.csv", sorted((tmp_path / "out" / "runs").glob("??/*.zip"))
     before, right = table.read_bytes(), [file.read_bytes() for file in files]
     for file in files[:2]:
         file.write_bytes(spoiled(file.read_bytes(), how))
-    done = incast("sweep", study)
+    done = inside("sweep", study)
     assert done.returncode == 0, done.stderr
     assert table.read_bytes() == before
     assert [file.read_bytes() for file in files] == right
@@ -118,7 +118,7 @@ def test_damaged_runs_are_named_set_aside_and_computed_anew(
         assert aside.read_bytes() == spoiled(right[files.index(file)], how)
         said = f"{file.relative_to(tmp_path)}: damaged ("
         assert done.stderr.count(said) == 1, done.stderr
-    again = incast("sweep", study)
+    again = inside("sweep", study)
     assert "damaged" not in again.stderr
 
 
@@ -220,11 +220,11 @@ def test_a_run_that_is_taken_is_neither_computed_nor_removed(store: Store) -> No
     assert not (store.directory / ".unfinished" / other).exists()
 
 
-def test_what_a_killed_process_left_behind_is_removed(incast: Command, study: Path, tmp_path: Path) -> None:
+def test_what_a_killed_process_left_behind_is_removed(inside: Command, study: Path, tmp_path: Path) -> None:
     left = tmp_path / "out" / "runs" / ".unfinished" / KEY
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
-    assert incast("sweep", study).returncode == 0
+    assert inside("sweep", study).returncode == 0
     assert not left.exists()
 
 
@@ -281,24 +281,24 @@ def test_all_runs_of_studies_have_the_same_name_in_their_tables(study: Path, tmp
 
 
 def test_a_metric_of_a_new_table_computes_what_lacks_it_and_another_query_nothing(
-    incast: Command, study: Path, tmp_path: Path
+    inside: Command, study: Path, tmp_path: Path
 ) -> None:
     old = study.read_text(encoding="utf-8")
     less = old.replace("values = [2, 5, 8]", "values = [2, 5]").replace("at = { workers = 8 }", "at = { workers = 5 }")
     less = less.replace("workers=8", "workers=5")
     study.write_text(less, encoding="utf-8")
-    assert "12 runs computed" in incast("sweep", study).stderr
+    assert "12 runs computed" in inside("sweep", study).stderr
     more = study.with_name("more.toml")
     ports = """drops_packets FROM ports WHERE "to" = 'host 0'"""
     assert ports in less
     more.write_text(less.replace(ports, "COUNT(*) FROM flows"), encoding="utf-8")
-    assert "12 runs computed" in incast("sweep", more).stderr
+    assert "12 runs computed" in inside("sweep", more).stderr
     # What was kept for the first study is still there, also beside what is new.
     for name, text, said in (("one", less, "0 runs computed"), ("two", old, "6 runs computed")):
         study.with_name(f"{name}.toml").write_text(text, encoding="utf-8")
-        assert said in incast("sweep", study.with_name(f"{name}.toml")).stderr
+        assert said in inside("sweep", study.with_name(f"{name}.toml")).stderr
     changed(study, "/ 1e6", "/ 1e3")
-    done = incast("sweep", study)
+    done = inside("sweep", study)
     assert "0 runs computed" in done.stderr
     rows = [
         float((tmp_path / "out" / f"{name}.csv").read_text(encoding="utf-8").splitlines()[2].split(",")[4])
@@ -307,20 +307,20 @@ def test_a_metric_of_a_new_table_computes_what_lacks_it_and_another_query_nothin
     assert rows[0] == pytest.approx(1000 * rows[1])
 
 
-def test_a_dry_run_says_what_is_done_already(incast: Command, study: Path) -> None:
-    assert "done already" not in incast("sweep", study, "--dry-run").stdout
-    incast("sweep", study, "--shard", "1/3")
-    assert incast("sweep", study, "--dry-run").stdout.endswith("; 6 of them done already\n")
+def test_a_dry_run_says_what_is_done_already(inside: Command, study: Path) -> None:
+    assert "done already" not in inside("sweep", study, "--dry-run").stdout
+    inside("sweep", study, "--shard", "1/3")
+    assert inside("sweep", study, "--dry-run").stdout.endswith("; 6 of them done already\n")
 
 
-def test_a_store_is_listed_verified_and_cleaned(incast: Command, study: Path, tmp_path: Path) -> None:
-    incast("sweep", study)
+def test_a_store_is_listed_verified_and_cleaned(inside: Command, study: Path, tmp_path: Path) -> None:
+    inside("sweep", study)
     runs = tmp_path / "out" / "runs"
     first, second, third = sorted(runs.glob("??/*.zip"))[:3]
     size = first.stat().st_size
 
     def said(*arguments: str) -> dict[str, Any]:
-        done = incast("store", *arguments, "out", "--json")
+        done = inside("store", *arguments, "out", "--json")
         assert done.returncode in (0, 1), done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found
@@ -330,13 +330,13 @@ def test_a_store_is_listed_verified_and_cleaned(incast: Command, study: Path, tm
     assert {run["scenario"] for run in listed["runs"]} == {"small"}
     assert {run["seed"] for run in listed["runs"]} == {1, 2, 3}
     assert listed["useless"] == {}
-    (shown,) = incast("store", "ls", "out/runs").stdout.splitlines()[1:]
+    (shown,) = inside("store", "ls", "out/runs").stdout.splitlines()[1:]
     assert shown.split()[:2] == ["small", "18"]
     assert said("verify") == {"directory": "out/runs", "runs": RUNS, "damaged": {}}
 
     first.write_bytes(spoiled(first.read_bytes(), "flipped"))
     second.write_bytes(b"")
-    done = incast("store", "verify")
+    done = inside("store", "verify")
     assert (done.returncode, done.stdout) == (1, "out/runs: 18 runs, 2 of them damaged\n")
     assert all(str(file.relative_to(tmp_path)) in done.stderr for file in (first, second))
     assert len(said("verify")["damaged"]) == 2
@@ -351,7 +351,7 @@ def test_a_store_is_listed_verified_and_cleaned(incast: Command, study: Path, tm
     (runs / ".unfinished" / KEY).write_bytes(b"half")
     useless = {"runs of other versions": 2, "damaged runs": 1, "unfinished runs of killed processes": 1}
     assert said("ls")["useless"] == useless
-    assert "2 runs of other versions" in incast("store", "ls").stdout
+    assert "2 runs of other versions" in inside("store", "ls").stdout
     for dry_run in (["--dry-run"], []):
         removed = said("gc", *dry_run)
         assert removed["removed"] == useless
@@ -359,11 +359,11 @@ def test_a_store_is_listed_verified_and_cleaned(incast: Command, study: Path, tm
         assert second.exists() == bool(dry_run)
     assert said("ls")["useless"] == {}
     assert third.stat().st_size > size / 2
-    assert incast("store", "ls", "nowhere").returncode == 2
+    assert inside("store", "ls", "nowhere").returncode == 2
 
 
-def test_an_empty_store_has_nothing_to_list(incast: Command, tmp_path: Path) -> None:
+def test_an_empty_store_has_nothing_to_list(inside: Command, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    assert incast("store", "ls").returncode == 0
-    assert incast("store", "verify").stdout == "out: 0 runs, 0 of them damaged\n"
-    assert io.StringIO(incast("store", "gc").stdout).readline() == "0 runs of other versions\n"
+    assert inside("store", "ls").returncode == 0
+    assert inside("store", "verify").stdout == "out: 0 runs, 0 of them damaged\n"
+    assert io.StringIO(inside("store", "gc").stdout).readline() == "0 runs of other versions\n"

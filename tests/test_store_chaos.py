@@ -32,9 +32,9 @@ def study(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def whole(incast: Command, study: Path, tmp_path: Path) -> dict[str, bytes]:
+def whole(inside: Command, study: Path, tmp_path: Path) -> dict[str, bytes]:
     """Return the files of a sweep to which nothing happens."""
-    done = incast("sweep", study, "--out", "whole")
+    done = inside("sweep", study, "--out", "whole")
     assert done.returncode == 0, done.stderr
     return contents(tmp_path / "whole")
 
@@ -88,7 +88,7 @@ def damage(file: Path, other: Path, draw: random.Random) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1])
 def test_kills_and_damage_leave_no_trace(
-    incast: Command, study: Path, whole: dict[str, bytes], tmp_path: Path, seed: int
+    inside: Command, study: Path, whole: dict[str, bytes], tmp_path: Path, seed: int
 ) -> None:
     draw, out, killed = random.Random(seed), tmp_path / "out", 0  # noqa: S311
     for _ in range(ROUNDS):
@@ -115,23 +115,23 @@ def test_kills_and_damage_leave_no_trace(
             if file.exists():
                 damage(file, there[0], draw)
     assert killed, "every sweep was over before it could be killed"
-    done = incast("sweep", study, "--out", out)
+    done = inside("sweep", study, "--out", out)
     assert done.returncode == 0, done.stderr
     # A bit that says nothing, such as one of a date, may stay flipped.
-    assert incast("store", "verify", out).returncode == 0
+    assert inside("store", "verify", out).returncode == 0
     assert contents(out)["figure-1.csv"] == whole["figure-1.csv"]
     assert contents(out).keys() == whole.keys()
     assert not list((out / "runs" / ".unfinished").iterdir())
 
 
-def resumed(incast: Command, study: Path, out: Path, whole: dict[str, bytes]) -> None:
-    done = incast("sweep", study, "--out", out)
+def resumed(inside: Command, study: Path, out: Path, whole: dict[str, bytes]) -> None:
+    done = inside("sweep", study, "--out", out)
     assert done.returncode == 0, done.stderr
     assert contents(out) == whole
 
 
 def test_a_limit_on_the_size_of_files_ends_a_sweep_with_one_message(
-    incast: Command, study: Path, whole: dict[str, bytes], tmp_path: Path
+    inside: Command, study: Path, whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     sizes = sorted(len(content) for name, content in whole.items() if name.endswith(".zip"))
@@ -145,7 +145,7 @@ def test_a_limit_on_the_size_of_files_ends_a_sweep_with_one_message(
     assert "Traceback" not in done.stderr
     assert "File too large" in done.stderr
     assert f"{len(finished(out))} of 18 runs are kept" in done.stderr
-    resumed(incast, study, out, whole)
+    resumed(inside, study, out, whole)
 
 
 @pytest.mark.timeout(600)
@@ -161,27 +161,27 @@ def test_a_limit_on_the_size_of_files_ends_a_reproduction_with_one_message(study
 
 
 def test_a_full_disk_ends_a_sweep_with_one_message(
-    incast: Command, study: Path, whole: dict[str, bytes], tmpfs: Callable[[str], Path], tmp_path: Path
+    inside: Command, study: Path, whole: dict[str, bytes], tmpfs: Callable[[str], Path], tmp_path: Path
 ) -> None:
     needed = sum(map(len, whole.values()))
     out = tmpfs(f"size={needed // 2}") / "out"
-    done = incast("sweep", study, "--out", out)
+    done = inside("sweep", study, "--out", out)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "No space left on device" in done.stderr
     assert f"{len(finished(out))} of 18 runs are kept" in done.stderr
     assert not list((out / "runs" / ".unfinished").iterdir())
     shutil.copytree(out, tmp_path / "out")
-    resumed(incast, study, tmp_path / "out", whole)
+    resumed(inside, study, tmp_path / "out", whole)
 
 
 def test_a_disk_that_cannot_be_written_to_is_named_before_anything_is_run(
-    incast: Command, study: Path, tmpfs: Callable[[str], Path]
+    inside: Command, study: Path, tmpfs: Callable[[str], Path]
 ) -> None:
     out = tmpfs("ro") / "out"
-    done = incast("sweep", study, "--out", out)
+    done = inside("sweep", study, "--out", out)
     assert (done.returncode, done.stderr.count("\n")) == (2, 2), done.stderr
     assert f"incast: {out}: cannot write results here: read-only file system\n" in done.stderr
     # What was finished before can still be looked at.
-    assert incast("store", "ls", out.parent).returncode == 0
+    assert inside("store", "ls", out.parent).returncode == 0
     assert os.listdir(out.parent) == []  # noqa: PTH208
