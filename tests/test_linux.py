@@ -183,6 +183,32 @@ def test_incast_host_attaches_what_the_kernel_lacks(tmp_path: Path, sender: str)
     assert (port["ein_marks_packets"] > 0) == (sender == "pulser")
 
 
+def test_the_kernel_tells_what_happens_to_packets_one_by_one(tmp_path: Path) -> None:
+    """Its tracepoints count as its counters do, and say of which connection and at which byte."""
+    require_incast_host()
+    done = incast(
+        "run", "linux", "--world", "linux", "--json", "--set", "traffic.requests.rounds=4",
+        "--set", "record.events=true", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    events = pl.read_parquet(tmp_path / "out/linux/events.parquet")
+    told = dict(events["kind"].value_counts().iter_rows())
+    assert told["drop"] == summary["drops"] > 0
+    assert told["fast-retransmit"] == summary["fast_retransmits"] > 0
+    assert told.get("timeout-untold", 0) == summary["timeouts"]
+    # Those of requests are no flows' own.
+    assert told["retransmission"] >= summary["retransmitted_packets"] > 0
+    (port,) = [port for port in summary["ports"] if (port["from"], port["to"]) == ("right", "left")]
+    drops = events.filter(pl.col("kind") == "drop")
+    assert drops["link"].unique().to_list() == [port["link"]]
+    assert not drops["from_client"].any()
+    # Segments of 1448 bytes, of four responses of 64 KiB.
+    assert (drops["offset_bytes"] < 4 * 65_536).all()
+    assert set(drops["offset_bytes"] % 65_536 % 1448) == {0}
+    assert (events["time_s"] <= summary["end_s"]).all()
+
+
 @pytest.mark.parametrize(
     ("sender", "receiver"),
     [

@@ -16,7 +16,7 @@ fn main() {
         "x86_64" => "x86".to_owned(),
         other => other.to_owned(),
     };
-    for name in ["sender", "sockets", "port", "flows", "sample", "sweep", "receiver", "swift"] {
+    for name in ["sender", "sockets", "port", "flows", "sample", "sweep", "receiver", "swift", "events"] {
         let out = PathBuf::from(variable("OUT_DIR")).join(format!("{name}.bpf.o"));
         let mut command = Command::new(&clang);
         // From version 3 of its instructions on, BPF has comparisons of 32 bits and atomics.

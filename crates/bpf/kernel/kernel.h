@@ -26,6 +26,7 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
 enum { BPF_ANY = 0, BPF_F_NO_PREALLOC = 1, BPF_SK_STORAGE_GET_F_CREATE = 1 };
@@ -53,11 +54,12 @@ enum {
 	BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 1 << 6,
 };
 enum { AF_INET = 2, AF_INET6 = 10 };
-enum { BPF_TCP_LISTEN = 10, IPPROTO_TCP = 6, IPPROTO_UDP = 17, TCP_CONGESTION = 13 };
+enum { TCP_ESTABLISHED = 1, BPF_TCP_LISTEN = 10, IPPROTO_TCP = 6, IPPROTO_UDP = 17, TCP_CONGESTION = 13 };
 
 enum { TCP_CONG_NON_RESTRICTED = 1, TCP_CONG_NEEDS_ECN = 2 };
 enum { CA_ACK_ECE = 4 };
 enum { TCP_ECN_OK = 1, TCP_ECN_DEMAND_CWR = 4 };
+enum { TCP_CA_Recovery = 3, TCP_CA_Loss = 4 };
 enum { ICSK_ACK_TIMER = 2, ICSK_ACK_NOW = 16 };
 enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd, ETH_P_8021Q = 0x8100, ETH_P_8021AD = 0x88a8 };
 
@@ -208,6 +210,18 @@ struct in6_addr {
 	} in6_u;
 };
 
+struct ns_common {
+	__u32 inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
@@ -215,6 +229,7 @@ struct sock_common {
 	__u16 skc_num;
 	__u16 skc_family;
 	volatile __u8 skc_state;
+	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
@@ -277,18 +292,6 @@ enum tcp_ca_event {
 	CA_EVENT_ECN_IS_CE,
 };
 
-struct ns_common {
-	__u32 inum;
-};
-
-struct net {
-	struct ns_common ns;
-};
-
-typedef struct {
-	struct net *net;
-} possible_net_t;
-
 struct Qdisc;
 struct netdev_queue;
 
@@ -298,6 +301,7 @@ struct net_device {
 	struct Qdisc *qdisc;
 	int ifindex;
 	unsigned short type;
+	char name[16];
 	possible_net_t nd_net;
 };
 
@@ -341,6 +345,10 @@ struct sk_buff {
 	struct sk_buff *next;
 	unsigned int len;
 	struct net_device *dev;
+	/* In TCP it begins with the segment's sequence number (struct tcp_skb_cb). */
+	char cb[48];
+	unsigned char *head;
+	__u16 network_header;
 };
 
 #pragma clang attribute pop

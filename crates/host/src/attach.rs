@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use libbpf_rs::{Link, MapCore as _, Object};
 use serde_json::{Value, json};
 
+use crate::events::Events;
 use crate::kernel::{self, Side};
 use crate::receivers;
 use crate::request::{Port, Request, Sender};
@@ -26,6 +27,7 @@ struct Attached {
     senders: Vec<(String, Object)>,
     ports: Vec<Object>,
     receiver: Option<receivers::Loaded>,
+    events: Option<Events>,
     links: Vec<Link>,
     devices: Vec<OwnedFd>,
     _counting: Option<OwnedFd>,
@@ -69,6 +71,7 @@ impl Attached {
             senders: vec![],
             ports: vec![],
             receiver: None,
+            events: None,
             links: vec![],
             devices: vec![],
             _counting: counting,
@@ -78,6 +81,9 @@ impl Attached {
         }
         for (index, port) in request.ports.iter().enumerate() {
             attached.attach_port(port).map_err(|error| format!("ports[{index}]: {error}"))?;
+        }
+        if !request.events.is_empty() {
+            attached.events = Some(Events::attach(&request.events)?);
         }
         if let Some(cgroup) = &request.cgroup {
             for name in ["incast_count_marks", "incast_options", "incast_message"] {
@@ -154,6 +160,9 @@ impl Attached {
             }
         }
         let receivers = self.receiver.iter().map(receivers::Loaded::report).collect::<Result<Vec<_>, _>>()?;
-        Ok(json!({ "ports": ports, "sockets": sockets, "receivers": receivers, "programs": programs }))
+        let events = self.events.as_ref().map(Events::take).transpose()?;
+        Ok(json!({
+            "ports": ports, "sockets": sockets, "receivers": receivers, "programs": programs, "events": events,
+        }))
     }
 }

@@ -114,7 +114,8 @@ pub(crate) fn attach_cgroup(program: &ProgramMut, path: &Path) -> Result<Link, S
 
 /// Attaches a program to what happens anywhere in the kernel.
 pub(crate) fn attach_trace(program: &ProgramMut) -> Result<Link, String> {
-    program.attach_trace().map_err(|error| with_complaints("the tracepoint qdisc_dequeue", &error))
+    let name = program.name().to_string_lossy().into_owned();
+    program.attach_trace().map_err(|error| with_complaints(&format!("the tracepoint of {name}"), &error))
 }
 
 /// Attaches a program to a map's elements, which it will be called for one by one.

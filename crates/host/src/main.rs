@@ -7,6 +7,7 @@ mod control;
 mod daemon;
 mod doctor;
 mod enable;
+mod events;
 mod flows;
 mod kernel;
 mod metrics;

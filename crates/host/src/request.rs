@@ -21,6 +21,9 @@ pub(crate) struct Request {
     pub(crate) ports: Vec<Port>,
     /// At most one, for all sockets of the cgroup.
     pub(crate) receivers: Vec<Receiver>,
+    /// Network namespaces whose drops, retransmissions, probes, timeouts and recoveries are wanted, one by one.
+    #[serde(default)]
+    pub(crate) events: Vec<PathBuf>,
 }
 
 /// A congestion control to register.

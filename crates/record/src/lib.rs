@@ -289,6 +289,8 @@ pub enum EventKind {
     TimeoutLostRetransmission,
     /// A timer expired for SYN, SYN-ACK or FIN.
     TimeoutControl,
+    /// A timer expired in a world that does not say what it found.
+    TimeoutUntold,
     /// Three duplicates.
     FastRetransmit,
     /// A tail loss probe was sent.
@@ -381,6 +383,7 @@ impl EventKind {
             Self::TimeoutTail => "timeout-tail",
             Self::TimeoutLostRetransmission => "timeout-lost-retransmission",
             Self::TimeoutControl => "timeout-control",
+            Self::TimeoutUntold => "timeout-untold",
             Self::FastRetransmit => "fast-retransmit",
             Self::TailProbe => "tail-probe",
             Self::Retransmission => "retransmission",

@@ -6,7 +6,8 @@ use incast_record::{Event, Run};
 pub(crate) const NAME: &str = "events";
 pub(crate) const MEANING: &str = "Drops, marks, timeouts and retransmissions one by one, if the scenario asks for them. `kind` is one of `drop`, \
      `wire-loss`, `ce-mark`, `ein-mark`, `timeout-full-window`, `timeout-tail`, `timeout-lost-retransmission`, \
-     `timeout-control`, `fast-retransmit`, `tail-probe`, `retransmission`, `mark-reduction`.";
+     `timeout-control`, `timeout-untold`, `fast-retransmit`, `tail-probe`, `retransmission`, `mark-reduction`. The world `linux` has no \
+     marks, reductions, wire losses and probes that are new data, and does not tell timeouts apart.";
 
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &Event> {
     run.events.iter()
@@ -46,7 +47,7 @@ mod tests {
     fn the_description_names_every_kind() {
         use incast_record::EventKind::{
             CeMark, Drop, EinMark, FastRetransmit, MarkReduction, Retransmission, TailProbe, TimeoutControl,
-            TimeoutFullWindow, TimeoutLostRetransmission, TimeoutTail, WireLoss,
+            TimeoutFullWindow, TimeoutLostRetransmission, TimeoutTail, TimeoutUntold, WireLoss,
         };
         for kind in [
             Drop,
@@ -57,6 +58,7 @@ mod tests {
             TimeoutTail,
             TimeoutLostRetransmission,
             TimeoutControl,
+            TimeoutUntold,
             FastRetransmit,
             TailProbe,
             Retransmission,

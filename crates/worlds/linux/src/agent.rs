@@ -107,6 +107,10 @@ struct Side {
 pub(crate) struct Seen {
     pub(crate) flows: Vec<Flow>,
     pub(crate) windows: Vec<WindowSample>,
+    /// The connections of clients' addresses.
+    pub(crate) connection_from: BTreeMap<SocketAddr, u32>,
+    /// When the run began, by the monotonic clock.
+    pub(crate) began_ns: u64,
     pub(crate) end: Time,
     pub(crate) outcome: Outcome,
     pub(crate) delivered: incast_record::DeliveryCurve,
@@ -132,6 +136,7 @@ pub(crate) struct Agent<'p> {
     windows: Vec<WindowSample>,
     last_windows: BTreeMap<(u32, bool), (u32, u32, u32, u32)>,
     began: Instant,
+    began_ns: u64,
     last_arrival: Instant,
 }
 
@@ -167,6 +172,7 @@ impl<'p> Agent<'p> {
             windows: Vec::new(),
             last_windows: BTreeMap::new(),
             began: now,
+            began_ns: 0,
             last_arrival: now,
         };
         agent.listen(network)?;
@@ -417,6 +423,7 @@ impl<'p> Agent<'p> {
             self.due.push(Reverse((0, Due::Sample)));
         }
         self.began = Instant::now();
+        self.began_ns = kernel::monotonic_ns().map_err(|errno| format!("the monotonic clock: {errno}"))?;
         self.last_arrival = self.began;
         let horizon = self.plan.stop_at.map_or(u64::MAX, |stop| stop.0);
         let mut events = [EpollEvent::empty(); 64];
@@ -862,7 +869,15 @@ impl<'p> Agent<'p> {
                 self.put_down_of_host(last)?;
             }
         }
-        Ok(Seen { flows: self.flows, windows: self.windows, end, outcome, delivered: self.curve.finish() })
+        Ok(Seen {
+            flows: self.flows,
+            windows: self.windows,
+            connection_from: self.connection_from,
+            began_ns: self.began_ns,
+            end,
+            outcome,
+            delivered: self.curve.finish(),
+        })
     }
 }
 

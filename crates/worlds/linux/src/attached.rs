@@ -11,7 +11,8 @@ use incast_protocols::sender::SenderChoice;
 use incast_protocols::switch::marker::{MarkerChoice, ecn_threshold};
 use serde_json::{Map, Value, json};
 
-use crate::namespace::Failure;
+use crate::events::Happened;
+use crate::namespace::{Failure, Namespace};
 use crate::network::{Network, device, opposite};
 use crate::refusals::{attached as algorithm, in_the_kernel, reads_messages, sets_windows};
 
@@ -41,6 +42,7 @@ pub(crate) fn needed(plan: &Plan) -> bool {
     plan.classes.iter().any(|class| algorithm(&class.stack.sender).is_some())
         || marked_ports(plan).next().is_some()
         || expects(plan)
+        || plan.record.events
 }
 
 /// Whether somebody sets windows, and so wants to know what comes.
@@ -98,6 +100,7 @@ impl Attached {
             "senders": senders,
             "ports": wanted.collect::<Vec<_>>(),
             "receivers": receiver(plan, network).into_iter().collect::<Vec<_>>(),
+            "events": if plan.record.events { network.all().map(Namespace::path).collect() } else { vec![] },
         });
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
         let mut child = Command::new(&program)
@@ -147,6 +150,8 @@ pub(crate) struct Counted {
     unanswered: u64,
     /// Connections for which a receiver had no place.
     uncontrolled: u64,
+    /// Drops, retransmissions and the like, one by one.
+    pub(crate) happened: Option<Happened>,
 }
 
 impl Counted {
@@ -160,7 +165,9 @@ impl Counted {
         let unanswered = answer["sockets"]["unanswered"].as_u64()?;
         let refused = |receiver: &Value| receiver["flows_refused"].as_u64();
         let uncontrolled = answer["receivers"].as_array()?.iter().map(refused).sum::<Option<u64>>()?;
-        Some(Self { marks, unanswered, uncontrolled })
+        let events = &answer["events"];
+        let happened = if events.is_null() { None } else { Some(Happened::of(events)?) };
+        Some(Self { marks, unanswered, uncontrolled, happened })
     }
 
     /// What a reader of the results has to know of windows.

@@ -201,3 +201,9 @@ pub(crate) fn is_root() -> bool {
 fn raw(socket: &impl AsFd) -> RawFd {
     socket.as_fd().as_raw_fd()
 }
+
+/// Nanoseconds of the clock that `Instant` and the kernel's programs have.
+pub(crate) fn monotonic_ns() -> nix::Result<u64> {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)?;
+    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}

@@ -16,6 +16,8 @@ mod conditions;
 #[cfg(target_os = "linux")]
 mod counters;
 #[cfg(target_os = "linux")]
+mod events;
+#[cfg(target_os = "linux")]
 mod kernel;
 #[cfg(target_os = "linux")]
 mod namespace;

@@ -71,6 +71,11 @@ impl Network {
         &self.switches[switch as usize]
     }
 
+    /// Those of all hosts and switches.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Namespace> {
+        self.hosts.iter().chain(&self.switches)
+    }
+
     pub(crate) fn of(&self, node: Node) -> &Namespace {
         match node {
             Node::Host(host) => self.host(host),
@@ -93,15 +98,14 @@ impl Network {
                 self.of(link.to).path(),
             ));
         }
-        let namespaces = || self.hosts.iter().chain(&self.switches);
-        for (namespace, commands) in namespaces().zip(&commands) {
+        for (namespace, commands) in self.all().zip(&commands) {
             namespace.batch("ip", commands)?;
         }
         let mut devices = vec![Vec::new(); commands.len()];
         for (number, link) in links.iter().enumerate() {
             devices[self.number(link.from)].push(device(number as u32));
         }
-        for (namespace, devices) in namespaces().zip(&devices) {
+        for (namespace, devices) in self.all().zip(&devices) {
             let up: Vec<_> = devices.iter().map(|device| format!("link set {device} up")).collect();
             namespace.batch("ip", &up)?;
             namespace.inside(|| {

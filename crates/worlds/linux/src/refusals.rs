@@ -412,7 +412,6 @@ fn connections(plan: &Plan, found: &mut Refusals) {
 fn record(plan: &Plan, found: &mut Refusals) {
     let packets = !(plan.record.packets.is_empty() && plan.record.packets_of.is_empty());
     found.when(packets, "record.packets", "on Linux packets are not recorded yet");
-    found.when(plan.record.events, "record.events", "on Linux what happens to single packets is not recorded yet");
     // Ports that mark EIN are watched by default.
     let watched = !plan.record.incasts.is_empty() && !plan.watches_ein();
     found.when(watched, "record.incasts", "on Linux arrivals at ports are not recorded yet");

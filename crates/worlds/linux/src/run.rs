@@ -15,6 +15,7 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::agent::{Agent, Seen};
 use crate::attached::{Attached, Counted};
 use crate::counters::DevicePackets;
+use crate::events::Happened;
 use crate::kernel::{self, Ahead};
 use crate::namespace::Failure;
 use crate::network::{HostFiles, Network, device};
@@ -138,8 +139,13 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
         return Ok(Attempt::TooBusy(why));
     }
     let after = (ports.counts()?, devices(plan, routes, &files)?);
-    let mut run = record(plan, seen, machine, &ports, (before, after), samples);
     let counted = attached.as_mut().map(Attached::counted).transpose()?;
+    let happened = counted.as_ref().and_then(|counted| counted.happened.as_ref());
+    let mss = |connection: u32| plan.classes[plan.connections[connection as usize].class as usize].tcp.mss;
+    let events = happened.map(|happened| happened.events(seen.began_ns, &seen.connection_from, mss));
+    let mut run = record(plan, seen, machine, &ports, (before, after), samples);
+    run.events = events.unwrap_or_default();
+    run.warnings.extend(happened.and_then(Happened::warning));
     let left_out = counted.as_ref().and_then(Counted::warning);
     run.warnings.extend(left_out.clone());
     run.warnings.extend(counted.as_ref().and_then(Counted::windows_warning));

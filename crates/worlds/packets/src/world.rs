@@ -570,7 +570,11 @@ impl<O: Observer> World<'_, O> {
                 EventKind::TailProbe => losses.tail_probes += 1,
                 EventKind::Retransmission => losses.retransmitted_packets += 1,
                 EventKind::MarkReduction => losses.mark_reductions += 1,
-                EventKind::Drop | EventKind::WireLoss | EventKind::CeMark | EventKind::EinMark => {}
+                EventKind::Drop
+                | EventKind::WireLoss
+                | EventKind::CeMark
+                | EventKind::EinMark
+                | EventKind::TimeoutUntold => {}
             }
         }
         self.out.signals.clear();
