@@ -212,7 +212,7 @@ def test_a_reproduction_writes_figures_report_and_claims(incast: Command, paper:
     assert [claim["id"] for claim in found["claims"]] == ["T01", "T02"]
     first, second = found["claims"]
     assert set(first) == {"id", "text", "paper_value", "measured", "low", "high", "met", "verdict", "why", "badge",
-                          "unmatched", "otherwise", "sign", "size", "share", "flips"}  # fmt: skip
+                          "unmatched", "otherwise", "sign", "size", "share", "flips", "closed"}  # fmt: skip
     assert first["verdict"] == "holds"
     assert first["low"] <= first["measured"] <= first["high"]
     assert second["paper_value"] == "fewer"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from incast.studies.grids import Share
+    from incast.studies.grids import Outcome, Share
     from incast.studies.study import Claim, Study
     from incast.studies.table import Table
 
@@ -115,13 +115,18 @@ def _shares(
         for one in study.judged:
             claim = claims[one.claim]
             here = replace(claim, measure=one.measure or claim.measure, place=one.place)
-            held = partial(_holds, study, here)
-            found[one.claim] = grids.share(study, scope, held)
+            found[one.claim] = grids.share(study, scope, partial(_outcome, study, here))
     return found
 
 
-def _holds(study: Study, claim: Claim, scope: expressions.Scope) -> bool:
-    return _judged(study, claim, scope).verdict == "holds"
+def _outcome(study: Study, claim: Claim, scope: expressions.Scope) -> Outcome:
+    match _judged(study, claim, scope).verdict:
+        case "holds":
+            return "holds"
+        case "undecided" | "not-judged":  # a number that is missing says nothing
+            return "undecided"
+        case _:
+            return "fails"
 
 
 def _calibrated(one: Judged, held: set[str]) -> Judged:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from incast.studies.expressions import Scope
     from incast.studies.study import Study, Value
+
+Outcome: TypeAlias = Literal["holds", "undecided", "fails"]
+"""At one combination of the settings; `undecided` if its seeds do not decide, or a number is missing."""
 
 
 @dataclass(frozen=True)
@@ -27,15 +31,19 @@ class Share:
 
     study: Study
     holds: int
+    undecided: int
     of: int
-    holds_frozen: bool
-    """Whether it holds with the setting of the paper's other studies, by this study's table."""
+    frozen: Outcome
+    """With the setting of the paper's other studies, by this study's table."""
     flips: tuple[Flip, ...]
 
 
-def share(study: Study, scope: Scope, holds: Callable[[Scope], bool]) -> Share:
-    """Judge a claim at every combination of the open settings, each by the points that have it."""
-    held = {cell: holds(scope.chosen(places)) for cell, places in study.cells().items()}
+def share(study: Study, scope: Scope, judge: Callable[[Scope], Outcome]) -> Share:
+    """Judge a claim at every combination of the open settings, each by the points that have it.
+
+    A combination that the seeds do not decide counts neither as one in which the claim holds nor as a flip.
+    """
+    found = {cell: judge(scope.chosen(places)) for cell, places in study.cells().items()}
     frozen = tuple(study.frozen[name] for name in study.open)
     changed = [
         (name, value, (*frozen[:index], value, *frozen[index + 1 :]))
@@ -43,6 +51,9 @@ def share(study: Study, scope: Scope, holds: Callable[[Scope], bool]) -> Share:
         for value in study.axis(name).shown
     ]
     flips = tuple(
-        Flip(name, value, held[cell]) for name, value, cell in changed if held.get(cell, held[frozen]) != held[frozen]
+        Flip(name, value, found[cell] == "holds")
+        for name, value, cell in changed
+        if cell in found and found[cell] not in (found[frozen], "undecided")
     )
-    return Share(study, sum(held.values()), len(held), held[frozen], flips)
+    counts = Counter(found.values())
+    return Share(study, counts["holds"], counts["undecided"], len(found), found[frozen], flips)

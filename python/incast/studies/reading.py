@@ -548,6 +548,7 @@ def _claim(table: Table, scope: Scope, *, is_baseline: bool = False) -> Claim:
         is_baseline=is_baseline,
         shown_by=_names(table, "shown_by"),
         baselines=Names() if is_baseline else _names(table, "baselines"),
+        closed=table.text("closed", ""),
     )
     if claim.shown_by.names and not claim.why:
         table.refuse("shown_by", "studies show an explanation: write it in why")
@@ -555,6 +556,8 @@ def _claim(table: Table, scope: Scope, *, is_baseline: bool = False) -> Claim:
         table.refuse("within", "a tolerance around the paper's value needs a number in paper")
     if claim.within is None and claim.at_least is None and claim.at_most is None:
         table.refuse("", "a claim needs within, at_least or at_most, which say when it holds")
+    if "closed" in table and not claim.closed:
+        table.refuse("closed", "say why no open setting could change it")
     if claim.unit and expressions.is_truth(claim.measure):
         table.refuse("unit", "a measure that is true or false has no unit")
     table.finish()
@@ -643,6 +646,8 @@ def _in_one_grid(studies: list[Study], claims: dict[str, Claim]) -> None:
     for study in studies:
         for one in study.judged:
             _exist(Names((one.claim,), one.place), "claim", list(claims))
+            if claims[one.claim].closed:
+                raise ScenarioError(f'{one.place}: "{one.claim}" is closed, but judged here: {claims[one.claim].place}')
             if one.claim in places:
                 raise ScenarioError(f'{one.place}: "{one.claim}" is already judged: {places[one.claim]}')
             places[one.claim] = one.place

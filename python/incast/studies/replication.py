@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from incast.studies.claims import Judged
+    from incast.studies.grids import Share
     from incast.studies.paper import Paper
 
 # The file next to the studies of a paper.
@@ -38,7 +39,7 @@ def record(paper: Paper, judged: Sequence[Judged]) -> str:
 
 
 def _table(judged: Sequence[Judged]) -> str:
-    head = ["| id | what | paper | here | verdict | open settings |", "|---|---|---|---|---|---|"]
+    head = ["| id | what | paper | here | sign, size | verdict | open settings |", "|---|---|---|---|---|---|---|"]
     return "\n".join([*head, *(_row(one) for one in judged)])
 
 
@@ -46,11 +47,19 @@ def _row(one: Judged) -> str:
     verdict = report.VERDICTS[one.verdict]
     if one.otherwise:
         verdict += f" ({', '.join(one.unmatched)}); otherwise: {report.VERDICTS[one.otherwise]}"
-    share = f"holds in {one.share.holds} of {one.share.of}" if one.share else ""
-    cells = (one.claim.id, one.claim.text, report.paper_value(one.claim), report.measured(one), verdict, share)
+    share = of_share(one.share) if one.share else one.claim.closed
+    ours = (report.measured(one), report.compared(one))
+    cells = (one.claim.id, one.claim.text, report.paper_value(one.claim), *ours, verdict, share)
     return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
 
 
+def of_share(share: Share) -> str:
+    """Say in which part of the grid of open settings a claim holds."""
+    undecided = f", undecided in {share.undecided}" if share.undecided else ""
+    return f"holds in {share.holds} of {share.of}{undecided}. With the frozen setting {report.with_frozen(share)}"
+
+
 def _explanation(one: Judged) -> str:
-    shown = f": {', '.join(one.claim.shown_by.names)}" if one.badge == "measured" else ""
+    tables = ", ".join(f"[{name}]({name}.csv)" for name in one.claim.shown_by.names)
+    shown = f": {tables}" if one.badge == "measured" else ""
     return f"- **{one.claim.id}** ({one.badge}{shown}) {' '.join(one.why.split())}"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from incast.studies.claims import Judged, Verdict
-    from incast.studies.grids import Share
+    from incast.studies.grids import Flip, Share
     from incast.studies.paper import Paper
     from incast.studies.pictures import Drawn
     from incast.studies.store import Store
@@ -119,6 +119,13 @@ def undecided(one: Judged) -> str:
     if one.verdict != "undecided" or one.met is None:
         return ""
     return f"not decidable by {one.study.seeds} seeds: met in {100 * one.met:.0f} % of the resamples"
+
+
+def compared(one: Judged) -> str:
+    """Say whether our number has the sign of the paper's, and its size beside that; empty if neither has a meaning."""
+    sign = f"{one.sign} sign" if one.sign else ""
+    size = f"{one.size:.3g} of the paper's" if one.size is not None else ""
+    return ", ".join(filter(None, (sign, size)))
 
 
 def _with_unit(claim: Claim, value: float) -> str:
@@ -328,7 +335,9 @@ def _remarks(one: Judged) -> str:
         names = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in one.unmatched)
         said.append(f"Does not match the paper: {names}. Otherwise the verdict would be: {VERDICTS[one.otherwise]}.")
     if one.share:
-        said.append(_share(one.share))
+        said.append(of_share(one.share))
+    elif one.claim.closed:
+        said.append(f"Not judged over settings that the paper leaves open: {escape(one.claim.closed)}.")
     if one.why:
         studies = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in one.claim.shown_by.names)
         badge = f'<span class="badge">{one.badge}{studies and ": " + studies}</span> ' if one.badge else ""
@@ -340,18 +349,36 @@ def _label(share: Share, axis: str) -> str:
     return share.study.axis(axis).label
 
 
-def _share(share: Share) -> str:
+def of_share(share: Share) -> str:
     """Say in which part of the grid of open settings a claim holds, and which single setting decides that."""
     frozen = ", ".join(f"{_label(share, name)} = {for_readers(value)}" for name, value in share.study.frozen.items())
-    axes = groupby(share.flips, lambda flip: flip.axis)
-    flips = ", or ".join(
-        f"{_label(share, name)} = {' or '.join(for_readers(flip.value) for flip in some)}" for name, some in axes
-    )
-    now, then = ("holds", "does not") if share.holds_frozen else ("does not hold", "does")
-    said = f"it {now}{'; it ' + then + ' if ' + flips if flips else ', and no single change decides it'}."
+    undecided = f"; in {share.undecided} more its seeds do not decide" if share.undecided else ""
     return (
         f'Holds in {share.holds} of {share.of} combinations of <a href="#{escape(share.study.name)}">settings that the '
-        f"paper leaves open</a>. With that of the other studies ({escape(frozen)}) {escape(said)}"
+        f"paper leaves open</a>{undecided}. With that of the other studies ({escape(frozen)}) "
+        f"{escape(with_frozen(share))}."
+    )
+
+
+def with_frozen(share: Share) -> str:
+    """Say whether a claim holds with the frozen setting, and which single changes of that decide it."""
+    now, conditions = {
+        "holds": ("it holds", {False: "it does not"}),
+        "fails": ("it does not hold", {True: "it does"}),
+        "undecided": ("the seeds do not decide it", {True: "it holds", False: "it does not hold"}),
+    }[share.frozen]
+    then = ", and ".join(
+        f"{said} if {_changed(share, [flip for flip in share.flips if flip.holds == holds])}"
+        for holds, said in conditions.items()
+        if any(flip.holds == holds for flip in share.flips)
+    )
+    return f"{now}{'; ' + then if then else ', and no single change decides it'}"
+
+
+def _changed(share: Share, flips: Sequence[Flip]) -> str:
+    axes = groupby(flips, lambda flip: flip.axis)
+    return ", or ".join(
+        f"{_label(share, name)} = {' or '.join(for_readers(flip.value) for flip in some)}" for name, some in axes
     )
 
 
@@ -368,6 +395,8 @@ def _claim(one: Judged) -> str:
     number, bracket, interval = escape(measured(one)).partition(" (")
     # A line ends before an interval rather than in it.
     ours = f'{number} <span class="interval">({interval}</span>' if bracket else number
+    if said := compared(one):
+        ours += f"<p>{escape(said)}</p>"
     place = f"Figure {one.study.figure}" if one.study.figure else one.study.title
     judged = f"holds if {' and '.join(tolerance)}"
     if one.parts:

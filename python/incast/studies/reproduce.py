@@ -133,10 +133,13 @@ def _as_json(one: Judged) -> dict[str, Any]:
         "otherwise": one.otherwise,
         "sign": one.sign,
         "size": one.size,
-        "share": {"holds": share.holds, "of": share.of, "study": share.study.name} if share else None,
+        "share": {"holds": share.holds, "undecided": share.undecided, "of": share.of, "study": share.study.name}
+        if share
+        else None,
         "flips": [{"setting": flip.axis, "value": flip.value, "holds": flip.holds} for flip in share.flips]
         if share
         else None,
+        "closed": one.claim.closed or None,
         "why": one.why,
         "badge": one.badge,
     }

@@ -247,6 +247,8 @@ class Claim:
     """Studies whose tables show what `why` says."""
     baselines: Names = Names()
     """Statements about baselines without which this one says nothing."""
+    closed: str = ""
+    """Why no setting that the paper leaves open could change it."""
 
 
 @dataclass(frozen=True)
