@@ -74,7 +74,9 @@ def rows(study: Study) -> list[Row]:
     if study.scenario is None:
         return [Row(point, seed, None) for point in study.points() for seed in seeds]
     source = scenarios.read(study.scenario)
-    wanted = frozenset().union(*(measuring.tables_of(metric.sql) for metric in study.metrics), {measuring.ALWAYS})
+    wanted = frozenset().union(
+        *(measuring.tables_of(metric.sql) for metric in study.metrics if metric.sql), {measuring.ALWAYS}
+    )
     return [Row(point, one.seed, one) for point in study.points() for one in tasks(study, source, point, seeds, wanted)]
 
 
