@@ -18,7 +18,7 @@ import pytest
 from conftest import Command, small_paper
 
 RUNS = 2 * 3 * 3
-ROUNDS = 6
+ROUNDS = 4
 COMMAND = [sys.executable, "-m", "incast"]
 
 
@@ -27,7 +27,7 @@ def study(tmp_path: Path) -> Path:
     """Return a study whose runs are long enough that a kill meets some of them."""
     file = small_paper(tmp_path) / "figure-1.toml"
     scenario = file.parent / "scenarios" / "small.toml"
-    scenario.write_text(scenario.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 200"), encoding="utf-8")
+    scenario.write_text(scenario.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 100"), encoding="utf-8")
     return file
 
 
