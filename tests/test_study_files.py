@@ -138,6 +138,15 @@ def test_what_cannot_be_meant_is_refused_with_its_place(study: Path, old: str, n
     assert said in str(error.value)
 
 
+def test_a_metric_may_be_a_formula_in_a_study_with_runs(study: Path) -> None:
+    text = study.read_text(encoding="utf-8")
+    study.write_text(
+        text.replace("[[panels]]", '[metrics.twice]\nformula = "2 * workers"\n\n[[panels]]', 1), encoding="utf-8"
+    )
+    read = reading.read(study)
+    assert {tables for row in plan.rows(read) if row.task for tables in row.task.tables} == {"summary", "ports"}
+
+
 def test_a_query_may_name_its_parts_and_read_several_tables() -> None:
     for sql in (
         "WITH done AS (SELECT * FROM flows) SELECT COUNT(*) FROM done, ports",
