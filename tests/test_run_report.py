@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from itertools import accumulate, pairwise
@@ -86,9 +87,25 @@ def test_every_timeout_loss_and_fast_retransmit_is_told_once(world: str) -> None
     data_lost = run.events.filter(pl.col("kind").is_in(["drop", "wire-loss"]) & ~pl.col("from_client"))
     last = {flow.connection: flow.offset + (flow.size or 0) for flow in run.flows.values()}
     # What is lost behind the last byte is a FIN.
-    lost = [row for row in data_lost.to_dicts() if row["offset_bytes"] < last[row["connection"]]]
+    bare = run.packets.filter(pl.col("dropped") & (pl.col("payload_bytes") == 0) & ~pl.col("from_client"))
+    controls = set(bare.select("arrive_ps", "connection").iter_rows())
+    lost = [
+        row
+        for row in data_lost.to_dicts()
+        if row["offset_bytes"] < last[row["connection"]] and (row["time_ps"], row["connection"]) not in controls
+    ]
     assert sum(len(story.drops) for story in told) == len(lost)
     assert world in ("dctcp", "lossy") or lost
+
+
+def test_a_lost_request_is_told() -> None:
+    changes = {**INSIDE, "topology.link.loss": 0.1, "traffic.requests.workers": 20, "traffic.requests.rounds": 1}
+    run = Recorded.of(package.run("incast", set=changes))
+    timeouts = run.events.filter(pl.col("from_client") & pl.col("kind").str.starts_with("timeout"))
+    told = [(story, step) for story in stories(run) for step in story.steps if step.kind == "request"]
+    assert 0 < len(told) <= len(timeouts)
+    for story, step in told:
+        assert story.shares["start"] > 0.9 * (step.end - max(step.begin, story.flow.begin))
 
 
 def test_a_dropped_packet_found_what_the_table_of_queues_says() -> None:
@@ -188,6 +205,17 @@ def test_a_port_is_found_where_the_scenario_names_no_bottleneck(incast: Command,
     )
 
 
+def test_python_writes_the_page_and_the_words_too(small: Path, tmp_path: Path) -> None:
+    result = package.run(small, inside=True)
+    assert result.explain().startswith("Flow ")
+    assert result.explain(3).startswith("Flow 3 (host 4 → host 0, 64 KiB in 64 packets) took ")
+    file = result.report(tmp_path / "new" / "page.html")
+    (shown,) = document(file.read_text(encoding="utf-8"))["runs"]
+    assert len(shown["drops"]) == result.summary_dict["drops"] > 0
+    with pytest.raises(package.ScenarioError, match="run did not record its packets"):
+        package.run(small).explain()
+
+
 def test_stretches_of_time_are_divided_without_rest() -> None:
     assert union([(5, 6), (1, 3), (2, 4), (4, 5), (9, 9)]) == [(1, 6)]
     layers = {"a": [(-5, 2), (7, 8)], "b": [(1, 3), (6, 20)], "c": [(0, 10)]}
@@ -265,6 +293,16 @@ def test_what_the_page_says_is_what_it_draws() -> None:
     # Every share of every flow is there on a click.
     why = shown[0]["why"]
     assert set(why) == {str(flow.id) for flow in newreno.flows.values()}
+
+
+def test_a_limit_far_above_the_queue_is_said_and_not_drawn() -> None:
+    run = recorded("dctcp")
+    near = Drawn(run, run.port(), "x")
+    assert "dashed: room for 64 KiB" in page.queue_title([near])
+    assert page.units([near])["top"] == 0
+    far = Drawn(run, replace(run.port(), limit_bytes=2**24), "x")
+    assert "far above: the room for 16 MiB" in page.queue_title([far])
+    assert page.units([far])["top"] == far.queue["waiting_bytes"].max()
 
 
 def test_idle_time_is_idle() -> None:

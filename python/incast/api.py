@@ -102,6 +102,40 @@ class Result:
         summary: dict[str, Any] = json.loads(self._native.summary_json())
         return summary
 
+    def report(self, file: str | Path, *, port: str | None = None) -> Path:
+        """Write what happened inside the run as one interactive page; see `run(..., inside=True)`.
+
+        Args:
+            file: where to write it.
+            port: the port to draw, as in `queue_series`; by default the recorded one with most drops.
+
+        Raises:
+            ScenarioError: the run did not record what the page needs, or the file cannot be written.
+
+        """
+        from incast import output
+        from incast.report import page
+        from incast.report.recorded import Recorded
+
+        return output.save(Path(file), page.build([Recorded.of(self)], port=port))
+
+    def explain(self, flow: int | str = "slowest", *, port: str | None = None) -> str:
+        """Say in words why a flow took as long as it did; see `run(..., inside=True)`.
+
+        Args:
+            flow: its number, or `slowest`.
+            port: the port at which its packets are looked at; by default the recorded one with most drops.
+
+        Raises:
+            ScenarioError: the run did not record what is needed, or there is no such flow.
+
+        """
+        from incast.report.explain import Explainer
+        from incast.report.recorded import Recorded
+
+        recorded = Recorded.of(self)
+        return Explainer(recorded, recorded.port(port)).story(recorded.flow(str(flow))).as_text()
+
     def tables(self) -> list[str]:
         """Return the names of all tables."""
         return self._native.tables()
@@ -149,6 +183,7 @@ def run(
     seed: int | None = None,
     world: str | None = None,
     progress: bool = False,
+    inside: bool = False,
 ) -> Result:
     """Run one scenario and return its tables.
 
@@ -158,13 +193,19 @@ def run(
         seed: random seed; by default the one in the scenario.
         world: the world that runs the scenario, `packets` or `ideal`; by default the one in the scenario.
         progress: show a progress line on stderr.
+        inside: record what `Result.report` and `Result.explain` need, whatever the scenario says.
 
     Raises:
         ScenarioError: the scenario is invalid; the message says where and why.
         RunError: the run failed.
 
     """
-    handle = scenarios.start(scenarios.read(scenario), scenarios.overrides(set), seed, world)
+    source, changes = scenarios.read(scenario), scenarios.overrides(set)
+    if inside:
+        from incast.report import recording
+
+        changes = recording.changes_for(source, changes, seed, world, wait_for)
+    handle = scenarios.start(source, changes, seed, world)
     try:
         if progress:
             from incast.progress import follow

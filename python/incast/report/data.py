@@ -80,11 +80,15 @@ class Drawn:
         """The queue of the port: `time_ps`, `waiting_bytes`, `waiting_packets`."""
         return self.run.queues.filter(pl.col("link") == self.port.link)
 
+    def most(self, unit: str) -> int:
+        """Return the most that ever waited, in `bytes` or `packets`."""
+        waiting: list[int] = self.queue[f"waiting_{unit}"].to_list()
+        return max(waiting, default=0)
+
     @property
     def most_waiting(self) -> int:
         """The most bytes that ever waited."""
-        waiting: list[int] = self.queue["waiting_bytes"].to_list()
-        return max(waiting, default=0)
+        return self.most("bytes")
 
     @cached_property
     def drops(self) -> pl.DataFrame:
@@ -93,8 +97,25 @@ class Drawn:
 
     @cached_property
     def timeouts(self) -> pl.DataFrame:
-        """All timeouts of the run."""
-        return self.run.events.filter(pl.col("kind").str.starts_with("timeout"))
+        """All timeouts of connections that use the port."""
+        return self._of_connections.filter(pl.col("kind").str.starts_with("timeout"))
+
+    @property
+    def fast_retransmits(self) -> int:
+        """Fast retransmits of connections that use the port."""
+        return self._of_connections.filter(pl.col("kind") == "fast-retransmit").height
+
+    @cached_property
+    def _of_connections(self) -> pl.DataFrame:
+        here = list({flow.connection for flow in self.flows})
+        return self.run.events.filter(pl.col("connection").is_in(here))
+
+    @property
+    def mean_bps(self) -> float:
+        """Goodput through the port from `begin` to `end`."""
+        _, _, got = self.goodput
+        took = self.end - self.begin
+        return int(got.sum()) * 8 * PS_PER_S / took if took else 0.0
 
     @cached_property
     def marks(self) -> pl.DataFrame:

@@ -132,6 +132,8 @@ class Explainer:
         self._packets = _by(run.packets.filter((pl.col("link") == port.link) & pl.col("flow").is_not_null()), "flow")
         self._events = _by(run.events, "connection", "from_client")
         self._srtt = _by(run.windows.filter(pl.col("srtt_s").is_not_null()), "connection", "from_client")
+        bare = run.packets.filter((pl.col("link") == port.link) & pl.col("dropped") & (pl.col("payload_bytes") == 0))
+        self._bare = set(bare.select("arrive_ps", "connection", "from_client").iter_rows())
         self._links = {row["link"]: f"{row['from']} → {row['to']}" for row in run.summary["ports"]}
         self._links |= {port.link: port.name for port in run.ports}
 
@@ -152,13 +154,17 @@ class Explainer:
             for event in events
             if event["armed_ps"] is not None and event["time_ps"] <= flow.end
         ]
-        losses = [event for event in events if event["kind"] in ("drop", "wire-loss")]
+        lost = [event for event in events if event["kind"] in ("drop", "wire-loss")]
+        bare = [event for event in lost if self._is_bare(event)]
+        losses = [event for event in lost if not self._is_bare(event)]
         drops = [(event["time_ps"], flow.segment(event["offset_bytes"])) for event in losses]
         sent_again = _of_kind(events, flow, "retransmission")
         fast = _of_kind(events, flow, "fast-retransmit")
         shares = self._shares(flow, packets, waits, drops, sent_again)
         steps = [
+            *self._request(flow, min(packets["arrive_ps"].to_list(), default=flow.end)),
             *self._losses(flow, packets, losses),
+            *(self._without_payload(event) for event in bare),
             *(self._wait(flow, wait, waits, drops, sent_again) for wait in waits),
             *(_fast(at, segment, drops, sent_again) for at, segment in fast),
         ]
@@ -232,6 +238,27 @@ class Explainer:
         if flow.mark_reductions:
             said += f" Congestion marks reduced its window {count(flow.mark_reductions, 'time')}."
         return said
+
+    def _is_bare(self, event: dict[str, Any]) -> bool:
+        """Whether it is the loss of a SYN, FIN or ACK at the port, as far as is recorded."""
+        key = (event["time_ps"], event["connection"], event["from_client"])
+        return event["link"] == self.port.link and event["kind"] == "drop" and key in self._bare
+
+    def _without_payload(self, event: dict[str, Any]) -> Step:
+        at: int = event["time_ps"]
+        return Step(at, at, "drop", f"A packet without payload (SYN, FIN or ACK) was dropped at {self.port.name}.")
+
+    def _request(self, flow: Flow, first: int) -> Iterable[Step]:
+        """Tell of timers of the other side that ran out before the first packet came: a request was lost, say."""
+        table = self._events.get((flow.connection, not flow.from_client))
+        if table is None:
+            return
+        during = pl.col("time_ps").is_between(flow.begin, first) & pl.col("kind").str.starts_with("timeout")
+        for armed, fired in table.filter(during).select("armed_ps", "time_ps").iter_rows():
+            said = (
+                f"A timer of host {flow.destination} ran out after {duration(fired - armed)}: what it had sent before"
+            )
+            yield Step(armed, fired, "request", f"{said} this flow could begin had not been acknowledged.")
 
     def _losses(self, flow: Flow, packets: pl.DataFrame, losses: Sequence[dict[str, Any]]) -> Iterable[Step]:
         dropped = packets.filter(pl.col("dropped"))

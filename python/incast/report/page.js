@@ -83,13 +83,13 @@
   function ticks(u) {
     const out = [], px = u.bbox.width / ratio(), per = (view[1] - view[0]) / px;
     const raw = per * 85, power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw);
-    let last = -Infinity;
+    let last = -Infinity, fixed = false;
     for (const f of folds) {
       if (f.gap || f.x1 < view[0] || f.x0 > view[1]) continue;
       const from = Math.max(f.t0, toT(view[0])), to = Math.min(f.t1, toT(view[1]));
       // After a fold the axis says at once where it goes on.
-      if (f.x0 > view[0] && f.x0 > 0) { if (f.x0 - last < per * 45) out.pop(); out.push(f.x0); last = f.x0; }
-      for (let t = Math.ceil(from / step) * step; t <= to; t += step) { const x = toX(t); if (x - last > per * 60) { out.push(x); last = x; } }
+      if (f.x0 > view[0] && f.x0 > 0 && !(fixed && f.x0 - last < per * 55)) { if (f.x0 - last < per * 45) out.pop(); out.push(f.x0); last = f.x0; fixed = true; }
+      for (let t = Math.ceil(from / step) * step; t <= to; t += step) { const x = toX(t); if (x - last > per * 60) { out.push(x); last = x; fixed = false; } }
     }
     u.digits = Math.max(0, Math.min(6, 6 - Math.floor(Math.log10(step))));
     return out;
@@ -267,7 +267,7 @@
     while (charts.length) charts.pop().destroy();
     document.querySelectorAll("section.run").forEach((part) => { part.hidden = !runs[part.dataset.run].on; });
     const list = shown(), room = 1 + 0.09 * list.length;
-    const full = Math.max(...list.map((run) => Math.max(run[unit.limit] ?? 0, run.queue[unit.key].reduce((a, b) => Math.max(a, b), 0)))) / unit.scale || 1;
+    const full = (unit.top / unit.scale) || Math.max(...list.map((run) => Math.max(run[unit.limit] ?? 0, run.queue[unit.key].reduce((a, b) => Math.max(a, b), 0)))) / unit.scale || 1;
     make("queue", phone() ? 150 : 190, full * room, { y: { label: unit.label } }, paintQueue);
     runs.forEach((run, i) => {
       if (!run.on) return;

@@ -118,7 +118,7 @@ WORDS = {
     "pause": "Pause",
     "none": "This flow has no row in this run.",
 }
-READOUT = ("run", "at", "queue", "flows under way", "waiting for a timer", "complete", "goodput")
+READOUT = ("run", "at", "queue", "flows under way", "wait for a timer", "done", "goodput")
 
 
 def units(drawn: Sequence[Drawn]) -> dict[str, str | float]:
@@ -129,9 +129,19 @@ def units(drawn: Sequence[Drawn]) -> dict[str, str | float]:
         }  # fmt: skip
     else:
         queue = {"key": "bytes", "limit": "limit", "scale": 1024, "label": "KiB", "digits": 1}
+    queue["top"] = queue_top(drawn) or 0
     giga = min(one.port.rate_bps for one in drawn) >= 10**10
     rate: dict[str, str | float] = {"rate": 1e9 if giga else 1e6, "rateLabel": "Gbit/s" if giga else "Mbit/s"}
     return {**queue, **rate, "flow": "flow"}
+
+
+def queue_top(drawn: Sequence[Drawn]) -> float | None:
+    """Return where the axis of the queue ends if the limit lies so far above that nothing else would be seen."""
+    in_packets = all(one.port.limit_bytes is None and one.port.limit_packets is not None for one in drawn)
+    limits = [one.port.limit_packets if in_packets else one.port.limit_bytes for one in drawn]
+    most = max(one.most("packets" if in_packets else "bytes") for one in drawn)
+    known = [limit for limit in limits if limit is not None]
+    return float(most) if known and 0 < 4 * most < min(known) else None
 
 
 def names_of(runs: Sequence[Recorded]) -> list[str]:
@@ -188,12 +198,11 @@ def lead(drawn: Sequence[Drawn]) -> str:
 
 def card(one: Drawn, index: int) -> str:
     """Return the figures of a run, as a switch that shows and hides it."""
-    summary = one.run.summary
     figures_ = [
-        f"{text.rate(summary['goodput_total_bps'])} goodput",
+        f"{text.rate(one.mean_bps)} goodput through the port",
         f"{len(one.drops):,} dropped at the port",
         count(len(one.timeouts), "timeout"),
-        count(summary["fast_retransmits"], "fast retransmit"),
+        count(one.fast_retransmits, "fast retransmit"),
     ]
     if len(one.marks):
         figures_.append(f"{len(one.marks):,} marked")
@@ -211,7 +220,9 @@ def queue_title(drawn: Sequence[Drawn]) -> str:
     drops = any(len(one.drops) for one in drawn)
     marks = any(len(one.marks) for one in drawn)
     parts = ["waiting, without the packet on the line"]
-    parts += [f"dashed: room for {' and '.join(limits)}"] if limits else []
+    if limits:
+        beyond = queue_top(drawn) is not None
+        parts.append(f"{'far above: the' if beyond else 'dashed:'} room for {' and '.join(limits)}")
     parts += ["✕ dropped"] if drops else []
     parts += ["ticks below: marked"] if marks else []
     return f"Queue at {html.escape(' and '.join(ports))} <small>({html.escape('; '.join(parts))})</small>"
@@ -257,9 +268,7 @@ def goodput_title(drawn: Sequence[Drawn]) -> str:
 def goodput_label(drawn: Sequence[Drawn]) -> str:
     """Say what the chart of goodput shows, for those who do not see it."""
     said = [
-        f"{one.label}: {text.rate(one.run.summary['goodput_total_bps'])} over the whole run, the line idle "
-        f"{one.idle:.0%} of the time."
-        for one in drawn
+        f"{one.label}: {text.rate(one.mean_bps)} on average, the line idle {one.idle:.0%} of the time." for one in drawn
     ]
     return f"Goodput over time. {' '.join(said)} The table below has the numbers."
 

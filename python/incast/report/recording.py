@@ -19,7 +19,7 @@ def changes_for(
     changes: list[str],
     seed: int | None,
     world: str | None,
-    follow: Callable[[_native.Run], KeyboardInterrupt | None],
+    follow: Callable[[_native.Run], KeyboardInterrupt | None] | Callable[[_native.Run], None],
 ) -> list[str]:
     """Return the changes with what has to be recorded.
 
