@@ -17,7 +17,7 @@ mod world;
 
 pub use incast_world::{Control, Progress, RunError};
 
-use incast_plan::Plan;
+use incast_plan::{Link, Plan, Reorder};
 use incast_protocols::switch::buffer::{Buffer, BufferContext};
 use incast_record::{Outcome, Run};
 use incast_world::{Cost, Refusal, World as AnyWorld};
@@ -76,11 +76,15 @@ impl DriverKind {
     /// The driver for a plan, and the rule that chose it. Results do not depend on it.
     ///
     /// The sweep pays for every window in which anything happens, the event loop for every packet-hop. So the sweep is
-    /// for networks that could carry a packet or more within a window, which is the smallest delay of a link.
+    /// for networks that could carry a packet or more within a window, which is the smallest delay of a link. Links on
+    /// which packets overtake each other are looked at in every window in which anything is under way on them, which
+    /// must not be many for each packet.
     #[must_use]
     pub fn choose(plan: &Plan) -> (Self, &'static str) {
         const PACKET_BITS: u128 = 8 * 1500;
         const SECOND: u128 = 1_000_000_000_000;
+        // A look takes a tenth of a packet-hop, and what it keeps from the cache some more.
+        const MOST_LOOKS: f64 = 8.0;
         let links = &plan.network.links;
         let window = links.iter().map(|link| link.delay.0).min().unwrap_or(0);
         let bits_per_second: u128 = links.iter().map(|link| u128::from(link.rate.0)).sum();
@@ -88,10 +92,18 @@ impl DriverKind {
             (Self::EventLoop, "event loop (a link has no delay)")
         } else if bits_per_second * u128::from(window) < PACKET_BITS * SECOND {
             (Self::EventLoop, "event loop (a link is too short for a packet per window)")
+        } else if links.iter().any(|link| looks(link, window) > MOST_LOOKS) {
+            (Self::EventLoop, "event loop (packets overtake each other on a link, for many windows of the shortest)")
         } else {
             (Self::Sweep, "sweep (every link has a delay)")
         }
     }
+}
+
+/// In how many windows the sweep looks at a link for each of its packets, on average, if they can overtake each other.
+fn looks(link: &Link, window: u64) -> f64 {
+    let under_way = |reorder: Reorder| link.delay.0 as f64 + reorder.probability * reorder.extra.0 as f64 / 2.0;
+    link.reorder.map_or(0.0, |reorder| under_way(reorder) / window as f64)
 }
 
 /// How to run.

@@ -192,3 +192,33 @@ fn rounds_with_delayed_acks_and_marks_keep_connections_apart() {
         assert!(run.flows.iter().all(|flow| flow.end.is_some()));
     }
 }
+
+/// Packets that are late by up to 50 us are looked for in every window: 5,000 of 10 ns, for which the sweep took 19 times as many
+/// instructions as the event loop.
+#[test]
+fn links_with_reordering_are_not_looked_at_in_thousands_of_windows() {
+    let chosen = |ns: u64, probability: f64| {
+        let reorder = Some(Reorder { probability, extra: Duration::from_us(50) });
+        let network = star(
+            1000,
+            incast_testing::Cable { reorder, ..cable(10_000_000_000, Duration::from_ns(ns)) },
+            &packets(250),
+            &no_marks(),
+        );
+        let plan = plan(network, new_reno(), tcp());
+        DriverKind::choose(&plan).0
+    };
+    assert_eq!(chosen(10, 0.01), DriverKind::EventLoop);
+    assert_eq!(chosen(10_000, 0.01), DriverKind::Sweep);
+    assert_eq!(chosen(10_000, 1.0), DriverKind::Sweep);
+    // One short link makes windows short for all.
+    let reorder = Some(Reorder { probability: 0.01, extra: Duration::from_us(1) });
+    let mut network = star(
+        1000,
+        incast_testing::Cable { reorder, ..cable(10_000_000_000, Duration::from_us(5)) },
+        &packets(250),
+        &no_marks(),
+    );
+    network.links[0].delay = Duration::from_ns(100);
+    assert_eq!(DriverKind::choose(&plan(network, new_reno(), tcp())).0, DriverKind::EventLoop);
+}
