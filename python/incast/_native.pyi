@@ -38,6 +38,7 @@ class Table:
 class Checked(TypedDict):
     warnings: list[str]
     summary: str
+    world: str
     packet_hops: int
     """The packet-hops if nothing is lost."""
     seconds: float
@@ -81,6 +82,8 @@ class Run:
         world: str | None,
         stop: Event | None = None,
     ) -> Run: ...
+    @property
+    def expected(self) -> tuple[int, int]: ...
     def progress(self) -> Progress: ...
     def cancel(self) -> None: ...
     def wait(self, timeout_s: float) -> bool: ...

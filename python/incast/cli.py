@@ -64,6 +64,7 @@ def run(
     report: Annotated[
         bool, Parameter(negative="", help="record what happens inside, and show it on a page, report.html")
     ] = False,
+    dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
 ) -> int:
     """Run a scenario and write its result tables.
 
@@ -75,6 +76,10 @@ def run(
     names = world.split(",") if world else [None]
     directory = out or Path("out") / source.stem
     _positive("repetitions", repetitions)
+    if dry_run:
+        for name in names:
+            _say_cost(source, changes or [], seed, name)
+        return 0
     wishes = changes or []
     if report:
         if repetitions > 1 or len(names) > 1:
@@ -188,12 +193,23 @@ def _carried_out(
 
 @app.command
 def check(scenario: Scenario, /, *, changes: Set = None, seed: Seed = None, world: World = None) -> None:
-    """Check a scenario without running it."""
-    source = scenarios.read(scenario)
-    checked = scenarios.check(source, changes or [], seed, world)
-    print(checked["summary"])
+    """Check a scenario without running it, and estimate what a run takes.
+
+    The time is that of this machine, by the first 0.4 s of a run whose results are thrown away.
+    """
+    _say_cost(scenarios.read(scenario), changes or [], seed, world)
+
+
+def _say_cost(source: scenarios.Source, changes: list[str], seed: int | None, world: str | None) -> None:
+    """Check a scenario, and say how large it is and what it takes."""
+    from incast import pilot
+
+    checked = scenarios.check(source, changes, seed, world)
+    print(checked["summary"], flush=True)
     for warning in checked["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
+    seconds = pilot.seconds(source, changes, seed, world, checked)
+    print(pilot.line(checked["packet_hops"], checked["memory_bytes"], seconds))
 
 
 @app.command

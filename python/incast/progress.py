@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _TERMINAL_EVERY_S = 0.3
 _LOG_EVERY_S = 10.0
+# Time after which the speed of a run is known.
+_PILOT_S = 0.5
 
 
 class Line:
@@ -41,18 +43,42 @@ class Line:
             said = f"\r{said[: shutil.get_terminal_size().columns - 1]}\x1b[K"
         print(said, end="" if self._is_live else "\n", file=sys.stderr, flush=True)
 
+    def say(self, said: tuple[str, float]) -> None:
+        """Say for good what takes so many seconds, unless that is over before it would be read."""
+        what, lasts_s = said
+        if lasts_s >= (_PILOT_S if self._is_live else _LOG_EVERY_S):
+            print(what, file=sys.stderr, flush=True)
+
     def __exit__(self, *_: object) -> None:
         if self._is_live and self._last_s:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def follow(run: Run) -> None:
-    """Wait for `run` and show its progress."""
+    """Wait for `run` and show its progress; first what it will take, once its speed is known, unless that is short."""
     with Line(lambda elapsed_s: line(run.progress(), elapsed_s)) as shown:
+        is_said, begun_s = False, time.process_time()
         while not run.wait(0.1):
-            if not run.progress()["simulated_s"]:  # still building the network: speed counts from the first event
-                shown.started = time.monotonic()
+            progress = run.progress()
+            if not progress["simulated_s"]:  # still building the network: speed counts from the first event
+                shown.started, begun_s = time.monotonic(), time.process_time()
+            used_s = time.process_time() - begun_s
+            if not is_said and used_s >= _PILOT_S:
+                is_said = True
+                shown.say(_expected(run, progress, used_s))
             shown.show()
+
+
+def _expected(run: Run, progress: Progress, used_s: float) -> tuple[str, float]:
+    """Say what a run takes, by its speed so far; and how many seconds that is."""
+    from incast import pilot
+
+    packet_hops, memory_bytes = run.expected
+    done, total = progress["packet_hops"], packet_hops
+    if not packet_hops:
+        done, total = progress["messages_done"], progress["messages_total"]
+    expected_s = used_s * total / done if done else 0.0
+    return f"{pilot.line(packet_hops, memory_bytes, expected_s)}, by its first {_PILOT_S:g} s", expected_s
 
 
 def line(progress: Progress, elapsed_s: float) -> str:

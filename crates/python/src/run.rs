@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use incast::protocols::Time;
 use incast::record;
-use incast::{Control, Job};
+use incast::{Control, Cost, Job};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -25,6 +25,7 @@ type Ending = Result<Arc<record::Run>, String>;
 pub(crate) struct Run {
     control: Arc<Control>,
     stop_at: Option<Time>,
+    cost: Cost,
     desk: Arc<Desk<Ending>>,
 }
 
@@ -49,12 +50,18 @@ impl Run {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
         refuse_to_exhaust(&cost)?;
         let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
-        let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, desk: Arc::clone(&desk) };
+        let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, cost, desk: Arc::clone(&desk) };
         thread::Builder::new()
             .name("incast-run".into())
             .spawn(move || desk.leave(carry_out(&job, &control)))
             .map_err(|error| RunError::new_err(format!("cannot start a thread: {error}")))?;
         Ok(run)
+    }
+
+    /// Packet-hops if nothing is lost, and memory in bytes: estimates.
+    #[getter]
+    const fn expected(&self) -> (u64, u64) {
+        (self.cost.packet_hops, self.cost.memory.0)
     }
 
     /// How far it is.

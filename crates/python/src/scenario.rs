@@ -109,9 +109,11 @@ pub(crate) fn check(
     seed: Option<u64>,
     world: Option<String>,
 ) -> PyResult<Bound<'_, PyDict>> {
-    let Planned { job: Job { plan, .. }, cost } = planned(py, Wanted { text, file, overrides, seed, world }, None)?;
+    let Planned { job: Job { plan, world: carrier }, cost } =
+        planned(py, Wanted { text, file, overrides, seed, world }, None)?;
     let checked = PyDict::new(py);
     checked.set_item("summary", plan.describe())?;
+    checked.set_item("world", carrier.name())?;
     checked.set_item("packet_hops", cost.packet_hops)?;
     checked.set_item("seconds", cost.seconds)?;
     checked.set_item("memory_bytes", cost.memory.0)?;

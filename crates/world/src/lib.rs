@@ -73,6 +73,11 @@ pub struct Cost {
     pub memory: Bytes,
 }
 
+impl Cost {
+    /// What a process takes that has loaded everything it needs to run a scenario from Python and to write its tables.
+    pub const PROCESS: Bytes = Bytes(52_000_000);
+}
+
 /// A key of a scenario that a world cannot honour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {

@@ -123,7 +123,7 @@ impl World for Ideal {
     }
 
     fn cost(&self, plan: &Plan) -> Cost {
-        Cost { memory: plan.memory(), ..Cost::default() }
+        Cost { memory: Cost::PROCESS + plan.memory(), ..Cost::default() }
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {

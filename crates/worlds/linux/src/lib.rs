@@ -69,7 +69,11 @@ impl World for Linux {
         let setting_up = 0.5 + 0.01 * f64::from(plan.network.hosts);
         let seconds = bytes as f64 * 8.0 / slowest as f64;
         let stop = plan.stop_at.map_or(f64::INFINITY, incast_protocols::Time::as_secs_f64);
-        Cost { packet_hops: plan.packet_hops(), seconds: seconds.min(stop) + setting_up, memory: plan.memory() }
+        Cost {
+            packet_hops: plan.packet_hops(),
+            seconds: seconds.min(stop) + setting_up,
+            memory: Cost::PROCESS + plan.memory(),
+        }
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {

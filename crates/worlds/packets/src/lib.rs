@@ -6,6 +6,7 @@
 
 mod classes;
 pub mod conversation;
+mod cost;
 mod driver;
 mod link;
 mod noise;
@@ -18,7 +19,6 @@ mod world;
 pub use incast_world::{Control, Progress, RunError};
 
 use incast_plan::{Link, Plan, Reorder};
-use incast_protocols::switch::buffer::{Buffer, BufferContext};
 use incast_record::{Outcome, Run};
 use incast_world::{Cost, Refusal, World as AnyWorld};
 
@@ -43,24 +43,12 @@ impl AnyWorld for Packets {
     }
 
     fn cost(&self, plan: &Plan) -> Cost {
-        let packet_hops = plan.packet_hops();
-        Cost { packet_hops, seconds: packet_hops as f64 * seconds_per_packet_hop(plan), memory: plan.memory() }
+        cost::of(plan)
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {
         run(plan, &RunOptions::default(), control)
     }
-}
-
-/// The order of magnitude that the committed studies took, whose tables have their CPU time.
-fn seconds_per_packet_hop(plan: &Plan) -> f64 {
-    let driver = match DriverKind::choose(plan).0 {
-        DriverKind::Sweep => 65e-9,
-        DriverKind::EventLoop => 140e-9,
-    };
-    let buffers = || plan.network.switches.iter().flat_map(|switch| &switch.buffers);
-    let shares = buffers().any(|buffer| buffer.build(&BufferContext { ports: 1 }).couples_ports());
-    driver * if shares { 1.5 } else { 1.0 } * if plan.record.incasts.is_empty() { 1.0 } else { 2.5 }
 }
 
 /// What makes time pass.

@@ -1,0 +1,77 @@
+"""What a run takes, by the first part of it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from incast import pilot, scenarios
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Paced:
+    """A run of so many packet-hops, at a constant speed after half a second of building."""
+
+    def __init__(self, packet_hops: int, per_s: float) -> None:
+        self.packet_hops, self.per_s, self.now_s = packet_hops, per_s, 0.0
+        self.is_cancelled = False
+
+    def wait(self, timeout_s: float) -> bool:  # noqa: D102
+        self.now_s += timeout_s
+        return self._done() >= self.packet_hops
+
+    def progress(self) -> dict[str, Any]:  # noqa: D102
+        return {"simulated_s": self._done() / 1e9, "packet_hops": self._done(), "messages_done": 0, "messages_total": 1}
+
+    def cancel(self) -> None:  # noqa: D102
+        self.is_cancelled = True
+
+    def _done(self) -> int:
+        return min(int(max(self.now_s - 0.5, 0.0) * self.per_s), self.packet_hops)
+
+
+@pytest.mark.parametrize(("packet_hops", "per_s"), [(1_000_000, 1e7), (50_000_000, 1e7), (50_000_000, 1e5)])
+def test_a_pilot_tells_the_time_of_the_whole_run(
+    packet_hops: int, per_s: float, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paced = Paced(packet_hops, per_s)
+    monkeypatch.setattr(scenarios, "start", lambda *_: paced)
+    monkeypatch.setattr(time, "process_time", lambda: paced.now_s)
+    monkeypatch.setattr(time, "monotonic", lambda: paced.now_s)
+    source = scenarios.read(small)
+    checked = scenarios.check(source, [], None)
+    checked["packet_hops"], checked["seconds"] = packet_hops, 1.0
+    expected = 0.5 + packet_hops / per_s
+    assert pilot.seconds(source, [], None, None, checked) == pytest.approx(expected, rel=0.1)
+    assert paced.is_cancelled
+    # A plan that says a tenth of it is corrected by ten.
+    paced = Paced(packet_hops, per_s)
+    checked["seconds"] = expected / 10
+    assert pilot.correction([(source, [], checked)]) == pytest.approx(10, rel=0.1)
+
+
+def test_short_runs_and_runs_on_a_kernel_have_no_pilot(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "start", lambda *_: pytest.fail("it was started"))
+    source = scenarios.read(small)
+    checked = scenarios.check(source, [], None)
+    assert pilot.seconds(source, [], None, None, checked) == checked["seconds"]
+    checked["world"], checked["seconds"] = "linux", 30.0
+    assert pilot.seconds(source, [], None, None, checked) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("packet_hops", "memory_bytes", "seconds", "said"),
+    [
+        (999, 55_400_000, 0.9, "999 packet-hops, 55 MB of memory, less than a second on one core"),
+        (1_250_000, 1_000_000_000, 1.26, "1.2 million packet-hops, 1.0 GB of memory, 1.3 s on one core"),
+        (0, 99_000_000, 75.0, "99 MB of memory, 1 min 15 s on one core"),
+    ],
+)
+def test_what_a_run_takes_is_said_in_suitable_units(
+    packet_hops: int, memory_bytes: int, seconds: float, said: str
+) -> None:
+    assert pilot.line(packet_hops, memory_bytes, seconds) == said
