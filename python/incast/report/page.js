@@ -78,7 +78,7 @@
   const charts = [], sync = uPlot.sync("incast");
   const phone = () => innerWidth < 640;
   const FONT = "12px system-ui, sans-serif";
-  let moving = false, calm = 0, frame = 0, selected = order[order.length - 1], cursorAt = null;
+  let moving = false, calm = 0, frame = 0, selected = runs[0].lanes.reduce((slow, lane) => (lane.end - lane.begin > slow.end - slow.begin ? lane : slow)).id, cursorAt = null;
   const ratio = () => devicePixelRatio || 1;
   function ticks(u) {
     const out = [], px = u.bbox.width / ratio(), per = (view[1] - view[0]) / px;
