@@ -23,6 +23,9 @@ app.command(bench)
 store = App(name="store", help="Look after the finished runs that sweeps keep.")
 app.command(store)
 
+# Why a run ended that nobody interrupted.
+_FULL = "stopped because what is recorded would not fit into memory (series and events in [record]),"
+
 # Columns of `incast list` in this order, where the entries have them.
 _COLUMNS = ("place", "name", "mean_bytes", "summary", "source", "keys", "lineage")
 
@@ -110,16 +113,16 @@ def run(
             done.append(json.loads(result.summary_json()))
             if not as_json and (len(names) > 1 or repetitions > 1):
                 print(f"{places[-1]}: {', '.join(file.name for file in files)}")
-            if end and result.outcome == "interrupted":
+            if result.outcome == "interrupted":
                 _show(summaries, directories, files, directory, as_json=as_json)
-                progress = handle.progress()
+                progress, why = handle.progress(), ends.reason(end) if end else _FULL
                 print(
-                    f"incast: {ends.reason(end)} at {text.seconds(progress['simulated_s'])} of the run; partial "
+                    f"incast: {why} at {text.seconds(progress['simulated_s'])} of the run; partial "
                     f"results ({progress['messages_done']:,} of {progress['messages_total']:,} messages) are in "
                     f"{places[-1]}",
                     file=sys.stderr,
                 )
-                return ends.code(end)
+                return ends.code(end) if end else 1
             if end:
                 raise end
             is_time_up = is_time_up or result.outcome == "time-up"

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use incast::protocols::Time;
+use incast::protocols::{Bytes, Time};
 use incast::record;
 use incast::{Control, Cost, Job};
 use pyo3::exceptions::PyValueError;
@@ -13,6 +13,7 @@ use pyo3::types::PyDict;
 
 use crate::desk::{Desk, SLICE, outlived};
 use crate::errors::RunError;
+use crate::memory;
 use crate::result;
 use crate::scenario::{Planned, Wanted, planned, refuse_to_exhaust};
 
@@ -50,6 +51,10 @@ impl Run {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
         refuse_to_exhaust(&cost)?;
         let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
+        if let Some(available) = memory::available() {
+            // Lists double when they grow, and are sorted and written as tables in the end.
+            control.limit_recorded(Bytes(available / 4));
+        }
         let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, cost, desk: Arc::clone(&desk) };
         thread::Builder::new()
             .name("incast-run".into())

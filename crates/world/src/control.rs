@@ -2,13 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use incast_protocols::Time;
+use incast_protocols::{Bytes, Time};
 
 /// Shared between a run and those who watch it. A run never waits for it and its results do not depend
 /// on it, unless it is cancelled.
 #[derive(Debug, Default)]
 pub struct Control {
     cancelled: AtomicBool,
+    /// Bytes that what is written down may take, or zero for any number.
+    most_recorded: AtomicU64,
+    full: AtomicBool,
     now: AtomicU64,
     packet_hops: AtomicU64,
     messages_left: AtomicU64,
@@ -32,6 +35,27 @@ impl Control {
     /// Asks the run to end soon; it then returns what it has.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the run end, as if it were cancelled, once what it writes down beside counters and flows takes more than this.
+    pub fn limit_recorded(&self, most: Bytes) {
+        self.most_recorded.store(most.0, Ordering::Relaxed);
+    }
+
+    /// A world says how much it has written down; returns whether that is too much.
+    pub fn is_too_much(&self, recorded: Bytes) -> bool {
+        let most = self.most_recorded.load(Ordering::Relaxed);
+        let full = most > 0 && recorded.0 > most;
+        if full {
+            self.full.store(true, Ordering::Relaxed);
+        }
+        full
+    }
+
+    /// Whether the run ended because it had written down too much.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// How far the run has come.

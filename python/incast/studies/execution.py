@@ -121,7 +121,7 @@ def _one(task: Task, store: Store, stop: threading.Event) -> bool | None:
         wait_for(handle, stop)
         result = Result(handle.result())
         if result.outcome == "interrupted":
-            raise RunError("interrupted")
+            raise RunError("interrupted" if stop.is_set() else "what a run records would not fit into memory")
         # All of them anew: two runs on a kernel differ, and tables of both must not stand side by side.
         wanted = task.tables | kept
         if task.outside:

@@ -17,6 +17,11 @@ use crate::tcp::Signal;
 
 /// Is told of everything; the defaults write nothing down.
 pub(crate) trait Observer {
+    /// What series and events take in memory.
+    fn recorded(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
     /// The queue of a switch port changed.
     #[inline]
     fn queue_changed(&mut self, _link: u32, _now: u64, _waiting_packets: u32, _waiting_bytes: u64) {}
@@ -173,6 +178,12 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
+    fn recorded(&self) -> Bytes {
+        let series = size_of_val(&self.queue_samples[..]) + size_of_val(&self.window_samples[..]);
+        let bytes = series + size_of_val(&self.events[..]) + self.packets.as_ref().map_or(0, Packets::bytes);
+        Bytes(bytes as u64)
+    }
+
     #[inline]
     fn queue_changed(&mut self, link: u32, now: u64, waiting_packets: u32, waiting_bytes: u64) {
         if !self.queues_wanted {

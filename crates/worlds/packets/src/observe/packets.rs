@@ -43,6 +43,11 @@ pub(super) struct Packets {
 }
 
 impl Packets {
+    /// What its rows take.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.rows[..])
+    }
+
     pub(super) fn new(plan: &Plan) -> Self {
         let record = &plan.record;
         let mut ports = vec![None; plan.network.links.len()];

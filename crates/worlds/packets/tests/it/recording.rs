@@ -123,3 +123,23 @@ fn the_recording_of_three_senders_is_up_to_date() {
     assert!(recorded.lines().count() > 50);
     assert_eq!(recorded, text, "renew it: RENEW_RECORDINGS=1 cargo test -p incast-packets recording");
 }
+
+/// A run whose series and events would take more memory than they may ends with what it has.
+#[test]
+fn a_run_that_writes_down_too_much_ends_with_what_it_has() {
+    let network = star(4, cable(1_000_000_000, Duration::from_us(5)), &packets(50), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    for sender in 1..4 {
+        add_flow(&mut plan, sender, 0, Some(3_000_000), Time(0), Handshake::Counted);
+    }
+    plan.record.queue_series = vec![1];
+    let all = run(&plan, &RunOptions::default(), &Control::default()).unwrap();
+    let control = Control::default();
+    control.limit_recorded(Bytes(100 * size_of::<incast_record::QueueSample>() as u64));
+    let some = run(&plan, &RunOptions::default(), &control).unwrap();
+    assert_eq!((all.outcome, some.outcome), (incast_record::Outcome::Complete, incast_record::Outcome::Interrupted));
+    assert!(control.is_full());
+    let kept = some.queue_samples.len();
+    assert!(kept > 100 && kept < all.queue_samples.len());
+    assert_eq!(some.queue_samples[..], all.queue_samples[..kept]);
+}
