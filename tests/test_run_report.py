@@ -208,6 +208,7 @@ def test_a_port_is_found_where_the_scenario_names_no_bottleneck(incast: Command,
 def test_python_writes_the_page_and_the_words_too(small: Path, tmp_path: Path) -> None:
     result = package.run(small, inside=True)
     assert result.explain().startswith("Flow ")
+    assert result.ports.select("limit_packets", "limit_bytes").unique().rows() == [(20, None)]
     assert result.explain(3).startswith("Flow 3 (host 4 → host 0, 64 KiB in 64 packets) took ")
     file = result.report(tmp_path / "new" / "page.html")
     (shown,) = document(file.read_text(encoding="utf-8"))["runs"]

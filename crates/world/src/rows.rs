@@ -104,9 +104,9 @@ fn crossing(path: &[&Link], size: Bytes, mss: Bytes, header: Bytes) -> Duration 
 }
 
 /// What a switch port may hold, in bytes or in packets, as its buffer counts; neither if there is no limit.
-fn limit_of(network: &Network, link: &Link) -> (Option<Bytes>, Option<u32>) {
-    let (Node::Switch(switch), Some(port)) = (link.from, &link.port) else { return (None, None) };
-    let buffer = &network.switches[switch as usize].buffers[port.buffer as usize];
+type Limits = (Option<Bytes>, Option<u32>);
+
+fn limit_of(buffer: &BufferChoice) -> Limits {
     if matches!(buffer, BufferChoice::Custom(_)) {
         // What it may hold need not follow from what one packet finds.
         return (None, None);
@@ -125,14 +125,25 @@ pub fn unused_ports(network: &Network) -> Vec<PortRow> {
         Node::Switch(switch) => network.switches[switch as usize].name.clone(),
     };
     let ports = (0..).zip(&network.links).filter(|(_, link)| link.port.is_some());
+    // Most ports of a network have the same buffer, and its limit is found by trying.
+    let mut last: Option<(&BufferChoice, Limits)> = None;
+    let mut limits = |link: &Link| {
+        let (Node::Switch(switch), Some(port)) = (link.from, &link.port) else { return (None, None) };
+        let buffer = &network.switches[switch as usize].buffers[port.buffer as usize];
+        let known = last.filter(|(other, _)| *other == buffer).map(|(_, limits)| limits);
+        let limits = known.unwrap_or_else(|| limit_of(buffer));
+        last = Some((buffer, limits));
+        limits
+    };
     ports
-        .map(|(number, link)| PortRow {
+        .map(|(number, link)| (number, link, limits(link)))
+        .map(|(number, link, (limit_bytes, limit_packets))| PortRow {
             link: number,
             from: name(link.from),
             to: name(link.to),
             rate: link.rate,
-            limit_bytes: limit_of(network, link).0,
-            limit_packets: limit_of(network, link).1,
+            limit_bytes,
+            limit_packets,
             packets: 0,
             bytes: Bytes::ZERO,
             drops: 0,
