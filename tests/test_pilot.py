@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Paced:
-    """A run of so many packet-hops, at a constant speed after half a second of building."""
+    """A run of this many packet-hops, at a constant speed after half a second of building."""
 
     def __init__(self, packet_hops: int, per_s: float) -> None:
         self.packet_hops, self.per_s, self.now_s = packet_hops, per_s, 0.0

@@ -42,7 +42,7 @@ class Page(HTMLParser):
 
 
 def written(inside: Command, folder: Path, said: str) -> Page:
-    """Return the report of a paper in which everybody says something."""
+    """Return the report of a paper in which every text says something."""
     paper = small_paper(folder)
     (paper / "paper.toml").write_text(
         f"title = '''{said}'''\ncite = '''{said}'''\nnote = '''{said}'''\nquestions = ['''{said}''']\n",

@@ -47,7 +47,7 @@ def estimate(samples: Sequence[float]) -> Estimate:
 
 
 def t_95(freedom: int) -> float:
-    """Return Student's t, two-sided 95 %, for so many degrees of freedom."""
+    """Return Student's t, two-sided 95 %, for this many degrees of freedom."""
     if freedom <= len(_T_95):
         return _T_95[freedom - 1]
     # The first terms of the expansion around the normal quantile: good to four digits from 31 on.

@@ -44,7 +44,7 @@ class Line:
         print(said, end="" if self._is_live else "\n", file=sys.stderr, flush=True)
 
     def say(self, said: tuple[str, float]) -> None:
-        """Say for good what takes so many seconds, unless that is over before it would be read."""
+        """Print for good what takes this many seconds, unless it is over before anyone could read it."""
         what, lasts_s = said
         if lasts_s >= (_PILOT_S if self._is_live else _LOG_EVERY_S):
             print(what, file=sys.stderr, flush=True)

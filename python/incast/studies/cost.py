@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # was finished, when nobody knows any more what it was.
 RUN_S = 8e-3
 PACKET_HOP_S = 0.08e-6
-# Studies that seem to take longer are held against pilots.
+# Studies that seem to take longer are compared with pilots.
 _LONG_S = 30.0
 
 

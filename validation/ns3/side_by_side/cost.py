@@ -71,7 +71,7 @@ def packet_hops_of(name: str) -> int:
 
 
 def said(cost: Cost, study_packet_hops: int) -> str:
-    """Say what both took, and what a study of so many packet-hops would take at that pace."""
+    """Say what both took, and what a study of this many packet-hops would take at that pace."""
     hours = cost.ns3_s / cost.packet_hops * study_packet_hops / 3600
     return (
         f"{cost.flows:,} flows, {cost.packet_hops / 1e6:.1f} million packet-hops: ns-3 {cost.ns3_s:.0f} s of CPU, "

@@ -15,6 +15,11 @@ fn doubting() -> Tcp {
     }
 }
 
+/// Where duplicates are counted, the same without SACK.
+fn doubting_without_sack() -> Tcp {
+    Tcp { frto: true, limited_transmit: true, rtt_samples: RttSamples::EveryAck, ..tcp() }
+}
+
 impl Script {
     /// The retransmission timer expires, and the window is one segment then.
     fn timer_with_one_segment(&mut self) -> String {
@@ -35,22 +40,24 @@ fn ten_in_flight(tcp: Tcp) -> Script {
     script
 }
 
-/// RFC 5682 section 3.1: the path was only slow. The ACK of the retransmission lets new data go, the next one acknowledges
+/// RFC 5682 sections 2.1 and 3.1: the path was only slow. The ACK of the retransmission lets new data go, the next one acknowledges
 /// what left once: the timeout was spurious, and the window comes back.
 #[test]
 fn a_timeout_of_a_slow_path_is_undone() {
-    let mut script = ten_in_flight(doubting());
-    script.end.send.sender.windows.ssthresh = Bytes(50_000);
-    assert_eq!(script.timer_with_one_segment(), "0+1000M");
-    script.end.send.sender.windows = Windows { cwnd: Bytes(2000), ssthresh: Bytes(5000) };
-    script.now += 10 * US;
-    assert_eq!(script.ack(1000), "10000+1000 11000+1000", "new data asks, nothing leaves again");
-    script.now += 10 * US;
-    assert_eq!(script.ack(2000), "", "the window is full");
-    assert_eq!(script.end.send.sender.windows, Windows { cwnd: Bytes(10_000), ssthresh: Bytes(50_000) });
-    assert_eq!(script.signals(), "TimeoutFullWindow@0 Retransmission@0");
-    script.now += 10 * US;
-    assert_eq!(script.ack(5000), segments(12_000, 15_000));
+    for tcp in [doubting(), doubting_without_sack()] {
+        let mut script = ten_in_flight(tcp);
+        script.end.send.sender.windows.ssthresh = Bytes(50_000);
+        assert_eq!(script.timer_with_one_segment(), "0+1000M");
+        script.end.send.sender.windows = Windows { cwnd: Bytes(2000), ssthresh: Bytes(5000) };
+        script.now += 10 * US;
+        assert_eq!(script.ack(1000), "10000+1000 11000+1000", "new data asks, nothing leaves again");
+        script.now += 10 * US;
+        assert_eq!(script.ack(2000), "", "the window is full");
+        assert_eq!(script.end.send.sender.windows, Windows { cwnd: Bytes(10_000), ssthresh: Bytes(50_000) });
+        assert_eq!(script.signals(), "TimeoutFullWindow@0 Retransmission@0");
+        script.now += 10 * US;
+        assert_eq!(script.ack(5000), segments(12_000, 15_000));
+    }
 }
 
 /// Without it all leaves again. And if it was lost, duplicates of the new data say so.
@@ -76,27 +83,6 @@ fn a_timeout_of_a_lost_window_is_repaired() {
     end.set_window(2);
     end.now += 100 * US;
     assert_eq!(end.ack(1000), "1000+1000 2000+1000");
-}
-
-/// Where duplicates are counted, the same without SACK.
-fn doubting_without_sack() -> Tcp {
-    Tcp { frto: true, limited_transmit: true, rtt_samples: RttSamples::EveryAck, ..tcp() }
-}
-
-/// RFC 5682 section 2.1, step 3b: what left once arrives after the new data has left, so nothing was lost.
-#[test]
-fn without_sack_a_timeout_of_a_slow_path_is_undone() {
-    let mut script = ten_in_flight(doubting_without_sack());
-    script.end.send.sender.windows.ssthresh = Bytes(50_000);
-    assert_eq!(script.timer_with_one_segment(), "0+1000M");
-    script.end.send.sender.windows = Windows { cwnd: Bytes(2000), ssthresh: Bytes(5000) };
-    script.now += 10 * US;
-    assert_eq!(script.ack(1000), "10000+1000 11000+1000", "new data asks, nothing leaves again");
-    script.now += 10 * US;
-    assert_eq!(script.ack(2000), "", "the window is full");
-    assert_eq!(script.end.send.sender.windows, Windows { cwnd: Bytes(10_000), ssthresh: Bytes(50_000) });
-    script.now += 10 * US;
-    assert_eq!(script.ack(5000), segments(12_000, 15_000));
 }
 
 /// Step 3a: a duplicate says that the new data has arrived and what left before it has not. It leaves again, but not the new
