@@ -44,7 +44,7 @@ class Cost:
 
 
 def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
-    """Return the cost of a whole study; `trusting` skips the check of its points if the cost was measured.
+    """Return the cost of a whole study; `trusting` skips the check of its points if the cost was measured, and pilots.
 
     Raises:
         ScenarioError: a point of it cannot be run.
@@ -57,7 +57,7 @@ def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
     hops = sum(point["packet_hops"] for point in points) * study.seeds
     seconds = sum(point["seconds"] for point in points) * study.seeds
-    if seconds >= _LONG_S:
+    if seconds >= _LONG_S and not trusting:
         seconds *= _correction(study, points)
     return Cost(runs, hops, (runs * RUN_S + seconds) / 60, was_measured=False)
 
