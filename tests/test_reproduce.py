@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command, small_paper
-from incast.studies import plan, reading, sample, table
+from incast.studies import cost, execution, plan, reading, sample, sweep, table
 from incast.studies.claims import RECORD
 from incast.studies.store import Store
 
@@ -135,14 +135,45 @@ def test_a_sweep_killed_at_any_moment_resumes_to_the_same_bytes(incast: Command,
     assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
 
 
-def test_shards_share_the_runs_and_the_last_writes_the_table(incast: Command, paper: Path, tmp_path: Path) -> None:
-    incast("sweep", paper / "figure-1.toml", "--out", "whole")
-    for shard, there in (("2/3", 6), ("1/3", 12), ("3/3", 18)):
+def test_shards_in_any_order_and_at_once_are_the_runs_of_an_undisturbed_sweep(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    study = paper / "figure-1.toml"
+    incast("sweep", study, "--out", "whole")
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-m", "incast", "sweep", study, "--out", "shards", "--shard", shard],
+            cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )
+        for shard in ("4/4", "2/4")
+    ]  # fmt: skip
+    said = [process.communicate(timeout=60)[1] for process in begun]
+    for shard in ("3/4", "1/4"):
+        done = incast("sweep", study, "--out", "shards", "--shard", shard)
+        said.append(done.stderr)
         assert not (tmp_path / "shards" / "figure-1.csv").exists()
-        done = incast("sweep", paper / "figure-1.toml", "--out", "shards", "--shard", shard)
-        assert done.returncode == 0, done.stderr
-        assert f"6 runs computed; {there} of 18" in done.stderr
+    counts = [int(lines.splitlines()[-1].split()[0]) for lines in said]
+    assert sum(counts) == RUNS, said
+    assert max(counts) - min(counts) <= 4, said
+    done = incast("sweep", study, "--out", "shards")
+    assert "0 runs computed; 18 of 18" in done.stderr
     assert contents(tmp_path / "shards") == contents(tmp_path / "whole")
+
+
+def test_shards_are_balanced_by_what_their_runs_take_and_have_each_run_once(paper: Path) -> None:
+    study = reading.read(paper / "figure-1.toml")
+    rows = plan.rows(study)
+    tasks = execution.distinct(plan.runs(rows))
+    seconds = {task.key: 1.0 + number % 7 for number, task in enumerate(tasks)}
+    for parts in (1, 2, 5, RUNS, 1_000_000_000):
+        shares = sweep.split(tasks, seconds, parts)
+        assert sorted(task.key for share in shares for task in share) == sorted(seconds)
+        assert shares == sweep.split(tasks[::-1], seconds, parts)
+        sums = [sum(seconds[task.key] for task in share) for share in shares]
+        assert max(sums) - min(sums) <= max(seconds.values())
+    # What takes longest is weighed by the plans of the runs: those with more workers take longer.
+    planned = cost.by_run(study, rows, plan.check(study))
+    assert planned[rows[0].task.key] < planned[rows[2 * study.seeds].task.key]  # type: ignore[union-attr]
 
 
 def test_ctrl_c_keeps_what_is_finished(paper: Path, tmp_path: Path) -> None:

@@ -161,7 +161,9 @@ def test_bad_input_is_one_message_and_exit_code_2(incast: Command, study: Path) 
     for arguments, said in (
         (["sweep", "nowhere.toml"], "no such file"),
         (["sweep", str(study.parent)], "directory"),
-        (["sweep", str(study), "--shard", "3/2"], "--shard 3/2"),
+        (["sweep", str(study), "--shard", "4/3"], "--shard 4/3: expected i/n with i from 1 to n"),
+        (["sweep", str(study), "--shard", "0/3"], "--shard 0/3: expected"),
+        (["sweep", str(study), "--shard", "a/b"], "--shard a/b: expected"),
         (["sweep", str(study), "--workers", "0"], "--workers 0"),
         (["reproduce", "papr", "--studies", str(folder)], 'unknown paper "papr"; did you mean "paper"?'),
         (["reproduce", "paper", "--studies", "nowhere"], "no studies in nowhere"),

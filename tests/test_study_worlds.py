@@ -67,7 +67,7 @@ def written(folder: Path, study: str = STUDY, command: str = DOUBLE) -> Path:
 
 
 def table(folder: Path, file: Path) -> dict[tuple[str, ...], dict[str, str]]:
-    assert sweep.main(file, out=folder / "out", shard="1/1", dry_run=False, workers=2) == 0
+    assert sweep.main(file, out=folder / "out", shard=None, dry_run=False, workers=2) == 0
     with (folder / "out" / "study.csv").open(encoding="utf-8") as lines:
         next(lines)
         return {(row["curve"], row["senders"], row["kind"], row["seed"]): row for row in csv.DictReader(lines)}

@@ -365,7 +365,9 @@ def sweep(
     out: Annotated[Path, Parameter(help="directory for the table; finished runs are kept in its folder runs")] = Path(
         "out"
     ),
-    shard: Annotated[str, Parameter(help="compute shard i of n, written i/n; for job arrays")] = "1/1",
+    shard: Annotated[
+        str | None, Parameter(help="compute only shard i of n, written i/n, and no table; for job arrays")
+    ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
     workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
 ) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from incast._native import Checked
+    from incast.studies.plan import Row
     from incast.studies.study import Study
     from incast.studies.table import Table
 
@@ -43,15 +44,17 @@ class Cost:
         )
 
 
-def of(study: Study, known: Table | None, *, trusting: bool = False) -> Cost:
+def of(study: Study, known: Table | None, *, trusting: bool = False, checked: Sequence[Checked] | None = None) -> Cost:
     """Return the cost of a whole study; `trusting` skips the check of its points if the cost was measured, and pilots.
+
+    The check is not done again if what it found is given.
 
     Raises:
         ScenarioError: a point of it cannot be run.
 
     """
     measured = known is not None and known.cpu_minutes is not None
-    points = [] if trusting and measured else plan.check(study)
+    points = checked if checked is not None else [] if trusting and measured else plan.check(study)
     runs = len(plan.distinct(study)) * study.seeds if study.scenario else 0
     if known and known.cpu_minutes is not None:
         return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
@@ -74,6 +77,14 @@ def _correction(study: Study, points: Sequence[Checked]) -> float:
         for point, checked in chosen
         if not point.curve.world
     )
+
+
+def by_run(study: Study, rows: Sequence[Row], checked: Sequence[Checked]) -> dict[str, float]:
+    """Return what each run takes in seconds of one core, as its plan says, by its key: the same on any machine."""
+    seconds = {
+        plan.identity(point): found["seconds"] for point, found in zip(plan.distinct(study), checked, strict=True)
+    }
+    return {row.task.key: RUN_S + seconds[plan.identity(row.point)] for row in rows if row.task}
 
 
 def total(costs: Sequence[Cost]) -> Cost:

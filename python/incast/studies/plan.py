@@ -135,8 +135,13 @@ def distinct(study: Study) -> list[Point]:
     """Return the points of a study that differ in their runs: an axis need not change every curve."""
     found: dict[str, Point] = {}
     for point in study.points():
-        found.setdefault(repr((point.curve.world, sorted(point.changes.items()))), point)
+        found.setdefault(identity(point), point)
     return list(found.values())
+
+
+def identity(point: Point) -> str:
+    """Return what points have in common that do not differ in their runs."""
+    return repr((point.curve.world, sorted(point.changes.items())))
 
 
 def check(study: Study) -> list[Checked]:

@@ -1,14 +1,15 @@
-"""The command `incast sweep`: all runs of one study, or one shard of them, and their table."""
+"""The command `incast sweep`: all runs of one study and their table, or one shard of the runs."""
 
 from __future__ import annotations
 
+import heapq
 import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from incast import api, ends, output
+from incast import api, ends, output, text
 from incast._native import RunError, ScenarioError
 from incast.studies import cost, execution, plan, reading, table
 from incast.studies.store import DamagedError, Store
@@ -17,18 +18,25 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from incast.studies.plan import Row
+    from incast.studies.plan import Row, Task
     from incast.studies.study import Study
     from incast.studies.table import Table
 
 
-def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | None) -> int:
-    """Compute the missing runs of a shard; write the table once all runs are done. Return the exit code."""
-    part, parts = _shard(shard)
+def main(path: Path, *, out: Path, shard: str | None, dry_run: bool, workers: int | None) -> int:
+    """Compute the missing runs, and write the table unless they are those of one shard. Return the exit code."""
+    part, parts = _shard(shard) if shard else (1, 1)
     study = reading.read(path)
-    estimated = cost.of(study, None).line()
+    checked = plan.check(study)
+    estimated = cost.of(study, None, checked=checked).line()
     store, rows = Store(out / "runs"), plan.rows(study)
     everything = execution.distinct(plan.runs(rows))
+    if shard:
+        seconds = cost.by_run(study, rows, checked)
+        shares = split(everything, seconds, parts)
+        everything = shares[part - 1] if part <= len(shares) else []
+        minutes = text.duration(sum(seconds[task.key] for task in everything))
+        estimated = f"{estimated}; shard {shard} has {len(everything):,} of them, {minutes} of one core"
     there = sum(store.has(task.key, task.tables) for task in everything)
     already = f"; {there:,} of them done already" if there else ""
     print(f"{study.name}: {estimated}{already}", file=sys.stdout if dry_run else sys.stderr)
@@ -36,16 +44,15 @@ def main(path: Path, *, out: Path, shard: str, dry_run: bool, workers: int | Non
         return 0
     output.prepare(out)
     try:
-        computed = execution.run(everything[part - 1 :: parts], store, workers=workers, what=study.name)
+        computed = execution.run(everything, store, workers=workers, what=study.name)
     except (KeyboardInterrupt, RunError, OSError) as error:
         done = sum(store.has(task.key, task.tables) for task in everything)
         print(f"incast: {ends.reason(error)}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
               "run the same command again to resume", file=sys.stderr)  # fmt: skip
         return ends.code(error)
-    there = sum(store.has(task.key, task.tables) for task in everything)
-    print(f"{computed:,} runs computed; {there:,} of {len(everything):,} done", file=sys.stderr)
-    if there < len(everything):
-        print(f"{store.directory}: the shard that completes the last run writes the table")
+    print(f"{computed:,} runs computed; {len(everything):,} of {len(everything):,} done", file=sys.stderr)
+    if shard:
+        print(f"{store.directory}: has all runs of shard {shard}; without --shard the command writes the table")
         return 0
     file = out / f"{study.name}.csv"
     output.write(file, measured(study, rows, store, None).text())
@@ -83,8 +90,23 @@ def measured(
     return table.of_rows(study, [found[index] for index in range(len(rows))], cpu_minutes)
 
 
-def _shard(text: str) -> tuple[int, int]:
-    numbers = re.fullmatch(r"(\d+)/(\d+)", text)
+def split(tasks: list[Task], seconds: Mapping[str, float], parts: int) -> list[list[Task]]:
+    """Split runs into parts that take about as long: the longest first, each to the part that has least so far.
+
+    What is already done does not count, so that all jobs of an array come to the same parts, whenever they start. No
+    part is empty: there are at most as many as runs.
+    """
+    shares: list[list[Task]] = [[] for _ in range(min(parts, len(tasks)))]
+    least = [(0.0, part) for part in range(len(shares))]
+    for task in sorted(tasks, key=lambda task: (-seconds[task.key], task.key)):
+        has, part = least[0]
+        shares[part].append(task)
+        heapq.heapreplace(least, (has + seconds[task.key], part))
+    return shares
+
+
+def _shard(written: str) -> tuple[int, int]:
+    numbers = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", written)
     if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
-        raise ScenarioError(f'--shard {text}: expected i/n with i from 1 to n, as in "2/8"')
+        raise ScenarioError(f'--shard {written}: expected i/n with i from 1 to n, as in "2/8"')
     return int(numbers[1]), int(numbers[2])
