@@ -4,7 +4,7 @@
 //! it, fast again beyond. Where Reno would be faster, it is as fast as Reno. Slow start ends where ACK trains become long
 //! or delays grow (`HyStart`), before anything is lost.
 
-use libm::cbrt;
+use libm::{cbrt, floor, trunc};
 
 use super::reno::{Reno, Variant, Window};
 use super::{Ack, Conduct, SenderContext, SenderView};
@@ -162,7 +162,7 @@ impl CubicGrowth {
         let time = now.since(epoch.begin).0 + self.least_rtt.map_or(0, |rtt| rtt.0);
         let offset = time as f64 / 1e12 - epoch.until_origin;
         // The way to the plateau, or from there, in whole segments.
-        let target = epoch.origin + (scale * offset * offset * offset).trunc();
+        let target = epoch.origin + trunc(scale * offset * offset * offset);
         let mut per = match looked_at {
             Some(pace) => pace.per_segment,
             None if target > cwnd => cwnd / (target - cwnd),
@@ -173,12 +173,12 @@ impl CubicGrowth {
         }
         if reno_friendly {
             // RFC 9438 section 4.3: as much per round trip as lets it have Reno's mean window with its own cut.
-            let each = (cwnd * (8.0 * (1.0 + beta) / (3.0 * (1.0 - beta))).floor() / 8.0).floor().max(1.0);
-            let grown = ((self.acked - 1.0) / each).floor().max(0.0);
+            let each = floor(cwnd * floor(8.0 * (1.0 + beta) / (3.0 * (1.0 - beta))) / 8.0).max(1.0);
+            let grown = floor((self.acked - 1.0) / each).max(0.0);
             self.acked -= grown * each;
             epoch.reno += grown;
             if epoch.reno >= cwnd + 1.0 {
-                per = per.min((cwnd / (epoch.reno - cwnd).floor()).floor());
+                per = per.min(floor(cwnd / floor(epoch.reno - cwnd)));
             }
         }
         let per_segment = per.max(LEAST_PER_SEGMENT);
