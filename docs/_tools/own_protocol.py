@@ -37,7 +37,9 @@ def copied(copy: Path) -> None:
         check=True,
         encoding="utf-8",
     )
-    names = {name for name in known.stdout.split("\0") if name and (ROOT / name).is_file()}
+    names = {
+        name for name in known.stdout.split("\0") if name and ((ROOT / name).is_file() or (ROOT / name).is_symlink())
+    }
     if copy.exists():
         for path in [path for path in copy.rglob("*") if path.is_file() or path.is_symlink()]:
             if str(path.relative_to(copy)) not in names:
@@ -45,7 +47,10 @@ def copied(copy: Path) -> None:
     for name in names:
         source, target = ROOT / name, copy / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.is_file() or target.read_bytes() != source.read_bytes():
+        if source.is_symlink():
+            if not target.is_symlink():
+                target.symlink_to(source.readlink())
+        elif not target.is_file() or target.read_bytes() != source.read_bytes():
             shutil.copyfile(source, target)
     _rename(copy)
 

@@ -407,7 +407,9 @@ def reproduce(
     report: Annotated[bool, Parameter(help="draw the figures and write the report")] = True,
     json_file: Annotated[Path | None, Parameter(name="--json", help="write claims and verdicts to this file")] = None,
     out: Annotated[Path | None, Parameter(help="directory for report and figures [default: out/PAPER]")] = None,
-    studies: Annotated[Path | None, Parameter(help="directory with the folders of studies [default: studies]")] = None,
+    studies: Annotated[
+        Path | None, Parameter(help="directory with the folders of studies [default: studies, then the program's]")
+    ] = None,
     workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
 ) -> int:
     """Run a paper's studies, draw its figures, and judge its claims: OUT/report.html.

@@ -42,16 +42,16 @@ pub use spec::{TcpProfile, profiles, tcp_of};
 
 /// The scenarios that come with the program: name and text.
 pub const EXAMPLES: &[(&str, &str)] = &[
-    ("incast", include_str!("../../../scenarios/incast.toml")),
-    ("dumbbell", include_str!("../../../scenarios/dumbbell.toml")),
-    ("leaf-spine", include_str!("../../../scenarios/leaf-spine.toml")),
-    ("poisson", include_str!("../../../scenarios/poisson.toml")),
-    ("fork-join", include_str!("../../../scenarios/fork-join.toml")),
-    ("custom", include_str!("../../../scenarios/custom.toml")),
-    ("swift", include_str!("../../../scenarios/swift.toml")),
-    ("hpcc", include_str!("../../../scenarios/hpcc.toml")),
-    ("linux", include_str!("../../../scenarios/linux.toml")),
-    ("credit", include_str!("../../../scenarios/credit.toml")),
+    ("incast", include_str!("../scenarios/incast.toml")),
+    ("dumbbell", include_str!("../scenarios/dumbbell.toml")),
+    ("leaf-spine", include_str!("../scenarios/leaf-spine.toml")),
+    ("poisson", include_str!("../scenarios/poisson.toml")),
+    ("fork-join", include_str!("../scenarios/fork-join.toml")),
+    ("custom", include_str!("../scenarios/custom.toml")),
+    ("swift", include_str!("../scenarios/swift.toml")),
+    ("hpcc", include_str!("../scenarios/hpcc.toml")),
+    ("linux", include_str!("../scenarios/linux.toml")),
+    ("credit", include_str!("../scenarios/credit.toml")),
 ];
 
 /// The text of a scenario that comes with the program.

@@ -58,6 +58,15 @@ class Paper:
         return replace(self, studies=tuple(studies))
 
 
+def is_installed(folder: Path) -> bool:
+    """Whether a folder belongs to the installed program, in which nothing may be changed."""
+    return folder.resolve().is_relative_to(_package())
+
+
+def _package() -> Path:
+    return Path(incast.__file__).resolve().parent
+
+
 def read(name: str, directory: Path | None) -> Paper:
     """Find a paper's folder and read its studies.
 
@@ -74,12 +83,12 @@ def read(name: str, directory: Path | None) -> Paper:
 
 
 def _folder(name: str, directory: Path | None) -> Path:
-    # The current directory, then the source tree of an editable installation.
-    places = [directory] if directory else [Path("studies"), Path(incast.__file__).parents[2] / "studies"]
+    # The current directory, then what comes with the program: links to the source tree, unless it was installed.
+    places = [directory] if directory else [Path("studies"), _package() / "data" / "studies"]
     names = sorted({about.parent.name for place in places for about in place.glob(f"*/{ABOUT}")})
     for place in places:
         if name in names and (place / name / ABOUT).is_file():
-            return place / name
+            return (place / name).resolve() if place.is_relative_to(_package()) else place / name
     looked = ", ".join(str(place) for place in places)
     if not names:
         raise ScenarioError(f"no studies in {looked}; give their directory with --studies DIR")

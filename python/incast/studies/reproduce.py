@@ -63,6 +63,11 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
     if wish.full and (wish.quick or wish.check or wish.update):
         raise ScenarioError("--full: the saved tables are of another size; drop --quick, --check or --update")
     about = paper.read(name, studies)
+    if wish.update and paper.is_installed(about.directory):
+        raise ScenarioError(
+            f"--update: {about.directory} belongs to the installed program; "
+            "copy that folder and those beside it, and give the copy with --studies DIR"
+        )
     enlarged = {study.name for study in about.chosen(wish.figures) if study.full} if wish.full else set()
     if wish.full:
         about = about.at_full_size(about.chosen(wish.figures))
