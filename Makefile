@@ -16,18 +16,19 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
+	docs-output test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: prerequisites .venv/installed ## build everything; the command is then .venv/bin/incast
 	@echo "building the simulator (some minutes the first time)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked" \
+		$(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
 
 quick: prerequisites .venv/installed ## after a change in Rust: build fast, run slower; PART=dctcp runs the tests of that part first
 	@$(if $(PART),cargo test --quiet -p incast-protocols --lib $(PART))
-	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--profile quick" \
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked --profile quick" \
 		$(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
 
 linux: linux-prerequisites .venv/installed ## build .venv/bin/incast-host, the remedies on the kernel (needs clang, libelf)
@@ -111,6 +112,9 @@ sbom: install ## list all dependencies in CycloneDX's form: out/sbom
 	@$(BIN)/uv export --quiet --frozen --no-dev --all-extras --format cyclonedx1.5 --preview-features sbom-export \
 		--output-file out/sbom/python.cyclonedx.json
 	@ls out/sbom/*
+
+release-check: install ## build wheels, source distributions and crates, and prove that they work in fresh environments: out/release
+	@$(BIN)/python .ci/release.py $(CHECKS)
 
 reproduce: install ## compute a paper's figures and judge its claims (PAPER=pulser): out/rdtcp/report.html
 	@$(BIN)/incast reproduce $(PAPER)

@@ -1,0 +1,84 @@
+"""What a release states agrees with itself, and what would not is found; `make release-check` proves the rest."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import incast
+import release
+from incast._native import ScenarioError
+from incast.studies import paper, reproduce
+
+ROOT = Path(__file__).parents[1]
+PLACES = (
+    "CITATION.cff", "Cargo.lock", "Cargo.toml", "crates/host/Cargo.lock", "crates/host/Cargo.toml", "pyproject.toml",
+    "python/incast-requests/pyproject.toml", "uv.lock",
+)  # fmt: skip
+
+
+def test_every_place_states_the_same_version() -> None:
+    found = release.versions(ROOT)
+    assert {place.split(",")[0] for place in found} == set(PLACES)
+    assert set(found.values()) == {incast.__version__}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_place_that_states_another_version_is_found(place: str, tmp_path: Path) -> None:
+    for name in PLACES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    text = (tmp_path / place).read_text(encoding="utf-8")
+    own = text.index("version", text.index('name = "incast')) if place.endswith(".lock") else 0
+    changed = text[:own] + text[own:].replace(incast.__version__, "9.9.9", 1)
+    (tmp_path / place).write_text(changed, encoding="utf-8")
+    found = release.versions(tmp_path)
+    assert {where.split(",")[0] for where, version in found.items() if version == "9.9.9"} == {place}
+
+
+@pytest.mark.parametrize("name", release.SHOWN)
+def test_links_of_pages_that_are_shown_elsewhere_lead_somewhere_from_there(name: str) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    assert release.broken(page, ROOT) == []
+
+
+def test_relative_links_and_links_to_files_that_are_not_here_are_broken() -> None:
+    page = (
+        f"[a](docs/index.md) ![b]({release.PICTURES}docs/images/none.png) [c]({release.HOME}docs/index.md#start) "
+        "[d](https://example.org/e)\n```python\nf[0](relative)\n```\n"
+    )
+    assert release.broken(page, ROOT) == [
+        "docs/index.md is not absolute",
+        f"{release.PICTURES}docs/images/none.png: there is no such file here",
+    ]
+
+
+def test_studies_come_with_the_program_and_those_of_an_installed_one_cannot_be_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert paper.read("ties", None).directory == ROOT / "studies" / "ties"
+    installed = tmp_path / "site-packages" / "incast"
+    shutil.copytree(ROOT / "studies" / "rdtcp", installed / "data" / "studies" / "rdtcp")
+    monkeypatch.setattr(incast, "__file__", str(installed / "__init__.py"))
+    wish = reproduce.Wish(
+        figures=[], quick=False, full=False, check=False, report=True, update=True, keep_linux=False, dry_run=True,
+        json=None, out=tmp_path / "out", workers=1,
+    )  # fmt: skip
+    with pytest.raises(ScenarioError, match=r"--update: .*site-packages/incast/data/studies/rdtcp belongs to the inst"):
+        reproduce.main("rdtcp", None, wish)
+
+
+def test_the_front_page_says_of_each_stack_what_the_arena_found() -> None:
+    arena = (ROOT / "docs/explanation/arena.md").read_text(encoding="utf-8")
+    ranked = re.findall(r"^\| ([^|]+) \| ([\d.]+) \([^)]*\) \| ([\d.,]+) \|", arena, re.MULTILINE)
+    found = {stack: f"{mean} ({worst})" for stack, mean, worst in ranked}
+    with_cubic = {"none: CUBIC": "CUBIC", "clamped windows": "CUBIC + clamp", "credit": "CUBIC + credit"}
+    with_cubic |= {name: f"CUBIC + {name}" for name in ("ARS", "ICTCP")}
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[?([\w: ]+?)(?:\][^|]*)? \|.*\| ([\d.]+ \([\d.,]+\)) \|$", page, re.MULTILINE)
+    assert len(rows) == 12
+    assert dict(rows) == {name: found[with_cubic.get(name, name)] for name, _ in rows}
