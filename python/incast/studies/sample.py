@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from incast.studies import cost, execution, plan, sweep, table
@@ -29,6 +29,8 @@ class Budget:
 
     left_s: float
     studies: int
+    #: The curves that a study of the paper has sampled.
+    curves: set[str] = field(default_factory=set)
 
     def share_s(self) -> float:
         """Return the share of the next study."""
@@ -54,44 +56,58 @@ def differences(study: Study, known: Table, store: Store, budget: Budget, worker
 def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, store: Store) -> list[int]:
     """Choose rows: the ends of every curve first, then others, the cheaper ones first, in a fixed order.
 
-    While budget is left, every curve of a study gets at least one run, whatever it costs; after that, every study gets
-    one run.
+    Every study gets one of its cheapest runs, if possible of a curve that no study of the paper has sampled. Further
+    runs, at first one of each curve, are taken while the study's share of the budget lasts.
     """
     hops = known.head.index("packet_hops")
     ends = {study.points()[0].at, study.points()[-1].at}
 
-    def order(index: int) -> tuple[bool, int, str]:
+    # The ideal network has no packets, but the same work.
+    work: dict[tuple[object, ...], int] = {}
+    for row, cells in zip(rows, known.rows, strict=True):
+        work[row.point.at] = max(work.get(row.point.at, 0), int(cells[hops]))
+
+    def cost_s(index: int) -> float:
+        task = rows[index].task
+        if task is None or store.has(task.key, task.tables):
+            return 0.0
+        return cost.RUN_S + (int(known.rows[index][hops]) or work[rows[index].point.at]) * cost.PACKET_HOP_S
+
+    def order(index: int) -> tuple[bool, int, bool, str]:
         row = rows[index]
         name = "/".join(table.labels(row))
         # Of runs of much the same cost any will do.
-        cost_order = int(known.rows[index][hops]).bit_length()
-        return row.point.at not in ends, cost_order, hashlib.sha256(name.encode()).hexdigest()
+        cost_order = int(cost_s(index) / cost.RUN_S).bit_length()
+        return (
+            row.point.at not in ends,
+            cost_order,
+            row.point.curve.name in budget.curves,
+            hashlib.sha256(name.encode()).hexdigest(),
+        )
 
     # What was measured in real time cannot be recomputed.
     ordered = sorted((index for index, row in enumerate(rows) if not (row.task and row.task.measured)), key=order)
-    by_curve = {
-        curve.name: iter([index for index in ordered if rows[index].point.curve == curve]) for curve in study.curves
-    }
-    if budget.left_s <= 0:
-        return ordered[:1]
-    chosen: list[int] = []
     left_s = budget.share_s()
+    chosen: list[int] = []
+
+    def take(index: int) -> None:
+        nonlocal left_s
+        chosen.append(index)
+        budget.curves.add(rows[index].point.curve.name)
+        left_s -= cost_s(index)
+        budget.left_s = max(0.0, budget.left_s - cost_s(index))
+
+    if ordered:
+        take(ordered.pop(0))
+    names = sorted((curve.name for curve in study.curves), key=lambda name: name in budget.curves)
+    by_curve = {name: iter([index for index in ordered if rows[index].point.curve.name == name]) for name in names}
     while by_curve:
         for name in list(by_curve):
             index = next(by_curve[name], None)
-            if index is None or len(chosen) >= _MOST_ROWS:
+            if index is None or len(chosen) >= _MOST_ROWS or cost_s(index) > left_s:
                 del by_curve[name]
-                continue
-            task = rows[index].task
-            found = task is None or store.has(task.key, task.tables)
-            cost_s = 0.0 if found else cost.RUN_S + int(known.rows[index][hops]) * cost.PACKET_HOP_S
-            left_s -= cost_s
-            # Every curve gets one run, whatever it costs.
-            if left_s < 0 and name in {rows[i].point.curve.name for i in chosen}:
-                del by_curve[name]
-                continue
-            chosen.append(index)
-            budget.left_s -= cost_s
+            else:
+                take(index)
     return sorted(chosen)
 
 
