@@ -49,10 +49,13 @@ def test_tables_go_to_pandas_and_arrow(small: Path) -> None:
         result.table("nothing")
 
 
-def test_without_polars_tables_are_pyarrow_tables(small: Path) -> None:
-    code = "import sys; sys.modules['polars'] = None; import incast; print(type(incast.run(sys.argv[1]).flows))"
-    done = subprocess.run([sys.executable, "-c", code, str(small)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "<class 'pyarrow.lib.Table'>"
+def test_only_tables_of_arrow_and_pandas_need_pyarrow(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    result = incast.run(small)
+    assert result.flows.height == 16
+    for needs in (result.to_arrow, result.to_pandas):
+        with pytest.raises(ImportError, match=r"need pyarrow: pip install 'incast\[arrow\]'"):
+            needs("flows")
 
 
 def test_a_file_its_path_and_its_keys_as_a_dictionary_are_the_same_run(small: Path, tmp_path: Path) -> None:
@@ -91,7 +94,7 @@ def test_numbers_and_arrays_of_numpy_are_numbers_and_lists(small: Path) -> None:
 def test_what_is_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[^\w-]", one)[0].replace("-", "_") for one in project["dependencies"]}
-    declared |= {"pandas", "incast"}  # pandas is an extra that is imported where it is asked for
+    declared |= {"pandas", "pyarrow", "incast"}  # extras, imported where they are asked for
     imported = set()
     for file in (ROOT / "python" / "incast").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):

@@ -70,13 +70,12 @@ def _windows(sides: Mapping[bool, float]) -> dict[str, NDArray[np.generic]]:
 
 
 def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import polars as pl
 
     drawn: list[Figure] = []
     monkeypatch.setattr(figures, "save", lambda figure, _: drawn.append(figure))
-    pq.write_table(pa.table({"class": ["a"], "fct_s": [float("nan")]}), tmp_path / "flows.parquet")
-    pq.write_table(pa.table(_windows({True: 10.0, False: 64.0})), tmp_path / "windows.parquet")
+    pl.DataFrame({"class": ["a"], "fct_s": [float("nan")]}).write_parquet(tmp_path / "flows.parquet")
+    pl.DataFrame(_windows({True: 10.0, False: 64.0})).write_parquet(tmp_path / "windows.parquet")
     figures.from_results(tmp_path)
     opened, accepted = drawn[-1].axes
     assert [set(line.get_ydata()) for line in opened.lines] == [{10.0}]  # type: ignore[arg-type]
@@ -84,7 +83,7 @@ def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypat
     assert "opened" in opened.get_title(loc="left")
     assert opened.get_xlim() == accepted.get_xlim()
     # One side alone has one panel.
-    pq.write_table(pa.table(_windows({False: 64.0})), tmp_path / "windows.parquet")
+    pl.DataFrame(_windows({False: 64.0})).write_parquet(tmp_path / "windows.parquet")
     figures.from_results(tmp_path)
     assert len(drawn[-1].axes) == 1
 

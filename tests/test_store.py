@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
+import polars as pl
 import pytest
 
 from conftest import Command, small_paper
@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Store:
     made.prepare()
     with made.claim(KEY) as claim:
         assert claim
-        claim.put({"summary": pa.table({"x": [890.65, 2.0]}), "flows": pa.table({"y": [7]})}, {"seed": 1})
+        claim.put({"summary": pl.DataFrame({"x": [890.65, 2.0]}), "flows": pl.DataFrame({"y": [7]})}, {"seed": 1})
     return made
 
 
@@ -58,7 +58,7 @@ def test_what_was_stored_is_what_is_read(store: Store) -> None:
     assert store.kept(KEY) == {"summary", "flows"}
     assert store.has(KEY, {"flows"})
     assert not store.has(KEY, {"flows", "ports"})
-    assert store.table(KEY, "summary").to_pydict() == {"x": [890.65, 2.0]}
+    assert store.table(KEY, "summary").to_dict(as_series=False) == {"x": [890.65, 2.0]}
 
 
 def test_no_flipped_bit_of_a_run_changes_what_is_read(store: Store) -> None:
@@ -138,7 +138,7 @@ def test_a_run_has_its_name_only_after_it_is_on_the_disk(store: Store, monkeypat
     monkeypatch.setattr(Path, "replace", replaced)
     with store.claim("a" * 32) as claim:
         assert claim
-        claim.put({"flows": pa.table({"y": [7]})}, {})
+        claim.put({"flows": pl.DataFrame({"y": [7]})}, {})
     assert done == ["runs", "a" * 32, f"{'a' * 32} is {'a' * 32}.zip", "aa"]
 
 
@@ -277,7 +277,7 @@ def test_a_text_too_long_for_the_name_of_a_file_is_no_file(study: Path) -> None:
 def test_all_runs_of_studies_have_the_same_name_in_their_tables(study: Path, tmp_path: Path) -> None:
     task, store = tasks_of(study)[0], Store(tmp_path / "runs")
     execution.run([task], store)
-    assert set(store.table(task.key, "summary")["scenario"].to_pylist()) == {"study"}
+    assert set(store.table(task.key, "summary")["scenario"].to_list()) == {"study"}
 
 
 def test_a_metric_of_a_new_table_computes_what_lacks_it_and_another_query_nothing(
@@ -345,7 +345,7 @@ def test_a_store_is_listed_verified_and_cleaned(inside: Command, study: Path, tm
     store = Store(runs)
     with store.claim(KEY) as claim:
         assert claim
-        claim.put({"flows": pa.table({"y": [7]})}, {"program": "incast 0.0.1"})
+        claim.put({"flows": pl.DataFrame({"y": [7]})}, {"program": "incast 0.0.1"})
     (runs / "00" / "earlier").mkdir(parents=True)
     (runs / "00" / "earlier" / "flows.parquet").write_bytes(b"PAR1")
     (runs / ".unfinished" / KEY).write_bytes(b"half")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
 
 from incast import scenarios
@@ -166,7 +166,7 @@ def test_the_median_of_hundred_is_the_fiftieth() -> None:
 
 def test_equal_flows_are_those_within_a_nanosecond() -> None:
     mine, theirs = (
-        pa.table({"fct_s": times}) for times in ([0.001, 0.002, 0.003], [0.001 + 1e-12, 0.002 + 2e-9, 0.003])
+        pl.DataFrame({"fct_s": times}) for times in ([0.001, 0.002, 0.003], [0.001 + 1e-12, 0.002 + 2e-9, 0.003])
     )
     assert campaign.equal_shares([mine], [theirs]) == pytest.approx([2 / 3])
 

@@ -3,7 +3,7 @@
 import incast
 
 result = incast.run("incast", set={"stack.sender": "dctcp"}, seed=7)
-result.flows  # a polars frame, or a pyarrow table without polars
+result.flows  # a polars frame
 """
 
 from typing import TYPE_CHECKING, Any

@@ -34,7 +34,7 @@ _POLL_S = 0.1
 class Result:
     """The result of one run. Tables are converted on first use, without copying.
 
-    A table is a `polars.DataFrame` if polars is installed, else a `pyarrow.Table`.
+    A table is a `polars.DataFrame`.
     """
 
     def __init__(self, native: _native.Result) -> None:
@@ -293,14 +293,14 @@ def cores() -> int:
 
 
 def _frame(table: _native.Table) -> Any:  # noqa: ANN401
-    try:
-        import polars as pl
-    except ImportError:
-        return _arrow(table)
+    import polars as pl
+
     return pl.DataFrame(table)
 
 
 def _arrow(table: _native.Table) -> pa.Table:
-    import pyarrow as pa
-
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        raise ImportError("tables of Arrow and of pandas need pyarrow: pip install 'incast[arrow]'") from error
     return pa.table(table)

@@ -144,11 +144,11 @@ def timeline(label: str, senders: int) -> Timeline:
     """Run one round and record its queue and windows."""
     result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **EVERYONE}, seed=1)
     found = result.summary_dict
-    flows = figures.columns(result.to_arrow("flows"))
+    flows = figures.columns(result.table("flows"))
     return Timeline(
         title=f"{label}, {senders} sender{'s' if senders > 1 else ''}",
-        queues=figures.columns(result.to_arrow("queues")),
-        windows=figures.of_side(figures.columns(result.to_arrow("windows")), clients=False),
+        queues=figures.columns(result.table("queues")),
+        windows=figures.of_side(figures.columns(result.table("windows")), clients=False),
         end_s=float(np.nanmax(flows["end_s"].astype(float))),
         drops=int(found["drops"]),
         timeouts=int(found["timeouts"]),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    import pyarrow as pa
+    import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from numpy.typing import NDArray
@@ -374,19 +374,18 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
 
 
 def _read(directory: Path, table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import polars as pl
 
     path = directory / f"{table}.parquet"
     try:
-        return columns(pq.read_table(path, columns=list(wanted))) if path.is_file() else {}
-    except (pa.ArrowException, OSError) as error:
+        return columns(pl.read_parquet(path, columns=list(wanted))) if path.is_file() else {}
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise OSError(f"{path}: not a readable Parquet table: {error}") from error
 
 
-def columns(table: pa.Table) -> dict[str, NDArray[np.generic]]:
-    """Return the columns of an Arrow table as arrays; a missing number is `nan`."""
-    return {name: table[name].to_numpy() for name in table.column_names}
+def columns(table: pl.DataFrame) -> dict[str, NDArray[np.generic]]:
+    """Return the columns of a table as arrays; a missing number is `nan`."""
+    return {name: table[name].to_numpy() for name in table.columns}
 
 
 def rc(style: Style) -> AbstractContextManager[None]:

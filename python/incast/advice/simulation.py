@@ -153,9 +153,9 @@ def task(cluster: Cluster, changes: Mapping[str, object], seed: int) -> plan.Tas
 
 def outcome(cluster: Cluster, run: plan.Task, store: Store) -> Outcome:
     """Return what a finished run was like."""
-    rows = {row["class"]: row for row in execution.table(run, store, "summary").to_pylist()}
+    rows = {row["class"]: row for row in execution.table(run, store, "summary").to_dicts()}
     end_s = rows["all"]["end_s"]
-    queries = [row for row in execution.table(run, store, "coflows").to_pylist() if row["class"] == "queries"]
+    queries = [row for row in execution.table(run, store, "coflows").to_dicts() if row["class"] == "queries"]
     taken = sorted((_seconds(row, end_s), row["cct_s"] is None) for row in queries)
     deadline_s = None if cluster.deadline_ps is None else cluster.deadline_ps / 1e12
     long_share = None

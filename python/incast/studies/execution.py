@@ -19,7 +19,7 @@ from incast.studies.store import DamagedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
+    import polars as pl
 
     from incast.studies.plan import Task
     from incast.studies.store import Store
@@ -98,7 +98,7 @@ def _computed(tasks: list[Task], store: Store, threads: int, elsewhere: list[Tas
             raise
 
 
-def table(task: Task, store: Store, name: str) -> pa.Table:
+def table(task: Task, store: Store, name: str) -> pl.DataFrame:
     """Return one table of a finished run, which is computed anew if it is damaged."""
     while True:
         try:
@@ -125,8 +125,8 @@ def _one(task: Task, store: Store, stop: threading.Event) -> bool | None:
         # All of them anew: two runs on a kernel differ, and tables of both must not stand side by side.
         wanted = task.tables | kept
         if task.outside:
-            tables = outside.run(task.outside, task.seed, result.to_arrow("flows"), wanted, stop)
+            tables = outside.run(task.outside, task.seed, result.table("flows"), wanted, stop)
         else:
-            tables = {name: result.to_arrow(name) for name in wanted}
+            tables = {name: result.table(name) for name in wanted}
         claim.put(tables, {"program": program(), "scenario": task.source.stem, "seed": task.seed})
         return True

@@ -19,7 +19,7 @@ from incast.studies.expressions import missing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import pyarrow as pa
+    import polars as pl
 
 #: The table that is always kept: it is measured most often and has the cost of the run.
 ALWAYS = "summary"
@@ -47,10 +47,20 @@ _LEAST: dict[str, object] = {
 
 
 @functools.cache
-def empty() -> Mapping[str, pa.Table]:
+def empty() -> Mapping[str, pl.DataFrame]:
     """Return every table of a run, without rows."""
     result = api.run(_LEAST)
-    return {name: result.to_arrow(name).schema.empty_table() for name in result.tables()}
+    return {name: result.table(name).clear() for name in result.tables()}
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A table as a stream of Arrow, which DuckDB reads by itself; of a frame of polars it would ask pyarrow."""
+
+    table: pl.DataFrame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True)
@@ -166,7 +176,7 @@ def _changing() -> frozenset[str]:
     return frozenset(without_parentheses).union(name for (name,) in _own_connection().execute(listed).fetchall())
 
 
-def number(sql: str, place: str, table: Callable[[str], pa.Table]) -> float | int | None:
+def number(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> float | int | None:
     """Return the single number that a query returns; `None` if it is null.
 
     Raises:
@@ -182,7 +192,7 @@ def number(sql: str, place: str, table: Callable[[str], pa.Table]) -> float | in
     return int(value) if isinstance(value, bool | int) else float(value)
 
 
-def series(sql: str, place: str, table: Callable[[str], pa.Table]) -> tuple[list[float], list[float]]:
+def series(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> tuple[list[float], list[float]]:
     """Return the two columns of a query.
 
     Raises:
@@ -193,22 +203,22 @@ def series(sql: str, place: str, table: Callable[[str], pa.Table]) -> tuple[list
     return [float(x) for x, _ in rows], [float(y) for _, y in rows]
 
 
-def _rows(sql: str, place: str, table: Callable[[str], pa.Table]) -> list[tuple[Any, ...]]:
+def _rows(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> list[tuple[Any, ...]]:
     try:
         return _connected(sql, table).execute(sql).fetchall()
     except duckdb.Error as error:
         raise RunError(f"{place}: {_reason(sql, str(error))}") from error
 
 
-def _connected(sql: str, table: Callable[[str], pa.Table]) -> duckdb.DuckDBPyConnection:
+def _connected(sql: str, table: Callable[[str], pl.DataFrame]) -> duckdb.DuckDBPyConnection:
     """Return this thread's connection with the tables that a query reads."""
     tables = {name: table(name) for name in sorted(tables_of(sql))}
     connection = _own_connection()
-    known: dict[str, pa.Table] = _local.known
+    known: dict[str, pl.DataFrame] = _local.known
     for name, rows in tables.items():
         # The next metric of a run mostly reads the same tables, and to name one takes as long as a query.
         if known.get(name) is not rows:
-            connection.register(name, rows)
+            connection.register(name, _Stream(rows))
             known[name] = rows
     return connection
 
@@ -225,6 +235,6 @@ def _reason(sql: str, error: str) -> str:
     first = error.strip().splitlines()[0]
     unknown = _UNKNOWN_COLUMN.search(error)
     if unknown:
-        columns = [column for name in sorted(tables_of(sql)) for column in empty()[name].column_names]
+        columns = [column for name in sorted(tables_of(sql)) for column in empty()[name].columns]
         return missing("column", unknown[1], columns)
     return f"invalid query: {first}"

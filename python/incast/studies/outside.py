@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
+import polars as pl
 
 from incast._native import RunError
 from incast.studies import measuring
@@ -24,8 +24,8 @@ _FLOW = ("start_s", "source_host", "destination_host", "size_bytes")
 
 
 def run(
-    outside: Outside, seed: int, flows: pa.Table, tables: Collection[str], stop: threading.Event
-) -> dict[str, pa.Table]:  # fmt: skip
+    outside: Outside, seed: int, flows: pl.DataFrame, tables: Collection[str], stop: threading.Event
+) -> dict[str, pl.DataFrame]:  # fmt: skip
     """Have a scenario carried out by the command of a world.
 
     The command reads one JSON object: the scenario, the seed, and the flows that the scenario and the seed come down
@@ -36,7 +36,7 @@ def run(
 
     """
     world = outside.world
-    rows = sorted(flows.select(_FLOW).to_pylist(), key=lambda flow: tuple(flow.values()))
+    rows = sorted(flows.select(_FLOW).to_dicts(), key=lambda flow: tuple(flow.values()))
     request = {"scenario": json.loads(outside.scenario), "seed": seed, "flows": rows}
     # From a file: a pipe would take only part of a long request before the first look at `stop`.
     with tempfile.TemporaryFile("w+", encoding="utf-8") as asked:
@@ -63,14 +63,14 @@ def run(
     try:
         found = json.loads(printed)
         return {name: _table(name, found[name]) for name in tables}
-    except (KeyError, TypeError, AttributeError, ValueError, pa.ArrowException) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, pl.exceptions.PolarsError) as error:
         raise RunError(f"the world {world.name} printed no table of a run: {error!r}") from error
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+def _table(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Return rows as the table of a run; columns that the world does not know are null."""
     schema = measuring.empty()[name].schema
     for column in dict.fromkeys(column for row in rows for column in row):
-        if column not in schema.names:
-            raise ValueError(missing("column", column, schema.names))
-    return pa.Table.from_pylist(rows, schema=pa.schema([field.with_nullable(True) for field in schema]))
+        if column not in schema:
+            raise ValueError(missing("column", column, schema.names()))
+    return pl.DataFrame(rows, schema=schema)

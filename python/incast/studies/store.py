@@ -23,8 +23,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 
 from incast import output
 from incast._native import RunError
@@ -85,7 +84,7 @@ class Store:
         except (FileNotFoundError, DamagedError):
             return frozenset()
 
-    def table(self, key: str, table: str) -> pa.Table:
+    def table(self, key: str, table: str) -> pl.DataFrame:
         """Return one table of a run.
 
         Raises:
@@ -94,7 +93,7 @@ class Store:
         """
         try:
             with _opened(self._file(key)) as archive:
-                return pq.read_table(pa.BufferReader(_read(archive, table + _TABLE)))
+                return pl.read_parquet(_read(archive, table + _TABLE))
         except FileNotFoundError as error:
             raise DamagedError("no longer there") from error
 
@@ -169,7 +168,7 @@ class Claim:
             self.entry.replace(aside)
             print(f"incast: {self.entry}: damaged ({error}); kept as {aside}, and computed anew", file=sys.stderr)
 
-    def put(self, tables: Mapping[str, pa.Table], about: Mapping[str, Any]) -> None:
+    def put(self, tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> None:
         """Store the run. It appears under its key once it is completely written."""
         self.file.seek(0)
         self.file.truncate()
@@ -233,9 +232,9 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(about, content)
 
 
-def _as_parquet(table: pa.Table) -> bytes:
+def _as_parquet(table: pl.DataFrame) -> bytes:
     written = io.BytesIO()
-    pq.write_table(table, written)
+    table.write_parquet(written)
     return written.getvalue()
 
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import pyarrow as pa
+    import polars as pl
 
     from incast.studies.study import Study, Value
     from incast.studies.table import Table
     from side_by_side.agreement import Rules, Tolerance
 
     Pairs = Mapping[str, tuple[Sequence[float], Sequence[float]]]
-    Flows = Sequence[pa.Table]
+    Flows = Sequence[pl.DataFrame]
 
 NS3 = "ns3"
 _SAME_S = 1e-9
@@ -105,7 +105,7 @@ def run(study: Path, out: Path, workers: int | None = None, *, only: str | None 
     for row in wanted:
         if row.task:
             listed = execution.table(row.task, store, "flows").select(["start_s", "source_host", "size_bytes", "fct_s"])
-            by_start = listed.sort_by([("start_s", "ascending"), ("source_host", "ascending")])
+            by_start = listed.sort("start_s", "source_host", maintain_order=True)
             flows[row.point.curve.name, row.point.at].append(by_start)
     return Campaign(read, measured, flows)
 

@@ -79,7 +79,7 @@ def leaf_spine(campaign: Campaign) -> Figure:
         for kind in ("short", "long"):
             lines = []
             for label, curve in (("ns-3", "ns3"), ("ours", "ours")):
-                flows = [flows.to_pydict() for flows in campaign.flows[curve, at]]
+                flows = [flows.to_dict(as_series=False) for flows in campaign.flows[curve, at]]
                 sizes, times = (np.concatenate([one[name] for one in flows]) for name in ("size_bytes", "fct_s"))
                 lines.append(_taking_longer(label, times[(sizes > LONG_BYTES) == (kind == "long")]))
             drawn.append(
