@@ -291,6 +291,16 @@ pub const fn topologies() -> &'static [TopologyInfo] {
             keys: &["leaves", "hosts_per_leaf", "spines", "host_link", "fabric_link"],
         },
         TopologyInfo {
+            name: "fat-tree",
+            summary: "pods of edge and aggregation switches under core switches, all with the same number of ports",
+            keys: &["ports", "hosts_per_edge", "host_link", "fabric_link", "core_link"],
+        },
+        TopologyInfo {
+            name: "hpcc",
+            summary: "nodes and links of a file in the format of the HPCC simulator's topology.txt",
+            keys: &["file"],
+        },
+        TopologyInfo {
             name: "custom",
             summary: "hosts, switches and links one by one",
             keys: &["hosts", "switches", "links"],

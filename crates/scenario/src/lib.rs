@@ -45,6 +45,7 @@ pub const EXAMPLES: &[(&str, &str)] = &[
     ("incast", include_str!("../scenarios/incast.toml")),
     ("dumbbell", include_str!("../scenarios/dumbbell.toml")),
     ("leaf-spine", include_str!("../scenarios/leaf-spine.toml")),
+    ("fat-tree", include_str!("../scenarios/fat-tree.toml")),
     ("poisson", include_str!("../scenarios/poisson.toml")),
     ("fork-join", include_str!("../scenarios/fork-join.toml")),
     ("custom", include_str!("../scenarios/custom.toml")),

@@ -7,12 +7,14 @@ use incast_protocols::switch::marker::{MarkerChoice, none};
 use incast_protocols::{Bytes, Duration, Rate};
 
 use crate::document::Problems;
+use crate::files::Files;
 use crate::limits;
 use crate::node::Path;
 use crate::spec::{HostRef, LinkSpec, Named, SwitchSpec, TopologySpec};
 use incast_plan::{Link, Network, Node, Switch, SwitchPort};
 
 mod custom;
+mod hpcc;
 mod regular;
 
 /// A network and what is known of it beyond nodes and links.
@@ -25,7 +27,7 @@ pub(crate) struct Layout {
     numbers: BTreeMap<String, u32>,
     /// The rack of each host, where there are racks; they are numbered along the hosts.
     pub(crate) racks: Option<Vec<u32>>,
-    /// The uplinks of each rack, where it has a leaf switch.
+    /// The uplinks of each rack, where it has a leaf or edge switch.
     pub(crate) uplinks: Option<Uplinks>,
     /// Links between the switches of a dumbbell.
     pub(crate) core: Vec<u32>,
@@ -37,9 +39,13 @@ pub(crate) struct Layout {
     pub(crate) disciplines: Vec<Discipline>,
 }
 
-/// The links from a leaf to the spines.
+/// The links from a leaf to the spines, or from an edge switch of a fat tree to its aggregation switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Uplinks {
+    /// What the switches under them are called.
+    pub(crate) below: &'static str,
+    /// What those above are called.
+    pub(crate) above: &'static str,
     /// Leaves.
     pub(crate) leaves: u32,
     /// Of each leaf.
@@ -62,6 +68,7 @@ impl Layout {
     pub(crate) fn build(
         topology: &TopologySpec,
         switch: Option<&SwitchSpec>,
+        files: Files<'_>,
         problems: &mut Problems<'_>,
     ) -> Option<Self> {
         let mut builder = Builder::new(switch, problems);
@@ -70,6 +77,8 @@ impl Layout {
             TopologySpec::Star(star) => regular::star(star, &path, &mut builder),
             TopologySpec::Dumbbell(dumbbell) => regular::dumbbell(dumbbell, &path, &mut builder),
             TopologySpec::LeafSpine(leaf_spine) => regular::leaf_spine(leaf_spine, &path, &mut builder),
+            TopologySpec::FatTree(fat_tree) => regular::fat_tree(fat_tree, &path, &mut builder),
+            TopologySpec::Hpcc(hpcc) => hpcc::build(hpcc, &path, files, &mut builder),
             TopologySpec::Custom(custom) => custom::build(custom, &path, &mut builder),
         }
         builder.finish()
@@ -125,6 +134,23 @@ impl Layout {
         format!("{}->{}", self.node_name(link.from), self.node_name(link.to))
     }
 
+    /// The links that a name means, in which "*" stands for any text; or a problem at `path`.
+    pub(crate) fn links_named(&self, name: &str, path: &Path, problems: &mut Problems<'_>) -> Option<Vec<u32>> {
+        let wanted = spaced(name);
+        let named = || (0_u32..).zip(&self.network.links).map(|(index, link)| (index, self.link_name(link)));
+        let found: Vec<u32> = named().filter(|(_, name)| matches(&wanted, name)).map(|(index, _)| index).collect();
+        if found.is_empty() {
+            // Enough names to find a slip of the finger, not the millions of a large network.
+            let names: Vec<String> = named().take(20_000).map(|(_, name)| name).collect();
+            let nearest = problems.nearest(&wanted, names.iter().map(String::as_str));
+            let problem = problems.at(path, format!("unknown link {name:?}"));
+            problem.nearest = nearest;
+            problem.allowed = Some(shortened(&names));
+            return None;
+        }
+        Some(found)
+    }
+
     /// Rate of the link out of a host.
     pub(crate) fn up_rate(&self, host: u32) -> Rate {
         self.network.links[self.up[host as usize] as usize].rate
@@ -134,6 +160,24 @@ impl Layout {
     pub(crate) fn down_rate(&self, host: u32) -> Rate {
         self.network.links[self.down[host as usize] as usize].rate
     }
+}
+
+/// The name of a link without spaces around its arrow.
+pub(crate) fn spaced(name: &str) -> String {
+    name.split("->").map(str::trim).collect::<Vec<_>>().join("->")
+}
+
+/// Whether a name fits a pattern in which "*" stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
+    name.strip_prefix(start).is_some_and(|mut left| {
+        let (middle, end) = rest.rsplit_once('*').unwrap_or(("", rest));
+        for part in middle.split('*') {
+            let Some((_, after)) = left.split_once(part) else { return false };
+            left = after;
+        }
+        left.ends_with(end)
+    })
 }
 
 /// The first names, and how many more there are.

@@ -1,6 +1,6 @@
 //! What random traffic offers to each link on average, to warn of links that can never keep up.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::network::Layout;
 use incast_plan::Node;
@@ -135,8 +135,10 @@ impl Offered {
         warn(worst(&self.into_host, rate), &|index| format!("the link to {} is", host(index)));
         if let Some(uplinks) = layout.uplinks {
             let rate = |_| f64::from(uplinks.count) * uplinks.rate.0 as f64;
-            warn(worst(&self.out_of_rack, rate), &|index| format!("the uplinks of leaf {index} are"));
-            warn(worst(&self.into_rack, rate), &|index| format!("the links from the spines to leaf {index} are"));
+            warn(worst(&self.out_of_rack, rate), &|index| format!("the uplinks of {} {index} are", uplinks.below));
+            warn(worst(&self.into_rack, rate), &|index| {
+                format!("the links from the {} to {} {index} are", uplinks.above, uplinks.below)
+            });
         }
         let name = |link: u32| format!("the link {} is", layout.link_name(&layout.network.links[link as usize]));
         let rate = |link: u32| layout.network.links[link as usize].rate.0 as f64;
@@ -152,47 +154,78 @@ impl Offered {
 
     /// What demands offer to each link between switches, if it is spread evenly over all shortest paths.
     fn between_switches(&self, layout: &Layout) -> Vec<f64> {
-        let network = &layout.network;
-        let mut offered = vec![0.0; network.links.len()];
-        let targets: BTreeMap<u32, f64> = self.demands.iter().flat_map(|demand| demand.to.clone()).collect();
-        if targets.len() * network.links.len() > STEPS {
-            return offered;
-        }
-        let (mut into, mut out) = (vec![Vec::new(); network.switches.len()], vec![Vec::new(); network.switches.len()]);
-        for (index, link) in network.links.iter().enumerate() {
-            if let (Node::Switch(from), Node::Switch(to)) = (link.from, link.to) {
-                into[to as usize].push(from);
-                out[from as usize].push((index, to));
-            }
-        }
-        for &target in targets.keys() {
-            let mut distance = vec![usize::MAX; network.switches.len()];
-            distance[target as usize] = 0;
-            let (mut order, mut next) = (Vec::new(), VecDeque::from([target]));
-            while let Some(switch) = next.pop_front() {
-                order.push(switch);
-                for &from in &into[switch as usize] {
-                    if distance[from as usize] == usize::MAX {
-                        distance[from as usize] = distance[switch as usize] + 1;
-                        next.push_back(from);
-                    }
-                }
-            }
-            // From the farthest on, each switch passes on what its hosts send and what it was passed.
-            let mut passing = vec![0.0; network.switches.len()];
-            for &switch in order.iter().skip(1).rev() {
-                let own: f64 = self.demands.iter().map(|demand| demand.between(switch, target)).sum();
-                let bits = passing[switch as usize] + own;
-                let nearer = |to: u32| distance[to as usize] + 1 == distance[switch as usize];
-                let ways = out[switch as usize].iter().filter(|&&(_, to)| nearer(to)).count();
-                for &(link, to) in out[switch as usize].iter().filter(|&&(_, to)| nearer(to)) {
-                    offered[link] += bits / ways as f64;
-                    passing[to as usize] += bits / ways as f64;
-                }
-            }
-        }
-        offered
+        let targets: BTreeSet<u32> = self.demands.iter().flat_map(|demand| demand.to.keys().copied()).collect();
+        let demand = |from, to| self.demands.iter().map(|demand| demand.between(from, to)).sum();
+        spread(layout, &targets, demand).unwrap_or_else(|| vec![0.0; layout.network.links.len()])
     }
+}
+
+/// For each link, how many bits cross it per bit that hosts exchange, if messages are spread evenly over all shortest
+/// paths: with the chance that a bit goes from each host to any one that it sends to, and the chance that it goes to this
+/// host. Hosts at different switches send to each other. `None`: the network is too large to look at.
+pub(crate) fn crossing_links(
+    hosts: &[u32],
+    chances: impl Iterator<Item = f64>,
+    received: &[f64],
+    layout: &Layout,
+) -> Option<Vec<f64>> {
+    let (mut sent, mut count) = (BTreeMap::new(), BTreeMap::new());
+    for (&host, chance) in hosts.iter().zip(chances) {
+        if let Node::Switch(switch) = layout.network.links[layout.up[host as usize] as usize].to {
+            *sent.entry(switch).or_insert(0.0) += chance;
+            *count.entry(switch).or_insert(0.0) += 1.0;
+        }
+    }
+    let demand = |from, to| sent.get(&from).copied().unwrap_or(0.0) * count[&to];
+    let mut crossing = spread(layout, &count.keys().copied().collect(), demand)?;
+    for (&host, received) in hosts.iter().zip(received) {
+        crossing[layout.up[host as usize] as usize] = 1.0 / hosts.len() as f64;
+        crossing[layout.down[host as usize] as usize] = *received;
+    }
+    Some(crossing)
+}
+
+/// What each link between switches carries of the demand between switches, which is spread evenly over all shortest paths.
+/// `None`: the network is too large to look at.
+fn spread(layout: &Layout, targets: &BTreeSet<u32>, demand: impl Fn(u32, u32) -> f64) -> Option<Vec<f64>> {
+    let network = &layout.network;
+    let mut offered = vec![0.0; network.links.len()];
+    if targets.len() * network.links.len() > STEPS {
+        return None;
+    }
+    let (mut into, mut out) = (vec![Vec::new(); network.switches.len()], vec![Vec::new(); network.switches.len()]);
+    for (index, link) in network.links.iter().enumerate() {
+        if let (Node::Switch(from), Node::Switch(to)) = (link.from, link.to) {
+            into[to as usize].push(from);
+            out[from as usize].push((index, to));
+        }
+    }
+    for &target in targets {
+        let mut distance = vec![usize::MAX; network.switches.len()];
+        distance[target as usize] = 0;
+        let (mut order, mut next) = (Vec::new(), VecDeque::from([target]));
+        while let Some(switch) = next.pop_front() {
+            order.push(switch);
+            for &from in &into[switch as usize] {
+                if distance[from as usize] == usize::MAX {
+                    distance[from as usize] = distance[switch as usize] + 1;
+                    next.push_back(from);
+                }
+            }
+        }
+        // From the farthest on, each switch passes on what its hosts send and what it was passed.
+        let mut passing = vec![0.0; network.switches.len()];
+        for &switch in order.iter().skip(1).rev() {
+            let bits = passing[switch as usize] + demand(switch, target);
+            let nearer = |to: u32| distance[to as usize] + 1 == distance[switch as usize];
+            let ways = out[switch as usize].iter().filter(|&&(_, to)| nearer(to)).count();
+            for &(link, to) in out[switch as usize].iter().filter(|&&(_, to)| nearer(to)) {
+                offered[link] += bits / ways as f64;
+                passing[to as usize] += bits / ways as f64;
+            }
+        }
+    }
+    Some(offered)
 }
 
 /// By switch: the share of these hosts that it has.

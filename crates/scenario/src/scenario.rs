@@ -92,7 +92,7 @@ impl Scenario {
         files: Files<'_>,
         problems: &mut Problems<'_>,
     ) -> Option<Self> {
-        let layout = Layout::build(&spec.topology, spec.switch.as_ref(), problems);
+        let layout = Layout::build(&spec.topology, spec.switch.as_ref(), files, problems);
         let timing = HostTiming::resolve(spec.hosts.as_ref(), problems);
         let stop_at = spec.run.as_ref().and_then(|run| run.stop_at);
         let path = Path::of(&["run", "stop_at"]);

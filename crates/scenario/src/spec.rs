@@ -18,5 +18,6 @@ pub(crate) use stack::StackSpec;
 pub(crate) use tcp::TcpTable;
 pub use tcp::{TcpProfile, profiles, tcp_of};
 pub(crate) use topology::{
-    CustomLink, CustomSpec, DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec, SwitchSpec, TopologySpec,
+    CustomLink, CustomSpec, DumbbellSpec, FatTreeSpec, HpccSpec, LeafSpineSpec, LinkSpec, StarSpec, SwitchSpec,
+    TopologySpec,
 };

@@ -177,7 +177,7 @@ impl Context<'_, '_> {
     fn first_of_racks(&mut self, per_rack: u32, key: &str) -> Option<Vec<u32>> {
         let Some(racks) = self.layout.racks.as_deref() else {
             self.problem(key, "this topology has no racks").allowed =
-                Some("a number or a list of hosts; or a leaf-spine or dumbbell topology".into());
+                Some("a number or a list of hosts; or a leaf-spine, fat-tree or dumbbell topology".into());
             return None;
         };
         let (mut hosts, mut first) = (Vec::new(), 0);

@@ -46,11 +46,18 @@ pub(super) fn build(custom: &CustomSpec, path: &Path, builder: &mut Builder<'_, 
         let link = custom.links[index].link();
         builder.wire(from, to, &link, &path.key("links").index(index));
     }
-    check_hosts(&custom.hosts, path, builder);
-    if !builder.failed {
-        check_reach(&custom.hosts, path, builder);
+    for (host, message) in badly_linked(&custom.hosts, builder) {
+        builder.fail(&path.key("hosts").index(host), message).allowed = Some(ONE_LINK.into());
+    }
+    if !builder.failed
+        && let Some((host, message)) = unreachable(&custom.hosts, builder)
+    {
+        builder.fail(&path.key("hosts").index(host), message);
     }
 }
+
+/// What each host needs.
+pub(super) const ONE_LINK: &str = "exactly one link, in both directions";
 
 fn name_node<'n>(
     nodes: &mut BTreeMap<&'n str, Node>,
@@ -139,8 +146,8 @@ impl Directions {
     }
 }
 
-/// Each host has one link, and the same neighbour in both directions.
-fn check_hosts(hosts: &[String], path: &Path, builder: &mut Builder<'_, '_>) {
+/// Hosts that have not one link, with the same neighbour in both directions; each with a sentence.
+pub(super) fn badly_linked(hosts: &[String], builder: &Builder<'_, '_>) -> Vec<(usize, String)> {
     let mut out: Vec<Vec<Node>> = vec![Vec::new(); hosts.len()];
     let mut back = out.clone();
     for link in &builder.network.links {
@@ -151,23 +158,21 @@ fn check_hosts(hosts: &[String], path: &Path, builder: &mut Builder<'_, '_>) {
             back[host as usize].push(link.from);
         }
     }
-    for (index, name) in hosts.iter().enumerate() {
-        let (out, back) = (&out[index], &back[index]);
-        if out.len() != 1 || out != back {
-            let message = match (out.len(), back.len()) {
-                (1, 1) => format!("host {name:?} sends to one neighbour and receives from another"),
-                (sends, hears) => format!("host {name:?} has {sends} links out and {hears} in"),
-            };
-            builder.fail(&path.key("hosts").index(index), message).allowed =
-                Some("exactly one link, in both directions".into());
-        }
-    }
+    let bad = (0..hosts.len()).filter(|&host| out[host].len() != 1 || out[host] != back[host]);
+    bad.map(|host| {
+        let name = &hosts[host];
+        let message = match (out[host].len(), back[host].len()) {
+            (1, 1) => format!("host {name:?} sends to one neighbour and receives from another"),
+            (sends, hears) => format!("host {name:?} has {sends} links out and {hears} in"),
+        };
+        (host, message)
+    })
+    .collect()
 }
 
-/// Every host reaches every other: it is enough that the first reaches all and is reached by all, since hosts
-/// have one neighbour and forward nothing.
-fn check_reach(hosts: &[String], path: &Path, builder: &mut Builder<'_, '_>) {
-    let mut unreachable = None;
+/// A host that does not reach every other or is not reached by it, with a sentence. It is enough that the first reaches
+/// all and is reached by all, since hosts have one neighbour and forward nothing.
+pub(super) fn unreachable(hosts: &[String], builder: &Builder<'_, '_>) -> Option<(usize, String)> {
     for forward in [true, false] {
         let mut next: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
         for link in &builder.network.links {
@@ -183,11 +188,10 @@ fn check_reach(hosts: &[String], path: &Path, builder: &mut Builder<'_, '_>) {
                 }
             }
         }
-        let missing = (0..hosts.len() as u32).find(|&host| !seen.contains(&Node::Host(host)));
-        unreachable = unreachable.or(missing.map(|host| (host as usize, forward)));
+        if let Some(host) = (0..hosts.len()).find(|&host| !seen.contains(&Node::Host(host as u32))) {
+            let (from, to) = if forward { (&hosts[0], &hosts[host]) } else { (&hosts[host], &hosts[0]) };
+            return Some((host, format!("no path leads from {from:?} to {to:?}")));
+        }
     }
-    if let Some((host, forward)) = unreachable {
-        let (from, to) = if forward { (&hosts[0], &hosts[host]) } else { (&hosts[host], &hosts[0]) };
-        builder.fail(&path.key("hosts").index(host), format!("no path leads from {from:?} to {to:?}"));
-    }
+    None
 }

@@ -3,7 +3,7 @@
 use super::{Builder, Uplinks};
 use crate::limits;
 use crate::node::Path;
-use crate::spec::{DumbbellSpec, LeafSpineSpec, LinkSpec, StarSpec};
+use crate::spec::{DumbbellSpec, FatTreeSpec, LeafSpineSpec, LinkSpec, StarSpec};
 use incast_plan::Node;
 use incast_protocols::Duration;
 
@@ -63,5 +63,66 @@ pub(super) fn leaf_spine(spec: &LeafSpineSpec, path: &Path, builder: &mut Builde
         }
     }
     builder.racks = Some((0..hosts).map(|host| host / spec.hosts_per_leaf).collect());
-    builder.uplinks = Some(Uplinks { leaves: spec.leaves, count: spec.spines, rate: spec.fabric_link.rate });
+    builder.uplinks = Some(Uplinks {
+        below: "leaf",
+        above: "spines",
+        leaves: spec.leaves,
+        count: spec.spines,
+        rate: spec.fabric_link.rate,
+    });
+}
+
+pub(super) fn fat_tree(spec: &FatTreeSpec, path: &Path, builder: &mut Builder<'_, '_>) {
+    let (host_link, fabric_link) = (path.key("host_link"), path.key("fabric_link"));
+    builder.check_link(&spec.host_link, &host_link);
+    builder.check_link(&spec.fabric_link, &fabric_link);
+    let (core, core_link) = match &spec.core_link {
+        Some(link) => (link, path.key("core_link")),
+        None => (&spec.fabric_link, fabric_link.clone()),
+    };
+    if spec.core_link.is_some() {
+        builder.check_link(core, &core_link);
+    }
+    if !spec.ports.is_multiple_of(2) {
+        builder.fail(&path.key("ports"), format!("{} is odd", spec.ports)).allowed = Some("an even number".into());
+        return;
+    }
+    let half = spec.ports / 2;
+    let per_edge = spec.hosts_per_edge.unwrap_or(half);
+    let edges = spec.ports * half;
+    let cables = u64::from(edges) * (u64::from(per_edge) + 2 * u64::from(half));
+    if !builder.check_links(2 * cables, path) {
+        return;
+    }
+    let mut switches = |name: &str, count: u32| -> Vec<Node> {
+        (0..count).map(|number| builder.add_switch(format!("{name} {number}"))).collect()
+    };
+    let (edge, aggregation, cores) =
+        (switches("edge", edges), switches("aggregation", edges), switches("core", half * half));
+    let hosts = edges * per_edge;
+    builder.network.hosts = hosts;
+    for host in 0..hosts {
+        builder.cable(Node::Host(host), edge[(host / per_edge) as usize], &spec.host_link, &host_link);
+    }
+    for (below, above) in edge.chunks(half as usize).zip(aggregation.chunks(half as usize)) {
+        for &edge in below {
+            for &aggregation in above {
+                builder.cable(edge, aggregation, &spec.fabric_link, &fabric_link);
+            }
+        }
+    }
+    for (index, &aggregation) in aggregation.iter().enumerate() {
+        let position = index % half as usize;
+        for &above in &cores[position * half as usize..(position + 1) * half as usize] {
+            builder.cable(aggregation, above, core, &core_link);
+        }
+    }
+    builder.racks = Some((0..hosts).map(|host| host / per_edge).collect());
+    builder.uplinks = Some(Uplinks {
+        below: "edge",
+        above: "aggregation switches",
+        leaves: edges,
+        count: half,
+        rate: spec.fabric_link.rate,
+    });
 }

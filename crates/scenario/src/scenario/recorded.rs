@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::Checked;
 use crate::document::Problems;
-use crate::network::{Layout, shortened};
+use crate::network::{Layout, shortened, spaced};
 use crate::node::Path;
 use crate::report::{Problem, Report, nearest};
 use crate::spec::RecordSpec;
@@ -155,11 +155,6 @@ fn links(
             BTreeSet::new()
         }
     }
-}
-
-/// The name of a link without spaces around its arrow.
-fn spaced(name: &str) -> String {
-    name.split("->").map(str::trim).collect::<Vec<_>>().join("->")
 }
 
 /// The connections that `wish` means.

@@ -21,6 +21,10 @@ pub(crate) enum TopologySpec {
     Dumbbell(DumbbellSpec),
     /// Racks of hosts, each under a leaf switch; every leaf is connected to every spine.
     LeafSpine(LeafSpineSpec),
+    /// Pods of edge and aggregation switches under core switches, all with the same number of ports.
+    FatTree(Box<FatTreeSpec>),
+    /// Nodes and links of a file in the format of the HPCC simulator's `topology.txt`.
+    Hpcc(HpccSpec),
     /// Hosts, switches and links one by one.
     Custom(CustomSpec),
 }
@@ -72,6 +76,38 @@ pub(crate) struct LeafSpineSpec {
     pub(crate) host_link: LinkSpec,
     /// Every link between a leaf and a spine. Its buffer and marker apply to both of its ports.
     pub(crate) fabric_link: LinkSpec,
+}
+
+/// The fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008): `ports` pods with `ports` / 2 edge switches ("edge 0",
+/// ...) and as many aggregation switches ("aggregation 0", ...) each, all connected to each other within a pod, under
+/// (`ports` / 2)² core switches ("core 0", ...). Aggregation switches in the same position of every pod share their
+/// core switches.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FatTreeSpec {
+    /// Number of ports of every switch (k), even.
+    #[schemars(range(min = 2, max = 128))]
+    pub(crate) ports: u32,
+    /// Number of hosts under each edge switch, numbered from 0 along the edge switches. More of them than the default
+    /// make the network oversubscribed. Default: half of `ports`.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub(crate) hosts_per_edge: Option<u32>,
+    /// The link of every host. Its buffer and marker apply to the edge switch's port to the host.
+    pub(crate) host_link: LinkSpec,
+    /// Every link between an edge and an aggregation switch. Its buffer and marker apply to both of its ports.
+    pub(crate) fabric_link: LinkSpec,
+    /// Every link between an aggregation and a core switch. Default: as `fabric_link`.
+    pub(crate) core_link: Option<LinkSpec>,
+}
+
+/// Nodes and links of a file in the format of HPCC's `topology.txt`: a line `nodes switches links`, a line with the
+/// numbers of the switches, then lines `node node rate delay loss`, e.g. `0 320 100Gbps 1000ns 0`. Names of nodes are
+/// their numbers, and hosts come first, so that traces in its format mean the same hosts.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HpccSpec {
+    /// Path of the file, relative to the scenario.
+    pub(crate) file: String,
 }
 
 /// Hosts, switches and links one by one.

@@ -10,7 +10,7 @@ use super::arrivals::{Arrivals, Stop};
 use super::{ConnectionsSpec, Context, Workload};
 use crate::expand::{Expansion, Reuse};
 use crate::limits;
-use crate::network::Uplinks;
+use crate::offered::crossing_links;
 use crate::report::Report;
 use crate::sizes::{Sizes, SizesSpec};
 use crate::spec::{HostRef, HostSet, StackSpec, TcpTable};
@@ -32,6 +32,10 @@ pub(crate) struct PoissonSpec {
     load: Option<f64>,
     /// What the load is a share of.
     reference: Option<ReferenceSpec>,
+    /// With reference "named-links": the links, by the names that `record.packets` has for ports, such as
+    /// "leaf 0->spine 1"; "*" stands for any text, as in "aggregation *->core *".
+    #[schemars(length(min = 1))]
+    links: Option<Vec<String>>,
     /// Share of the load that this class offers: with load 0.6 and share 0.2 it is 0.12. Default: 1.0.
     #[schemars(range(min = 0.0, max = 1.0), extend("default" = 1.0))]
     share: Option<f64>,
@@ -79,18 +83,21 @@ pub(crate) struct PoissonSpec {
     pub(super) tcp: Option<TcpTable>,
 }
 
-/// What a load is a share of. All three are in use in papers, and they differ by the oversubscription.
+/// What a load is a share of. The first three are in use in papers, and they differ by the oversubscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "LoadReference")]
 pub(crate) enum ReferenceSpec {
     /// The links of participating hosts: each host sends, and receives, this share of its rate.
     HostLinks,
-    /// The links from leaves to spines, compared with messages between racks.
+    /// The links from leaves to spines, or from edge to aggregation switches, compared with messages between racks.
     LeafUplinks,
     /// The links from leaves to spines, compared with all messages, including those within a rack, which never use
     /// them.
     LeafUplinksAllTraffic,
+    /// The links that `links` names, compared with what crosses them if messages are spread evenly over all shortest
+    /// paths.
+    NamedLinks,
 }
 
 /// A checked process.
@@ -166,7 +173,7 @@ impl PoissonSpec {
         let racks = context.layout.racks.as_deref();
         if wish == PairsSpec::OtherRack && racks.is_none() {
             context.problem("pairs", "this topology has no racks").allowed =
-                Some("\"any\"; or a leaf-spine or dumbbell topology".into());
+                Some("\"any\"; or a leaf-spine, fat-tree or dumbbell topology".into());
             return None;
         }
         let pairs = Pairs::new(hosts, wish, racks);
@@ -199,6 +206,10 @@ impl PoissonSpec {
             context.problem("share", "no effect without load");
             return None;
         }
+        if self.links.is_some() && self.reference != Some(ReferenceSpec::NamedLinks) {
+            context.problem("links", "no effect without reference = \"named-links\"");
+            return None;
+        }
         match (self.load, self.reference, self.rate_per_s) {
             (None, None, Some(rate)) => {
                 let possible = rate > 0.0 && rate <= 1e12;
@@ -222,12 +233,13 @@ impl PoissonSpec {
                     }
                     ReferenceSpec::LeafUplinks => uplinks(context)? / crossing(pairs, context)?,
                     ReferenceSpec::LeafUplinksAllTraffic => uplinks(context)?,
+                    ReferenceSpec::NamedLinks => self.named_links(pairs, context)?,
                 };
                 Some(load * share * bits / (8.0 * mean_bytes))
             }
             (Some(_), None, None) => {
                 let problem = context.problem("reference", "missing: what load is a share of");
-                problem.allowed = Some("host-links, leaf-uplinks, leaf-uplinks-all-traffic".into());
+                problem.allowed = Some("host-links, leaf-uplinks, leaf-uplinks-all-traffic, named-links".into());
                 None
             }
             (None, None, None) => {
@@ -242,10 +254,38 @@ impl PoissonSpec {
     }
 }
 
+impl PoissonSpec {
+    /// Bits per second at which messages between these pairs offer the named links what they carry together.
+    fn named_links(&self, pairs: &Pairs, context: &mut Context<'_, '_>) -> Option<f64> {
+        let Some(names) = &self.links else {
+            context.problem("links", "missing: the links that load is a share of").allowed =
+                Some("names such as \"switch->host 0\" or \"leaf *->spine *\"".into());
+            return None;
+        };
+        let path = context.path.key("links");
+        let mut links = BTreeSet::new();
+        for (index, name) in names.iter().enumerate() {
+            links.extend(context.layout.links_named(name, &path.index(index), context.problems)?);
+        }
+        let Some(crossing) = crossing_links(pairs.hosts(), pairs.chances(), &pairs.received(), context.layout) else {
+            context.problem("links", "the network is too large to find all shortest paths").allowed =
+                Some("rate_per_s instead of a load".into());
+            return None;
+        };
+        let carried: f64 = links.iter().map(|&link| crossing[link as usize]).sum();
+        if carried <= 0.0 {
+            context.problem("links", "no message crosses these links");
+            return None;
+        }
+        let rates: f64 = links.iter().map(|&link| context.layout.network.links[link as usize].rate.0 as f64).sum();
+        Some(rates / carried)
+    }
+}
+
 /// Bits per second of all links from leaves to spines.
 fn uplinks(context: &mut Context<'_, '_>) -> Option<f64> {
-    if let Some(Uplinks { leaves, count, rate }) = context.layout.uplinks {
-        return Some(f64::from(leaves) * f64::from(count) * rate.0 as f64);
+    if let Some(uplinks) = context.layout.uplinks {
+        return Some(f64::from(uplinks.leaves) * f64::from(uplinks.count) * uplinks.rate.0 as f64);
     }
     context.problem("reference", "this topology has no leaf switches with uplinks").allowed =
         Some("host-links; or rate_per_s instead of a load".into());

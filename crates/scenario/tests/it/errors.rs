@@ -142,7 +142,7 @@ fn missing_keys_are_named_with_what_they_hold() {
         s.toml:5:8: topology.link: missing key "rate"; allowed: a rate ("10Gbps")
         s.toml:5:8: topology.link: missing key "delay"; allowed: a time ("40us")
         s.toml:8:10: traffic.burst: missing key "kind"; allowed: kind = "incast", "rounds", "fork-join", "poisson", "long" or "trace"
-        s.toml:2:2: topology: missing key "kind"; allowed: kind = "star", "dumbbell", "leaf-spine" or "custom"
+        s.toml:2:2: topology: missing key "kind"; allowed: kind = "star", "dumbbell", "leaf-spine", "fat-tree", "hpcc" or "custom"
         s.toml:7:10: switch.buffer: missing key "count_in_service"; allowed: true or false
         s.toml:8:10: traffic.burst.size: missing: give size (for each) or total (split among all)
         s.toml:6:2: switch.buffer: missing: switch ports need a buffer that says what its limit counts; allowed: for example { name = "static", limit = "64KiB", count_in_service = true }
@@ -165,7 +165,7 @@ fn unknown_names_are_listed_with_those_that_are_known() {
             plus("connections = \"keep\""),
         ]),
         @r#"
-        s.toml:3:8: topology.kind: unknown kind "star2"; did you mean "star"? allowed: "star", "dumbbell", "leaf-spine", "custom"
+        s.toml:3:8: topology.kind: unknown kind "star2"; did you mean "star"? allowed: "star", "dumbbell", "leaf-spine", "fat-tree", "hpcc", "custom"
         s.toml:9:8: traffic.burst.kind: unknown kind "incats"; did you mean "incast"? allowed: "incast", "rounds", "fork-join", "poisson", "long", "trace"
         s.toml:7:19: switch.buffer.name: unknown name "shared"; allowed: "static", "dynamic-threshold"
         s.toml:13:10: stack.sender: unknown name "dtcp"; did you mean "dctcp"? allowed: "newreno", "cubic", "dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift", "hpcc", or a table with a name and parameters
@@ -205,7 +205,7 @@ fn wrong_types_say_what_was_expected_and_found() {
         s.toml:11:8: traffic.burst.size: expected an amount of data ("64KiB"), found the number 65536: add the unit, in quotes
         s.toml:11:8: traffic.burst.size: expected an amount of data ("64KiB"), found a table
         s.toml:5:8: topology.link: expected a table, found the string "1Gbps"
-        s.toml:3:8: topology.kind: expected a name, found the number 3; allowed: "star", "dumbbell", "leaf-spine", "custom"
+        s.toml:3:8: topology.kind: expected a name, found the number 3; allowed: "star", "dumbbell", "leaf-spine", "fat-tree", "hpcc", "custom"
         s.toml:7:10: switch.marker: expected "none", "ecn-threshold", "ein", "red", "telemetry" or a table, found the date 1979-05-27
         s.toml:13:10: record.events: expected true or false, found the string "yes"
         s.toml:13:16: record.queue_series: expected a list, found the string "all"
@@ -395,6 +395,12 @@ fn random_traffic_needs_a_rate_an_end_and_partners() {
             poisson("rate_per_s = 3\nflows = 3\nshare = 0.2"),
             poisson("load = 0.3\nreference = \"host-links\"\nshare = 0\nflows = 1"),
             poisson("load = 0.3\nreference = \"host-links\"\nshare = 1.5\nflows = 1"),
+            poisson("load = 0.3\nreference = \"named-links\"\nflows = 1"),
+            poisson("load = 0.3\nreference = \"host-links\"\nlinks = [\"leaf 0->spine 0\"]\nflows = 1"),
+            poisson("load = 0.3\nreference = \"named-links\"\nlinks = [\"laef 0->spine 0\"]\nflows = 1"),
+            poisson(
+                "load = 0.3\nreference = \"named-links\"\nlinks = [\"leaf *->spine 0\"]\nflows = 1\nhosts = [0, 1]"
+            ),
             plus(
                 "[traffic.p]\nkind = \"poisson\"\nsizes = { kind = \"constant\", size = \"1KB\" }\nflows = 1\nload = 0.3\n\
                  reference = \"leaf-uplinks\"\npairs = \"other-rack\""
@@ -407,7 +413,7 @@ fn random_traffic_needs_a_rate_an_end_and_partners() {
         @r#"
         s.toml:10:10: traffic.p.flows: missing: give flows (how many) or until (when they stop)
         s.toml:10:10: traffic.p.load: missing: give load and reference, or rate_per_s
-        s.toml:10:10: traffic.p.reference: missing: what load is a share of; allowed: host-links, leaf-uplinks, leaf-uplinks-all-traffic
+        s.toml:10:10: traffic.p.reference: missing: what load is a share of; allowed: host-links, leaf-uplinks, leaf-uplinks-all-traffic, named-links
         s.toml:15:14: traffic.p.rate_per_s: give either load and reference, or rate_per_s
         s.toml:13:8: traffic.p.load: 0 is out of range; allowed: above 0
         s.toml:13:14: traffic.p.rate_per_s: -3.0 is out of range; allowed: above 0, at most 1e12
@@ -425,7 +431,11 @@ fn random_traffic_needs_a_rate_an_end_and_partners() {
         s.toml:15:9: traffic.p.share: no effect without load
         s.toml:15:9: traffic.p.share: 0 is out of range; allowed: above 0
         s.toml:15:9: traffic.p.share: the number 1.5 is out of range; allowed: 0 to 1
-        s.toml:18:9: traffic.p.pairs: this topology has no racks; allowed: "any"; or a leaf-spine or dumbbell topology
+        s.toml:10:10: traffic.p.links: missing: the links that load is a share of; allowed: names such as "switch->host 0" or "leaf *->spine *"
+        s.toml:15:9: traffic.p.links: no effect without reference = "named-links"
+        s.toml:15:10: traffic.p.links[0]: unknown link "laef 0->spine 0"; did you mean "leaf 0->spine 0"? allowed: host 0->leaf 0, leaf 0->host 0, host 1->leaf 0, leaf 0->host 1, host 2->leaf 1, leaf 1->host 2, host 3->leaf 1, leaf 1->host 3, leaf 0->spine 0, spine 0->leaf 0, leaf 1->spine 0, spine 0->leaf 1
+        s.toml:15:9: traffic.p.links: no message crosses these links
+        s.toml:18:9: traffic.p.pairs: this topology has no racks; allowed: "any"; or a leaf-spine, fat-tree or dumbbell topology
         s.toml:17:13: traffic.p.reference: this topology has no leaf switches with uplinks; allowed: host-links; or rate_per_s instead of a load
         "#
     );
@@ -857,7 +867,7 @@ fn jobs_that_cannot_be_meant() {
         s.toml:16:14: traffic.j.schedulers: 3 hosts of each rack, but rack 0 has only 2
         s.toml:16:14: traffic.j.schedulers: missing key "per_rack"; allowed: a whole number
         s.toml:16:16: traffic.j.schedulers.racks: unknown key "racks"; allowed: per_rack
-        s.toml:17:14: traffic.j.schedulers: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine or dumbbell topology
+        s.toml:17:14: traffic.j.schedulers: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine, fat-tree or dumbbell topology
         s.toml:17:15: traffic.j.workers[1]: host 2 has a scheduler and would answer itself
         s.toml:14:10: traffic.j.fan_in: 2 is out of range; allowed: 1 to 1, the number of workers
         s.toml:16:10: traffic.j.fan_in: the number 0 is out of range; allowed: 1 to 4294967295
@@ -950,7 +960,7 @@ fn deadlines_that_cannot_be_meant() {
         s.toml:17:13: traffic.p.deadlines: both deadline and deadlines are given: choose one
         s.toml:18:10: traffic.p.except: at least two hosts are needed
         s.toml:18:14: traffic.p.except[1]: there is no host 7; hosts are numbered 0 to 4
-        s.toml:18:10: traffic.p.except: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine or dumbbell topology
+        s.toml:18:10: traffic.p.except: this topology has no racks; allowed: a number or a list of hosts; or a leaf-spine, fat-tree or dumbbell topology
         "#
     );
 }

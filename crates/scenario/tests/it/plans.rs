@@ -1,5 +1,6 @@
 //! Small scenarios written out, as text that people can check by hand.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use incast_plan::{End, HostNoise, Node, Noise, NoisePer, Plan};
@@ -174,6 +175,123 @@ buffer = { name = "static", limit = "64KiB", count_in_service = true }
     "#);
     let buffers: Vec<usize> = plan.network.switches.iter().map(|switch| switch.buffers.len()).collect();
     assert_eq!(buffers, [2, 2, 1, 1]);
+}
+
+const FAT_TREE: &str = r#"
+[topology]
+kind = "fat-tree"
+ports = 4
+host_link = { rate = "10Gbps", delay = "1us" }
+fabric_link = { rate = "10Gbps", delay = "1us" }
+core_link = { rate = "40Gbps", delay = "1us" }
+[switch]
+buffer = { name = "static", limit = "64KiB", count_in_service = true }
+"#;
+
+/// Of Al-Fares and others (SIGCOMM 2008): k = 4 has 16 hosts and 20 switches, and (k/2)² shortest paths between pods.
+#[test]
+fn a_fat_tree_is_the_one_of_the_paper() {
+    let one = "[traffic.a]\nkind = \"incast\"\nsenders = 1\nsize = \"1B\"\n";
+    let network = plan_of(FAT_TREE, one).network;
+    assert_eq!((network.hosts, network.switches.len(), network.links.len()), (16, 20, 2 * 48));
+    let ways = |from: u32, to: u32| {
+        let (mut at, mut hops) = (BTreeMap::from([(Node::Host(from), 1)]), 0);
+        while !at.contains_key(&Node::Host(to)) {
+            let mut next = BTreeMap::new();
+            for link in &network.links {
+                if let Some(ways) = at.get(&link.from) {
+                    *next.entry(link.to).or_insert(0) += ways;
+                }
+            }
+            (at, hops) = (next, hops + 1);
+        }
+        (hops, at[&Node::Host(to)])
+    };
+    assert_eq!([ways(0, 1), ways(0, 2), ways(0, 4), ways(15, 3)], [(2, 1), (4, 2), (6, 4), (6, 4)]);
+    // Every switch has four ports, and every core switch one to each pod.
+    let mut ports: BTreeMap<Node, Vec<Node>> = BTreeMap::new();
+    for link in &network.links {
+        ports.entry(link.from).or_default().push(link.to);
+    }
+    for switch in 0..20 {
+        assert_eq!(ports[&Node::Switch(switch)].len(), 4, "{switch}");
+    }
+    for core in 16..20 {
+        let pods: Vec<u32> = ports[&Node::Switch(core)]
+            .iter()
+            .map(|node| if let Node::Switch(aggregation) = node { (aggregation - 8) / 2 } else { unreachable!() })
+            .collect();
+        assert_eq!(pods, [0, 1, 2, 3]);
+    }
+    assert_eq!(network.links.iter().filter(|link| link.rate.0 == 40_000_000_000).count(), 2 * 16);
+    let wide = plan_of(&FAT_TREE.replace("ports = 4", "ports = 4\nhosts_per_edge = 6"), one).network;
+    assert_eq!((wide.hosts, wide.links.len()), (48, 2 * 80));
+}
+
+/// 0.3 of what the named links carry together, from how many messages use them, counted by hand.
+#[test]
+fn a_load_may_be_a_share_of_links_by_name() {
+    let rate = |head: &str, links: &str, pairs: &str| {
+        let traffic = format!(
+            "[traffic.p]\nkind = \"poisson\"\nload = 0.3\nreference = \"named-links\"\nlinks = {links}\npairs = \"{pairs}\"\n\
+             sizes = {{ kind = \"constant\", size = \"10KB\" }}\nflows = 20000\n"
+        );
+        let plan = plan_of(head, &traffic);
+        20_000.0 / plan.sends.last().unwrap().start.as_secs_f64() * 80_000.0 / 0.3
+    };
+    let near = |found: f64, bits: f64| assert!((found / bits - 1.0).abs() < 0.02, "{found} {bits}");
+    // 12 of the 15 other hosts are in other pods; 16 links of 40 Gbit/s lead up.
+    near(rate(FAT_TREE, "[\"aggregation *->core *\"]", "any"), 16.0 * 40e9 * 15.0 / 12.0);
+    near(rate(FAT_TREE, "[\"core 0->aggregation 0\", \"core 1->aggregation 2\"]", "any"), 16.0 * 40e9 * 15.0 / 12.0);
+    // Of messages to other racks all go up and down, and 12 of 14 to other pods.
+    near(rate(FAT_TREE, "[\"edge *->aggregation *\", \"aggregation *->edge *\"]", "other-rack"), 32.0 * 10e9 / 2.0);
+    near(rate(FAT_TREE, "[\"core *\"]", "other-rack"), 16.0 * 40e9 * 14.0 / 12.0);
+    // A sixteenth of all messages comes from one host, and another goes to it.
+    near(rate(FAT_TREE, "[\"host 3->edge 1\", \"edge 1->host 3\"]", "any"), 20e9 * 16.0 / 2.0);
+}
+
+#[test]
+fn a_topology_of_hpcc_is_read_beside_the_scenario() {
+    let text = "[topology]\nkind = \"hpcc\"\nfile = \"topology.txt\"\n[switch]\nbuffer = { name = \"static\", limit = \"64KiB\", \
+                count_in_service = true }\n[tcp]\nprofile = \"linux\"\n[traffic.t]\nkind = \"trace\"\nfile = \"incast.cm\"\nformat = \"htsim\"\n";
+    let read = |topology: &'static str| {
+        let files = move |name: &str| match name {
+            "topology.txt" => Ok(topology.to_owned()),
+            "incast.cm" => {
+                Ok("Nodes 3\nConnections 2\n1->0 id 1 start 0 size 5\n2->0 id 2 start 7 size 6\n".to_owned())
+            }
+            _ => Err(std::io::ErrorKind::NotFound.into()),
+        };
+        Scenario::parse_with(text, "s.toml", &[], &files).map(|scenario| scenario.plan(None).unwrap())
+    };
+    let plan =
+        read("5 2 4\n3 4\n0 3 100Gbps 1000ns 0\n1 4 100Gbps 1us 0\n2 4 25Gbps 1us 0.01\n3 4 400Gbps 2us 0\n").unwrap();
+    insta::assert_snapshot!(links(&plan), @r#"
+    0: host 0 -> 3 100Gbps 1us
+    1: 3 -> host 0 100Gbps 1us, buffer 0, marker none
+    2: host 1 -> 4 100Gbps 1us
+    3: 4 -> host 1 100Gbps 1us, buffer 0, marker none
+    4: host 2 -> 4 25Gbps 1us, loses 0.01
+    5: 4 -> host 2 25Gbps 1us, buffer 0, marker none, loses 0.01
+    6: 3 -> 4 400Gbps 2us, buffer 0, marker none
+    7: 4 -> 3 400Gbps 2us, buffer 0, marker none
+    "#);
+    let sends: Vec<(u64, u64)> = plan.sends.iter().map(|send| (send.start.0, send.message.size.unwrap().0)).collect();
+    assert_eq!(sends, [(0, 5), (7, 6)]);
+    let refused = |topology| read(topology).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        [
+            refused("5 2 4\n3 4\n0 3 100Gbps 1us 0\n1 4 100 1us 0\n"),
+            refused("4 1 2\n3\n0 3 1Gbps 1us 0\n1 3 1Gbps 1us 0\n"),
+            refused("5 2 3\n3 4\n0 3 1Gbps 1us 0\n1 4 1Gbps 1us 0\n2 4 1Gbps 1us 0\n"),
+        ]
+        .join("\n"),
+        @r#"
+        topology.txt:4:1: topology.file: rate: "100" has no unit; a rate is a number with one of the units bps, kbps, Mbps, Gbps, Tbps
+        s.toml:3:8: topology.file: host "2" has 0 links out and 0 in; allowed: exactly one link, in both directions
+        s.toml:3:8: topology.file: no path leads from "0" to "1"
+        "#
+    );
 }
 
 #[test]

@@ -91,6 +91,12 @@ impl Pairs {
         self.hosts.len() as u32 - most
     }
 
+    /// For each host, the probability that a message goes from it to any one host that it may send to.
+    pub(crate) fn chances(&self) -> impl Iterator<Item = f64> + '_ {
+        let count = self.hosts.len() as f64;
+        self.excluded.iter().map(move |&(first, end)| 1.0 / count / (count - f64::from(end - first)))
+    }
+
     /// Probability that a message goes to each host (in the order of [`Self::hosts`]).
     pub(crate) fn received(&self) -> Vec<f64> {
         let count = self.hosts.len();
