@@ -16,7 +16,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
+	docs-output test-cluster test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,11 @@ test-kills: linux install ## kill incast-host 100 times in the middle of transfe
 
 test-kernels: linux ## test incast-host on other kernels, in an emulator (a quarter of an hour; needs qemu-system-x86)
 	@$(BIN)/python tests/kernels/boot.py
+
+test-cluster: install ## sweep on a real Slurm, sshd and Dask of this machine while they are killed (a minute; needs root, and Debian for apt-get)
+	@command -v slurmctld munged sshd ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge openssh-server openssh-client
+	INCAST_CLUSTER_TESTS=1 $(BIN)/pytest tests/cluster
 
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol

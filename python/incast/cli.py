@@ -45,6 +45,7 @@ Worlds = Annotated[
         help="world that runs the scenario (incast list worlds), or several: packets,linux [default: the scenario's]",
     ),
 ]
+On = Annotated[str, Parameter(help="where to compute: local, ssh:HOST[,HOST], slurm[:KEY=VALUE,...] or dask:ADDRESS")]
 Runs = Annotated[Path, Parameter(help="directory of a sweep, or of the finished runs themselves")]
 Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
@@ -368,8 +369,9 @@ def sweep(
     shard: Annotated[
         str | None, Parameter(help="compute only shard i of n, written i/n, and no table; for job arrays")
     ] = None,
+    on: On = "local",
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
-    workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
+    workers: Annotated[int | None, Parameter(help="parallel runs, on each host [default: one per core]")] = None,
 ) -> int:
     """Compute all runs of a study and write them as a table, one row per run.
 
@@ -377,7 +379,7 @@ def sweep(
     """
     from incast.studies import sweep as sweeps
 
-    return sweeps.main(study, out=out, shard=shard, dry_run=dry_run, workers=_positive("workers", workers))
+    return sweeps.main(study, out=out, shard=shard, dry_run=dry_run, workers=_positive("workers", workers), on=on)
 
 
 @app.command
@@ -410,7 +412,8 @@ def reproduce(
     studies: Annotated[
         Path | None, Parameter(help="directory with the folders of studies [default: studies, then the program's]")
     ] = None,
-    workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
+    on: On = "local",
+    workers: Annotated[int | None, Parameter(help="parallel runs, on each host [default: one per core]")] = None,
 ) -> int:
     """Run a paper's studies, draw its figures, and judge its claims: OUT/report.html.
 
@@ -430,6 +433,7 @@ def reproduce(
         json=json_file,
         out=out or Path("out") / paper,
         workers=_positive("workers", workers),
+        on=on,
     )
     return reproduction.main(paper, studies, wish)
 

@@ -40,6 +40,8 @@ class Task:
     """If the run belongs to a world outside this program."""
     measured: bool = False
     """Whether it takes place in real time: it needs this machine for itself, and is never the same twice."""
+    files: tuple[tuple[str, str], ...] = ()
+    """The files it reads, with their fingerprints."""
 
 
 @dataclass(frozen=True)
@@ -111,17 +113,27 @@ def tasks(
     if world:
         outside = Outside(world, json.dumps(resolved, allow_nan=False, default=str))
         words = [path for word in world.command if scenarios.is_file(path := world.directory / word)]
-        content["world"] = {"command": world.command, "files": list(map(_fingerprint, words))}
+        content["world"] = {"command": world.command, "files": list(map(fingerprint, words))}
     measured = not world and resolved.get("run", {}).get("world") == "linux"
     if measured:
         content["kernel"] = platform.release()
         host = os.environ.get("INCAST_HOST")
-        content["host"] = _fingerprint(Path(host)) if host else None
+        content["host"] = fingerprint(Path(host)) if host else None
     # The order of keys is kept: that of classes of traffic and links decides what happens.
     text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
     set_ = tuple(scenarios.overrides(changes))
+    found = tuple((str(Path(source.file).parent / name), known) for name, known in files.items())
     return [
-        Task(hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32], source, set_, seed, tables, outside, measured)
+        Task(
+            hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32],
+            source,
+            set_,
+            seed,
+            tables,
+            outside,
+            measured,
+            found,
+        )
         for seed in seeds
     ]
 
@@ -168,7 +180,7 @@ def check(study: Study) -> list[Checked]:
 @functools.cache
 def program() -> str:
     """Name the program: its version and a fingerprint of the binary, since not every change has a new version."""
-    compiled = _fingerprint(Path(str(_native.__file__)))[:16]
+    compiled = fingerprint(Path(str(_native.__file__)))[:16]
     return f"incast {_native.version()} {compiled}"
 
 
@@ -220,7 +232,7 @@ def _files(source: scenarios.Source, part: object, *, only: str | None, key: str
         case list():
             below = [(key, one) for one in part]
         case str() if part and only in (key, None) and scenarios.is_file(path := Path(source.file).parent / part):
-            return {part: _fingerprint(path)}
+            return {part: fingerprint(path)}
         case _:
             return {}
     found: dict[str, str] = {}
@@ -229,6 +241,7 @@ def _files(source: scenarios.Source, part: object, *, only: str | None, key: str
     return found
 
 
-def _fingerprint(path: Path) -> str:
+def fingerprint(path: Path) -> str:
+    """Return a hash of the content of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from incast import ends, output, text
 from incast._native import RunError, ScenarioError
-from incast.studies import claims, cost, execution, paper, plan, replication, report, sample, sweep, table
+from incast.studies import claims, cost, execution, paper, places, plan, replication, report, sample, sweep, table
 from incast.studies.store import Store
 from incast.studies.study import Trace
 
 if TYPE_CHECKING:
     from incast.studies.claims import Judged
     from incast.studies.paper import Paper
+    from incast.studies.places import Place
     from incast.studies.plan import Row, Task
     from incast.studies.study import Study
     from incast.studies.table import Table
@@ -45,6 +46,7 @@ class Wish:
     json: Path | None
     out: Path
     workers: int | None
+    on: str = "local"
 
 
 @dataclass
@@ -62,6 +64,9 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
         raise ScenarioError("--keep-linux: no effect without --update")
     if wish.full and (wish.quick or wish.check or wish.update):
         raise ScenarioError("--full: the saved tables are of another size; drop --quick, --check or --update")
+    if wish.quick and wish.on != "local":
+        raise ScenarioError(f"--on {wish.on}: not with --quick, whose few runs are computed here")
+    opened = places.of(wish.on, wish.workers)
     about = paper.read(name, studies)
     if wish.update and paper.is_installed(about.directory):
         raise ScenarioError(
@@ -83,12 +88,13 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
     store = Store(output.prepare(wish.out) / "runs")
     state = _State(known, dict(known))
     try:
-        if wish.quick:
-            _quick(chosen, state, store, wish)
-        else:
-            _full(chosen, state, store, wish)
-        for study in chosen if wish.report else []:
-            execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time")
+        with sweep.place_of(opened, store) as place:
+            if wish.quick:
+                _quick(chosen, state, store, wish)
+            else:
+                _full(chosen, state, store, wish, place)
+            for study in chosen if wish.report else []:
+                execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time", place=place)
     except (KeyboardInterrupt, RunError, OSError) as error:
         print(
             f"incast: {ends.reason(error)}; finished runs are kept in {store.directory}; "
@@ -168,7 +174,7 @@ def _say_cost(studies: list[Study], known: dict[str, Table | None], wish: Wish) 
         print(f"all: {cost.total(costs).line()}", file=to)
 
 
-def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None:
+def _full(studies: list[Study], state: _State, store: Store, wish: Wish, place: Place | None = None) -> None:
     """Run everything that is not in the store, and compare it with the saved tables."""
     rows = {study.name: plan.rows(study) for study in studies}
     kept = {study.name: _kept(study, rows[study.name], wish) for study in studies}
@@ -181,8 +187,9 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish) -> None
     for study in studies:
         started = time.process_time()
         own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(wanted[study.name]))]
-        count = execution.run(own, store, workers=wish.workers, what=study.name)
-        found_before = len({task.key for task in own} - seen) - count
+        count = execution.run(own, store, workers=wish.workers, what=study.name, place=place)
+        # The time of other machines is not measured either.
+        found_before = len({task.key for task in own} - seen) - (0 if place else count)
         seen.update(task.key for task in own)
         new = sweep.measured(study, rows[study.name], store, 0.0, kept[study.name])
         minutes = (time.process_time() - started) / 60

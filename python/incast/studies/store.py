@@ -18,6 +18,7 @@ import io
 import json
 import os
 import sys
+import uuid
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
-_UNFINISHED, _DAMAGED = ".unfinished", ".damaged"
+_UNFINISHED, _DAMAGED, _MARK = ".unfinished", ".damaged", ".mark"
 _ABOUT = "run.json"
 _TABLE = ".parquet"
 # So that the same run is the same bytes, whenever it was computed: the least time that an archive can have.
@@ -72,6 +73,22 @@ class Store:
         """
         output.prepare(self._unfinished)
         self.remove_unfinished()
+
+    def mark(self, *, create: bool = True) -> str | None:
+        """Return what tells this folder from others of the same name on other machines; made if there is none yet."""
+        mark = self.directory / _MARK
+        try:
+            return mark.read_text(encoding="ascii")
+        except FileNotFoundError:
+            if not create:
+                return None
+            # Complete or not at all, and the first of several that do so at once counts.
+            made = self.directory / f"{_MARK}.{uuid.uuid4().hex}"
+            made.write_text(made.suffix[1:], encoding="ascii")
+            with contextlib.suppress(FileExistsError):
+                mark.hardlink_to(made)
+            made.unlink()
+            return self.mark()
 
     def has(self, key: str, tables: Collection[str]) -> bool:
         """Whether a run is stored with these tables."""
@@ -170,17 +187,28 @@ class Claim:
 
     def put(self, tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> None:
         """Store the run. It appears under its key once it is completely written."""
+        self.accept(packed(self.entry.stem, tables, about))
+
+    def accept(self, content: bytes) -> None:
+        """Store the run, as `packed` made it here or elsewhere."""
         self.file.seek(0)
         self.file.truncate()
-        with zipfile.ZipFile(self.file, "w") as archive:
-            _write(archive, _ABOUT, json.dumps({"key": self.entry.stem, **about}).encode())
-            for name, table in sorted(tables.items()):
-                _write(archive, name + _TABLE, _as_parquet(table))
+        self.file.write(content)
         folder = self.entry.parent
         if not folder.is_dir():
             folder.mkdir(exist_ok=True)
             output.sync(folder.parent)
         output.settle(self.file, self.unfinished, self.entry)
+
+
+def packed(key: str, tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> bytes:
+    """Return a run as the content of its file: the same run is the same bytes."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        _write(archive, _ABOUT, json.dumps({"key": key, **about}).encode())
+        for name, table in sorted(tables.items()):
+            _write(archive, name + _TABLE, _as_parquet(table))
+    return written.getvalue()
 
 
 def verify(file: Path) -> None:

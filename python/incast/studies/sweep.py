@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import re
 import sys
@@ -11,21 +12,25 @@ from typing import TYPE_CHECKING
 
 from incast import api, ends, output, text
 from incast._native import RunError, ScenarioError
-from incast.studies import cost, execution, plan, reading, table
+from incast.studies import cost, execution, places, plan, reading, table
 from incast.studies.store import DamagedError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from incast.studies.places import Place
     from incast.studies.plan import Row, Task
     from incast.studies.study import Study
     from incast.studies.table import Table
 
 
-def main(path: Path, *, out: Path, shard: str | None, dry_run: bool, workers: int | None) -> int:
+def main(
+    path: Path, *, out: Path, shard: str | None, dry_run: bool, workers: int | None, on: str = "local"
+) -> int:  # fmt: skip
     """Compute the missing runs, and write the table unless they are those of one shard. Return the exit code."""
     part, parts = _shard(shard) if shard else (1, 1)
+    opened = places.of(on, workers)
     study = reading.read(path)
     checked = plan.check(study)
     estimated = cost.of(study, None, checked=checked).line()
@@ -44,7 +49,8 @@ def main(path: Path, *, out: Path, shard: str | None, dry_run: bool, workers: in
         return 0
     output.prepare(out)
     try:
-        computed = execution.run(everything, store, workers=workers, what=study.name)
+        with place_of(opened, store) as place:
+            computed = execution.run(everything, store, workers=workers, what=study.name, place=place)
     except (KeyboardInterrupt, RunError, OSError) as error:
         done = sum(store.has(task.key, task.tables) for task in everything)
         print(f"incast: {ends.reason(error)}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
@@ -88,6 +94,22 @@ def measured(
     if cpu_minutes is not None:
         cpu_minutes += (time.process_time() - started) / 60
     return table.of_rows(study, [found[index] for index in range(len(rows))], cpu_minutes)
+
+
+@contextlib.contextmanager
+def place_of(opened: Callable[[Path], Place] | None, store: Store) -> Iterator[Place | None]:
+    """Open the place where runs are computed, and say what it is; `None` is this process."""
+    if opened is None:
+        yield None
+        return
+    store.prepare()
+    place = opened(store.directory)
+    try:
+        name, at_once = place.about()
+        print(f"computed on {name}: {at_once:,} runs at once", file=sys.stderr, flush=True)
+        yield place
+    finally:
+        place.close()
 
 
 def split(tasks: list[Task], seconds: Mapping[str, float], parts: int) -> list[list[Task]]:

@@ -1,0 +1,185 @@
+"""Wherever the runs of a sweep are computed, and whatever happens to who computes them: the same store and table."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conftest import Command, small_paper
+from incast._native import RunError
+from incast.studies import batches, execution, plan, reading
+from incast.studies.batches import Batch, Report
+from incast.studies.places import Lost
+from incast.studies.store import Store
+
+RUNS = 2 * 3 * 3
+
+# Runs the command at once, but one host is not there, and the first connection to another ends in the middle.
+SSH = """\
+#!/bin/sh
+for command; do :; done
+case "$*" in
+*" gone "*) echo "ssh: connect to host gone port 22: no route to host" >&2; exit 255 ;;
+*" frail "*)
+    if mkdir once 2>/dev/null; then
+        echo "Welcome!"
+        exec 3<&0
+        sh -c "$command" <&3 & worker=$!
+        sleep 0.1
+        until [ -n "$(ls out/runs/.unfinished 2>/dev/null)" ]; do sleep 0.01; done
+        kill -9 $worker
+        exit 255
+    fi ;;
+esac
+echo "Welcome!"
+exec sh -c "$command"
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    return small_paper(tmp_path) / "figure-1.toml"
+
+
+@pytest.fixture
+def whole(inside: Command, study: Path, tmp_path: Path) -> dict[str, bytes]:
+    """Return the files of a sweep to which nothing happens."""
+    done = inside("sweep", study, "--out", "whole")
+    assert done.returncode == 0, done.stderr
+    return contents(tmp_path / "whole")
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = [*directory.glob("*.csv"), *directory.glob("runs/??/*")]
+    return {str(file.relative_to(directory)): file.read_bytes() for file in files}
+
+
+def lengthen(study: Path, rounds: int) -> None:
+    """Have the runs take longer, so that a kill meets some."""
+    scenario = study.parent / "scenarios" / "small.toml"
+    text = scenario.read_text(encoding="utf-8")
+    scenario.write_text(text.replace("rounds = 2", f"rounds = {rounds}"), encoding="utf-8")
+
+
+class Here:
+    """Computes batches in this process, but some of them are lost."""
+
+    def __init__(self, losses: list[int], *, sees: bool = True) -> None:
+        self._losses, self._sees = losses, sees
+        self._count = 0
+        self._waiting: list[Batch] = []
+
+    def about(self) -> tuple[str, int]:
+        """Name it."""
+        return "here", 1
+
+    def wants(self) -> bool:
+        """Whether it can take another batch."""
+        return len(self._waiting) < 2
+
+    def size(self, left: int, mean_s: float | None) -> int:
+        """Return the size of the next batch."""
+        return min(left, 1 if mean_s is None else 7)
+
+    def start(self, batch: Batch) -> None:
+        """Take a batch."""
+        self._waiting.append(batch if self._sees else replace(batch, mark="of another machine"))
+
+    def ended(self) -> Iterator[tuple[Batch, Report | Lost]]:
+        """Compute one."""
+        batch = self._waiting.pop(0)
+        report = batches.carry_out(batch, threading.Event(), threads=1)
+        self._count += 1
+        yield batch, Lost("it was struck by lightning") if self._count in self._losses else report
+
+    def close(self) -> None:
+        """Leave."""
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_lost_batches_are_computed_again_and_workers_without_the_store_send_their_runs(
+    inside: Command, study: Path, whole: dict[str, bytes], tmp_path: Path, *, sees: bool
+) -> None:
+    store = Store(tmp_path / "out" / "runs")
+    store.prepare()
+    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))
+    assert execution.run(tasks, store, place=Here([1, 2, 4], sees=sees)) == RUNS
+    assert inside("sweep", study, "--out", "out").stderr.count("0 runs computed") == 1
+    assert contents(tmp_path / "out") == whole
+
+
+def test_what_kills_every_worker_is_named(study: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "out" / "runs")
+    store.prepare()
+    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))[:1]
+    with pytest.raises(RunError, match=r"seed 1 of .*small.toml with .*workers=2.* was lost 6 times: it was struck"):
+        execution.run(tasks, store, place=Here(list(range(1, 100)), sees=False))
+
+
+def test_a_worker_refuses_another_program_and_other_files(study: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "out" / "runs")
+    store.prepare()
+    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))[:1]
+    other = replace(batches.of(tasks, store), program="incast 0.0.1 abc")
+    assert (
+        "the sweep is by incast 0.0.1 abc; install the same there" in batches.carry_out(other, threading.Event()).error
+    )
+    file = tmp_path / "sizes.csv"
+    batch = batches.of([replace(tasks[0], files=((str(file), "of before"),))], store)
+    assert f"no file {file}" in batches.carry_out(batch, threading.Event()).error
+    file.write_text("1,1\n", encoding="utf-8")
+    assert (
+        f"the file {file}, which the scenario reads, is another one"
+        in batches.carry_out(batch, threading.Event()).error
+    )
+
+
+def test_hosts_by_ssh_of_which_one_is_not_there_and_one_breaks(
+    inside: Command, study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengthen(study, 100)
+    assert inside("sweep", study, "--out", "whole").returncode == 0
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(SSH, encoding="utf-8")
+    ssh.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    done = inside("sweep", study, "--on", "ssh:gone,frail", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert "gone: the connection ended: ssh: connect to host gone port 22: no route to host" in done.stderr
+    assert (tmp_path / "once").is_dir()
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    done = inside("sweep", study, "--out", "none", "--on", "ssh:gone")
+    assert (done.returncode, "no host is left" in done.stderr) == (1, True), done.stderr
+
+
+def test_a_place_that_is_not_there_is_one_message(
+    inside: Command, study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(on: str, *more: str) -> str:
+        done = inside("sweep", study, "--on", on, *more)
+        assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, ""), done.stderr
+        return done.stderr
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    expected = "expected local, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
+    for on in ("cloud", "dask", "dask:", "local:2"):
+        assert f"--on {on}: {expected}" in said(on)
+    for on in ("ssh", "ssh:a,,b", "ssh:-oProxyCommand=x", "ssh:a b"):
+        assert f"--on {on}: expected ssh:HOST" in said(on)
+    assert "there is no program ssh here" in said("ssh:a")
+    assert "there is no program sbatch here" in said("slurm:partition=main")
+    for wish in ("colour=red", "nodes=2", "partition"):
+        assert f"{wish}: expected KEY=VALUE with one of the keys account, " in said(f"slurm:{wish}")
+    assert "jobs=many: expected a whole number from 1" in said("slurm:jobs=many")
+    assert "--workers: not with --on dask:a:1" in said("dask:a:1", "--workers", "2")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert said("dask:a:1").endswith("needs the package distributed; "
+                                     f"{sys.executable} -m pip install 'incast[dask]'\n")  # fmt: skip
+    assert said("slurm").endswith(f"needs the package submitit; {sys.executable} -m pip install 'incast[slurm]'\n")
