@@ -315,7 +315,9 @@ def _fill_wheelhouse() -> None:
     mark = WHEELHOUSE / f".{wanted}"
     if mark.exists():
         return
-    WHEELHOUSE.mkdir(parents=True, exist_ok=True)
+    # What earlier lock files pinned must not stand in for what this one lacks.
+    shutil.rmtree(WHEELHOUSE, ignore_errors=True)
+    WHEELHOUSE.mkdir(parents=True)
     _run(sys.executable, "-m", "pip", "download", "--quiet", "--only-binary", ":all:", "--dest", WHEELHOUSE,
          "--requirement", pins, *([maturin[0]] if maturin else []))  # fmt: skip
     mark.touch()
