@@ -343,13 +343,28 @@ def export(
     ] = "arriving",
     perfetto: Annotated[Path | None, Parameter(help="file of trace events to write, for ui.perfetto.dev")] = None,
     port: PortName = None,
+    fct: Annotated[Path | None, Parameter(help="file of completion times to write, as HPCC's fct.txt")] = None,
+    trace: Annotated[
+        Path | None, Parameter(help="file of flows to write, as HPCC's flow.txt, for ns-3 or traffic of kind trace")
+    ] = None,
+    csv: Annotated[Path | None, Parameter(help="directory for all tables as comma-separated values")] = None,
 ) -> None:
-    """Write what a run recorded for programs that read traces."""
-    if pcapng is None and perfetto is None:
-        raise _native.ScenarioError("name what to write: --pcapng FILE, --perfetto FILE, or both")
+    """Write the results of a run for other programs: traces of packets, and files of flows."""
+    if pcapng is None and perfetto is None and fct is None and trace is None and csv is None:
+        raise _native.ScenarioError("name what to write: --pcapng, --perfetto, --fct, --trace or --csv")
     from incast.report import export as exports
+    from incast.report import files
     from incast.report.recorded import Recorded
 
+    if fct is not None:
+        print(output.save(fct, files.fct(run)))
+    if trace is not None:
+        print(output.save(trace, files.trace(run)))
+    if csv is not None:
+        for name, text in files.csv(run).items():
+            print(output.save(csv / f"{name}.csv", text))
+    if pcapng is None and perfetto is None:
+        return
     recorded = Recorded.read(run)
     chosen = recorded.port(port)
     if pcapng is not None:

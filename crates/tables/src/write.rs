@@ -1,5 +1,6 @@
 //! The tables as files, each whole or not there at all.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +10,12 @@ use arrow_schema::DataType;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
+use serde_json::json;
 
-use crate::{Table, summary_json};
+use crate::{Table, dictionary, summary_json};
 use incast_record::Run;
 
 /// A result that could not be written.
@@ -46,6 +49,9 @@ pub enum WriteError {
 
 /// Writes every table as `<name>.parquet`, and `summary.json` last, so that where it is, all are.
 /// The directory is created if need be; files of these names are replaced. The same run gives the same bytes.
+///
+/// Key-value metadata of each Parquet file: `incast.scenario` and `incast.seed`, and `incast.units`, a JSON object with the
+/// unit of each column that has one.
 ///
 /// # Errors
 /// If the directory cannot be created or a file cannot be written. The file in question is then as it was before,
@@ -100,6 +106,18 @@ fn write_table(table: Table, run: &Run, file: &mut BufWriter<File>) -> Result<()
     let mut properties =
         WriterProperties::builder().set_created_by("incast".to_owned()).set_compression(Compression::SNAPPY);
     let schema = table.schema_of(run);
+    let units: BTreeMap<&str, &str> = dictionary::TABLES
+        .iter()
+        .filter(|known| known.name == table.name())
+        .flat_map(|known| &known.columns)
+        .filter(|column| !column.unit.is_empty())
+        .map(|column| (column.name, column.unit))
+        .collect();
+    properties = properties.set_key_value_metadata(Some(vec![
+        KeyValue::new("incast.scenario".to_owned(), run.name.clone()),
+        KeyValue::new("incast.seed".to_owned(), run.seed.to_string()),
+        KeyValue::new("incast.units".to_owned(), json!(units).to_string()),
+    ]));
     if table == Table::Packets {
         // Times and positions that grow take half the room as differences.
         for field in schema.fields().iter().filter(|field| *field.data_type() == DataType::Int64) {
@@ -132,6 +150,19 @@ mod tests {
             fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort_unstable();
         names
+    }
+
+    #[test]
+    fn each_file_says_what_it_is_of_and_in_which_units() {
+        let directory = tempfile::tempdir().unwrap();
+        write(&small_run(), directory.path()).unwrap();
+        let file = File::open(directory.path().join("flows.parquet")).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let told = reader.metadata().file_metadata().key_value_metadata().unwrap();
+        let of = |key: &str| told.iter().find(|one| one.key == key).and_then(|one| one.value.clone()).unwrap();
+        assert_eq!((of("incast.scenario"), of("incast.seed")), (small_run().name, u64::MAX.to_string()));
+        let units: serde_json::Value = serde_json::from_str(&of("incast.units")).unwrap();
+        assert_eq!((&units["fct_s"], &units["size_bytes"], units.get("id")), (&json!("s"), &json!("bytes"), None));
     }
 
     #[test]
