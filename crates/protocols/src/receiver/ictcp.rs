@@ -37,7 +37,7 @@ pub struct Config {
     /// With more than this share missing, a window shrinks.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub gamma2: Share,
-    /// In how many round trips in a row that must be so before it shrinks, by a segment.
+    /// Number of round trips in a row below that throughput before the window shrinks, by one segment.
     #[schemars(range(min = 1))]
     pub low_rounds: u32,
     /// With less than this share of the line rate left, windows above the mean shrink by a segment.

@@ -15,9 +15,9 @@ use crate::registry::{Capability, Part, Place, Requirement};
 pub struct Config {
     /// How a window below its minimum grows in congestion avoidance.
     pub ca_law: CaLaw,
-    /// The rate that a deadline asks for.
+    /// How the minimum rate that a deadline needs is computed.
     pub theta: Theta,
-    /// The rate that it asks for when it is over.
+    /// The minimum rate once the deadline has passed.
     pub deadline_passed: DeadlinePassed,
     /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
     pub scaled_window: ScaledWindow,

@@ -12,9 +12,9 @@ use crate::units::{Bytes, Duration, Rate, Time};
 pub struct Law {
     /// How a window below its minimum grows in congestion avoidance.
     pub ca_law: CaLaw,
-    /// The rate that a deadline asks for.
+    /// How the minimum rate that a deadline needs is computed.
     pub theta: Theta,
-    /// The rate that it asks for when it is over.
+    /// The minimum rate once the deadline has passed.
     pub deadline_passed: DeadlinePassed,
     /// What becomes of the window of DCMRG's receiver when it is scaled to the round trip.
     pub scaled_window: ScaledWindow,
@@ -33,7 +33,7 @@ pub enum CaLaw {
     Derived,
 }
 
-/// The rate that a deadline asks for.
+/// How the minimum rate that a deadline needs is computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Theta {
@@ -44,14 +44,14 @@ pub enum Theta {
     Remaining,
 }
 
-/// The rate that a deadline asks for when it is over.
+/// The minimum rate once the deadline has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlinePassed {
-    /// None.
+    /// No minimum rate.
     #[default]
     Reset,
-    /// That of the start.
+    /// The minimum rate that the message had at its start.
     Keep,
 }
 
