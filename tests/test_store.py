@@ -95,7 +95,7 @@ def test_a_run_under_the_name_of_another_is_not_taken_for_it(store: Store) -> No
 
 def spoiled(content: bytes, how: str) -> bytes:
     if how == "flipped":
-        place = content.index(b"PAR1") + 60
+        place = content.index(b".arrow") + 60
         return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
     return content[: {"empty": 0, "cut off": 900}[how]]
 

@@ -1,7 +1,7 @@
 """The store of finished runs: one file per run, under the key of its task, complete or not at all.
 
-A run's file is a ZIP archive without compression of its tables, as Parquet, and of what the run was. The checksum of
-each member stands beside its name and is compared whenever the member is read.
+A run's file is a ZIP archive without compression of its tables, as Arrow streams, and of what the run was. The checksum
+of each member stands beside its name and is compared whenever the member is read.
 
 While a run is computed its file is made in the folder `.unfinished`, and whoever makes it holds a lock on it. The lock
 ends with the process, however that ends. So one run is never computed twice at the same time, and what a killed process
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _UNFINISHED, _DAMAGED, _MARK = ".unfinished", ".damaged", ".mark"
 _ABOUT = "run.json"
-_TABLE = ".parquet"
+_TABLE = ".arrow"
+# Larger tables are compressed. With small ones that takes longer than all else, and so does Parquet.
+_LARGE_BYTES = 1 << 20
 # So that the same run is the same bytes, whenever it was computed: the least time that an archive can have.
 _TIME = (1980, 1, 1, 0, 0, 0)
 # What a damaged archive makes of its reader: an offset, a method or a flag that cannot be.
@@ -110,7 +112,7 @@ class Store:
         """
         try:
             with _opened(self._file(key)) as archive:
-                return pl.read_parquet(_read(archive, table + _TABLE))
+                return pl.read_ipc_stream(_read(archive, table + _TABLE))
         except FileNotFoundError as error:
             raise DamagedError("no longer there") from error
 
@@ -207,7 +209,7 @@ def packed(key: str, tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any
     with zipfile.ZipFile(written, "w") as archive:
         _write(archive, _ABOUT, json.dumps({"key": key, **about}).encode())
         for name, table in sorted(tables.items()):
-            _write(archive, name + _TABLE, _as_parquet(table))
+            _write(archive, name + _TABLE, _as_stream(table))
     return written.getvalue()
 
 
@@ -260,9 +262,9 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(about, content)
 
 
-def _as_parquet(table: pl.DataFrame) -> bytes:
+def _as_stream(table: pl.DataFrame) -> bytes:
     written = io.BytesIO()
-    table.write_parquet(written)
+    table.write_ipc_stream(written, compression="zstd" if table.estimated_size() > _LARGE_BYTES else "uncompressed")
     return written.getvalue()
 
 
