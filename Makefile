@@ -124,8 +124,9 @@ release-check: install ## build wheels, source distributions and crates, and pro
 reproduce: install ## compute a paper's figures and judge its claims (PAPER=pulser): out/rdtcp/report.html
 	@$(BIN)/incast reproduce $(PAPER)
 
-bench: install ## measure the simulator's speed
+bench: install ## measure the simulator's speed, and count instructions (needs valgrind; UPDATE=1 keeps the counts)
 	@$(BIN)/incast bench leaf-spine
+	@$(BIN)/python .ci/instructions.py $(if $(UPDATE),--update)
 
 validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour or two; needs g++)
 	@$(MAKE) --silent -C validation/ns3/programs

@@ -18,7 +18,7 @@ import pytest
 
 import incast as package
 from conftest import SMALL, Command, Completed
-from incast import output, scenarios
+from incast import bench, output, scenarios
 
 TABLES = ["flows", "coflows", "ports", "queues", "windows", "events", "summary"]
 DETECTORS = ["incasts", "alarms"]
@@ -158,6 +158,9 @@ def test_a_number_without_its_unit_is_refused_with_what_is_allowed(incast: Comma
         (["example", "nothing"], "nothing"),
         (["demo", "--senders", "1"], "senders"),
         (["bench", "leaf-spine", "--flows", "0"], "flows"),
+        (["bench", "leaf-spine", "--flows", "1", "--against", "nowhere --flows 1"], "nowhere: No such file"),
+        (["bench", "leaf-spine", "--flows", "1", "--against", "'"], "No closing quotation"),
+        (["bench", "leaf-spine", "--flows", "1", "--against", "nowhere", "--json"], "--json"),
     ],
 )
 def test_bad_input_is_one_message_and_exit_code_2(
@@ -215,6 +218,27 @@ def test_version_and_help_answer(incast: Command) -> None:
         done = incast(*arguments, "--help")
         assert done.returncode == 0
         assert "Usage" in done.stdout
+
+
+def test_another_program_runs_in_turns_with_ours(incast: Command) -> None:
+    theirs = "echo packet_hops=1000 setup_wall_s=7 run_wall_s=1"
+    done = incast("bench", "leaf-spine", "--flows", "1", "--repeat", "2", "--against", theirs)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [row[0] for row in rows[:4]] == ["round", "1", "2", "median"]
+    assert {row[2] for row in rows[1:4]} == {"1000000.0"}
+    assert "1,000 of theirs" in done.stdout
+    silent = incast("bench", "leaf-spine", "--flows", "1", "--repeat", "1", "--against", "echo nothing")
+    assert (silent.returncode, "no packet_hops" in silent.stderr) == (1, True)
+
+
+def test_what_another_program_says_may_be_json_or_text() -> None:
+    text = "data_hops=5\npacket_hops=20\nsetup_wall_s=9.5\nrun_wall_s=1.5e-1\npacket_hops_per_s=3\n"
+    assert bench.said("theirs", text, 8.0) == (20, 0.15)
+    assert bench.said("theirs", '{"packet_hops": 30, "wall_s": 0.25, "packet_hops_per_s": 120.0}', 8.0) == (30, 0.25)
+    assert bench.said("theirs", "packet_hops = 4", 8.0) == (4, 8.0)
+    with pytest.raises(package.RunError, match="theirs does not say"):
+        bench.said("theirs", "packet_hops_per_s=3", 8.0)
 
 
 def test_the_command_line_loads_no_table_or_picture_library(tmp_path: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import statistics
 import subprocess
 import sys
+import time
 from typing import Any, Literal, NamedTuple
 
 from incast import text
@@ -44,7 +48,7 @@ def best(case: Case, repeat: int) -> dict[str, Any]:
 def table(flows: int, repeat: int) -> None:
     """Print a table for both drivers, each row as soon as it is measured."""
     _check(10 * flows, repeat)
-    head = ("driver", "work", "packet-hops", "wall s", "M hops/s", "ns/hop", "peak MB")
+    head = ("driver", "work", "packet-hops", "wall s", "M PTS", "ns/hop", "peak MB")
     widths = (10, 10, 13, 8, 9, 8, 8)
     _line(head, widths)
     drivers: tuple[Driver, ...] = ("sweep", "event-loop")
@@ -70,10 +74,105 @@ def table(flows: int, repeat: int) -> None:
             if case.name == "base":
                 base = measured
     print(
-        f"\n{flows:,} flows on 400 hosts, DCTCP; a packet-hop is the transmission of one packet on one link.\n"
+        f"\n{flows:,} flows on 400 hosts, DCTCP; a packet-hop is the transmission of one packet on one link, "
+        f"PTS are packet\ntransmissions per second of wall-clock time. "
         f"Short flows: FCT p50 {text.seconds(base['short_fct_p50_s'])}, p99 {text.seconds(base['short_fct_p99_s'])}. "
         f"The base case is the fastest of {repeat} runs."
     )
+
+
+class Turn(NamedTuple):
+    """What one run took, with everything around it but the start of its process."""
+
+    packet_hops: int
+    wall_s: float
+
+    @property
+    def ns_per_hop(self) -> float:
+        """What a packet-hop costs."""
+        return self.wall_s * 1e9 / self.packet_hops
+
+
+def against(command: str, flows: int, repeat: int) -> None:
+    """Run the base case and another program in turns, and print the ratio of what a packet-hop costs.
+
+    Raises:
+        ScenarioError: `command`, `repeat` or the number of flows is out of range.
+        RunError: a run failed, or the other program does not say how many packet-hops it ran.
+
+    """
+    _check(flows, repeat)
+    try:
+        program = shlex.split(command)
+    except ValueError as error:
+        raise ScenarioError(f"--against: {error} in {command}") from None
+    if not program:
+        raise ScenarioError("--against: there is no program")
+    head = ("round", "ours ns/hop", "theirs ns/hop", "theirs/ours")
+    widths = (7, 12, 14, 12)
+    pairs: list[tuple[Turn, Turn]] = []
+    for number in range(repeat):
+        # Who begins changes from round to round: what slows the machine down does not always hit the same one.
+        if number % 2 == 0:
+            ours = _ours(flows)
+            theirs = _theirs(program)
+        else:
+            theirs = _theirs(program)
+            ours = _ours(flows)
+        pairs.append((ours, theirs))
+        if number == 0:
+            _line(head, widths)
+        _line((str(number + 1), *_compared(ours.ns_per_hop, theirs.ns_per_hop)), widths)
+    medians = [statistics.median(turn.ns_per_hop for turn in turns) for turns in zip(*pairs, strict=True)]
+    ratios = [theirs.ns_per_hop / ours.ns_per_hop for ours, theirs in pairs]
+    _line(("median", *_compared(*medians)[:2], f"{statistics.median(ratios):.2f}"), widths)
+    ours, theirs = pairs[-1]
+    print(
+        f"\nratio {min(ratios):.2f} to {max(ratios):.2f} in {repeat} rounds; "
+        f"{ours.packet_hops:,} packet-hops of ours, {theirs.packet_hops:,} of theirs"
+    )
+
+
+def _compared(ours: float, theirs: float) -> tuple[str, str, str]:
+    return f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"
+
+
+def _ours(flows: int) -> Turn:
+    measured = _once(Case("base", flows, 1, "sweep"))
+    return Turn(int(measured["packet_hops"]), float(measured["wall_s"]))
+
+
+def _theirs(program: list[str]) -> Turn:
+    begin = time.perf_counter()
+    try:
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise ScenarioError(f"--against: {program[0]}: {error.strerror}") from None
+    whole = time.perf_counter() - begin
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise RunError(f"{program[0]} failed: {last[0]}")
+    return said(program[0], done.stdout, whole)
+
+
+def said(program: str, output: str, whole_s: float) -> Turn:
+    """Find how many packet-hops a program says it ran, and how long; if it says no time, its process took it.
+
+    Raises:
+        RunError: it does not say how many.
+
+    """
+    hops = _number(r"packet_hops", output)
+    if not hops:
+        raise RunError(f"{program} does not say how many packet-hops it ran: its output has no packet_hops=NUMBER")
+    wall_s = _number(r"(?:run_)?wall_s", output)
+    return Turn(int(hops), wall_s or whole_s)
+
+
+def _number(name: str, output: str) -> float | None:
+    """Read `name=5` or the `"name": 5` of JSON."""
+    found = re.search(rf'(?<![\w]){name}"?\s*[=:]\s*([0-9.]+(?:e[+-]?[0-9]+)?)', output)
+    return float(found[1]) if found else None
 
 
 def _check(flows: int, repeat: int) -> None:

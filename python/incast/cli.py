@@ -582,15 +582,22 @@ def leaf_spine(
     as_json: Json = False,
     flows: Annotated[int, Parameter(help="number of flows")] = 20_000,
     repeat: Annotated[int, Parameter(help="runs of the base case; the fastest counts")] = 3,
+    against: Annotated[str | None, Parameter(help="a program to run in turns with the base case")] = None,
 ) -> None:
     """Time DCTCP flows between 400 hosts of a leaf-spine network.
 
     Prints a table for both drivers, with ten times the flows and with four times the hosts. With --json: only the base
-    case with the window sweep, the driver that runs it by default.
+    case with the window sweep, the driver that runs it by default. With --against: the base case and another program in
+    turns, so that what slows the machine down slows both. It has to print packet_hops=NUMBER, and wall_s=SECONDS unless
+    the time of its whole process is meant; the JSON of another incast will do.
     """
     from incast import bench as benches
 
-    if as_json:
+    if against is not None:
+        if as_json:
+            raise _native.ScenarioError("--against prints a table: it does not go with --json")
+        benches.against(against, flows, repeat)
+    elif as_json:
         print(json.dumps(benches.best(benches.Case("base", flows, 1, "sweep"), repeat)))
     else:
         benches.table(flows, repeat)
