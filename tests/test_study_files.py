@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from conftest import Command, small_paper
@@ -154,6 +156,28 @@ def test_a_query_may_name_its_parts_and_read_several_tables() -> None:
     ):
         measuring.check(sql, "here", columns=1)
         assert measuring.tables_of(sql) == {"flows", "ports"}
+
+
+def test_a_query_has_every_column_that_it_reads_whether_it_names_it_or_not() -> None:
+    rows = pl.DataFrame({"a": [1.0, 2.0], "B": [3.0, 5.0], "c": [7.0, 11.0]})
+
+    def number(sql: str) -> float | int | None:
+        # In a thread of its own, which has seen no other query.
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(measuring.number, sql, "here", lambda _: rows).result()
+
+    for sql, value in (
+        ("SELECT sum(a) FROM flows", 3),
+        ('SELECT sum("b") FROM flows WHERE A > 1', 5),
+        ("SELECT count(*) FROM flows", 2),
+        ("SELECT sum(c) FROM (SELECT * FROM flows)", 18),
+        ("SELECT count(f) FROM flows f", 2),
+        ("SELECT max(f.c) FROM flows f JOIN ports p USING (a)", 11),
+        ("SELECT len(to_json(flows)) FROM flows WHERE a = 1", 25),
+        ("SELECT count(*) FROM flows NATURAL JOIN (SELECT 1.0 AS a, 4.0 AS b)", 0),
+        ("WITH d AS (FROM flows) SELECT sum(c) FROM d", 18),
+    ):
+        assert number(sql) == value, sql
 
 
 def test_bad_input_is_one_message_and_exit_code_2(incast: Command, study: Path) -> None:

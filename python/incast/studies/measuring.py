@@ -17,7 +17,7 @@ from incast._native import RunError, ScenarioError
 from incast.studies.expressions import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import polars as pl
 
@@ -32,6 +32,13 @@ _ENGINE: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": False,
     "python_enable_replacements": False,
 }
+# Parts of queries that read no column without naming it: neither stars nor joins, above all.
+_NAMING = (
+    *("SELECT_NODE", "BASE_TABLE", "EMPTY", "SUBQUERY", "ORDER_MODIFIER", "COLUMN_REF", "VALUE_CONSTANT", "FUNCTION"),
+    *("COMPARE_EQUAL", "COMPARE_NOTEQUAL", "COMPARE_GREATERTHAN", "COMPARE_LESSTHAN", "COMPARE_IN", "CASE_EXPR"),
+    *("CONJUNCTION_AND", "CONJUNCTION_OR", "OPERATOR_COALESCE", "OPERATOR_CAST", "OPERATOR_IS_NULL"),
+    "OPERATOR_IS_NOT_NULL",
+)
 # What makes a table of its arguments.
 _SOURCES = ("range", "generate_series", "unnest")
 _local = threading.local()
@@ -73,6 +80,8 @@ class _Query:
     sources: tuple[str, ...]
     """Functions that give tables."""
     is_sampled: bool
+    words: frozenset[str] | None
+    """Every text in it, in small letters: no other column is read. `None` if it may read some without naming them."""
 
 
 def tables_of(sql: str) -> frozenset[str]:
@@ -145,7 +154,26 @@ def _parsed(sql: str) -> _Query:
         tuple(dict.fromkeys(_called(node) for node in nodes if node.get("class") in ("FUNCTION", "COLUMN_REF"))),
         tuple(node["function"].get("function_name", "") for node in nodes if node.get("type") == "TABLE_FUNCTION"),
         any(node.get("sample") for node in nodes),
+        _words(nodes),
     )
+
+
+def _words(nodes: list[dict[str, Any]]) -> frozenset[str] | None:
+    """Return all texts of a query in whose parts every column that it reads is named."""
+    bases = [node for node in nodes if node.get("type") == "BASE_TABLE"]
+    tables = {str(base[key]).lower() for base in bases for key in ("table_name", "alias")}
+    for node in nodes:
+        kind = node.get("type")
+        if isinstance(kind, str) and kind not in _NAMING:
+            return None
+        # A row as a whole goes by the name of its table.
+        if kind == "COLUMN_REF" and tables.intersection(str(name).lower() for name in node["column_names"]):
+            return None
+    return frozenset(text.lower() for node in nodes for part in node.values() for text in _texts(part))
+
+
+def _texts(part: object) -> Iterable[str]:
+    return (one for one in (part if isinstance(part, list) else [part]) if isinstance(one, str))
 
 
 def _nodes(tree: object) -> Iterator[dict[str, Any]]:
@@ -212,13 +240,17 @@ def _rows(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> list[tu
 
 def _connected(sql: str, table: Callable[[str], pl.DataFrame]) -> duckdb.DuckDBPyConnection:
     """Return this thread's connection with the tables that a query reads."""
-    tables = {name: table(name) for name in sorted(tables_of(sql))}
+    tables, words = {name: table(name) for name in sorted(tables_of(sql))}, _parsed(sql).words
     connection = _own_connection()
     known: dict[str, pl.DataFrame] = _local.known
     for name, rows in tables.items():
-        # The next metric of a run mostly reads the same tables, and to name one takes as long as a query.
-        if known.get(name) is not rows:
-            connection.register(name, _Stream(rows))
+        # To name a table takes as long as a query, and both take longer with more columns. What one query of this
+        # thread reads the others have, too: the next metric of a run mostly reads the same tables.
+        read = _local.read.setdefault(name, set())
+        new = {column for column in rows.columns if words is None or column.lower() in words} - read
+        read.update(new or rows.columns[:1])
+        if new or known.get(name) is not rows:
+            connection.register(name, _Stream(rows.select([column for column in rows.columns if column in read])))
             known[name] = rows
     return connection
 
@@ -226,7 +258,7 @@ def _connected(sql: str, table: Callable[[str], pl.DataFrame]) -> duckdb.DuckDBP
 def _own_connection() -> duckdb.DuckDBPyConnection:
     """Return this thread's connection."""
     if not hasattr(_local, "connection"):
-        _local.connection, _local.known = duckdb.connect(config=_ENGINE), {}
+        _local.connection, _local.known, _local.read = duckdb.connect(config=_ENGINE), {}, {}
     connection: duckdb.DuckDBPyConnection = _local.connection
     return connection
 
