@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 
 import incast
 from conftest import ENDLESS, SMALL
-from incast import scenarios
+from incast import overview, scenarios
 
 ROOT = Path(__file__).parents[1]
 
@@ -136,6 +138,36 @@ def test_the_number_of_workers_changes_nothing(small: Path, tmp_path: Path) -> N
     for i, (a, b) in enumerate(zip(by_one, by_two, strict=True)):
         assert written(a, tmp_path / f"a{i}") == written(b, tmp_path / f"b{i}")
         assert a.flows.height == 2 * cases[i][0]
+
+
+def test_results_of_endless_jobs_come_one_after_the_other(small: Path) -> None:
+    taken = []
+
+    def jobs() -> Iterator[incast.Job]:
+        for seed in count():
+            taken.append(seed)
+            yield small, {}, seed
+
+    results = incast.run_each(jobs(), workers=2)
+    for seed in range(3):
+        assert next(results).summary_dict["seed"] == seed
+    # Two runs per worker are ahead, and no more.
+    assert len(taken) == 2 + 2 * 2
+    results.close()
+    with pytest.raises(StopIteration):
+        next(results)
+
+
+def test_a_notebook_shows_the_summary_and_figures_of_a_result(small: Path) -> None:
+    result = incast.run(small, set={"record.queue_series": ["all"], "record.window_series": []})
+    shown = result._repr_html_()
+    for cell in overview.rows(result.summary_dict)[0]:
+        assert f"<td>{cell}</td>" in shown
+    assert all(name in shown for name in result.tables())
+    drawn = [result.plot.queues(), result.plot.completion_times()]
+    assert [figure.axes[0].get_xlabel().split(" ")[0] for figure in drawn] == ["time", "completion"]
+    with pytest.raises(incast.ScenarioError, match=r"record\.window_series"):
+        result.plot.windows()
 
 
 def test_one_wrong_job_among_many_is_told_and_stops_the_others(small: Path) -> None:

@@ -73,7 +73,12 @@ def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypat
     import polars as pl
 
     drawn: list[Figure] = []
-    monkeypatch.setattr(figures, "save", lambda figure, _: drawn.append(figure))
+
+    def keep(figure: Figure) -> bytes:
+        drawn.append(figure)
+        return b""
+
+    monkeypatch.setattr(figures, "png", keep)
     pl.DataFrame({"class": ["a"], "fct_s": [float("nan")]}).write_parquet(tmp_path / "flows.parquet")
     pl.DataFrame(_windows({True: 10.0, False: 64.0})).write_parquet(tmp_path / "windows.parquet")
     figures.from_results(tmp_path)
@@ -86,6 +91,23 @@ def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypat
     pl.DataFrame(_windows({False: 64.0})).write_parquet(tmp_path / "windows.parquet")
     figures.from_results(tmp_path)
     assert len(drawn[-1].axes) == 1
+
+
+@pytest.mark.parametrize(("suffix", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_figures_for_papers_are_the_same_bytes_every_time(
+    tmp_path: Path, suffix: figures.Suffix, begins: bytes
+) -> None:
+    import polars as pl
+
+    pl.DataFrame({"class": ["a", "a"], "fct_s": [0.1, 0.2]}).write_parquet(tmp_path / "flows.parquet")
+    style = figures.LIGHT.in_column()
+    once, again = (figures.from_results(tmp_path, style=style, suffix=suffix)[0].read_bytes() for _ in range(2))
+    assert once == again
+    assert once.startswith(begins)
+    # Publishers refuse fonts of type 3.
+    assert b"/Type3" not in once
+    # What is drawn anew replaces pictures of every kind.
+    assert [path.suffix for path in tmp_path.iterdir() if path.stem == "completion-times"] == [f".{suffix}"]
 
 
 def test_a_message_that_is_not_complete_counts_as_one_that_is_not() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from incast import analysis, requests
     from incast._native import RunError, ScenarioError
-    from incast.api import Job, Result, check, examples, run, run_many, schema
+    from incast.api import Job, Result, check, examples, run, run_each, run_many, schema
 
 __all__ = [
     "Job",
@@ -23,6 +23,7 @@ __all__ = [
     "examples",
     "requests",
     "run",
+    "run_each",
     "run_many",
     "schema",
 ]

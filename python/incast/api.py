@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,10 +15,14 @@ from incast import _native, scenarios
 from incast._native import RunError, ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
+    from concurrent.futures import Future
 
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
+
+    from incast.plots import Plots
 
     Scenario: TypeAlias = str | Path | Mapping[str, object]
     Overrides: TypeAlias = Mapping[str, object] | Iterable[str] | None
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 else:
     Job = tuple
 
-__all__ = ["Job", "Result", "RunError", "ScenarioError", "check", "examples", "run", "run_many", "schema"]
+__all__ = ["Job", "Result", "RunError", "ScenarioError", "check", "examples", "run", "run_each", "run_many", "schema"]
 
 # How often a waiting thread checks whether to stop.
 _POLL_S = 0.1
@@ -39,7 +45,7 @@ class Result:
 
     def __init__(self, native: _native.Result) -> None:
         self._native = native
-        self._frames: dict[str, Any] = {}
+        self._frames: dict[str, pl.DataFrame] = {}
 
     @property
     def outcome(self) -> str:
@@ -47,52 +53,52 @@ class Result:
         return self._native.outcome
 
     @property
-    def flows(self) -> Any:  # noqa: ANN401
+    def flows(self) -> pl.DataFrame:
         """One row per message, with its size, start, completion time, slowdown and timeouts by cause."""
         return self.table("flows")
 
     @property
-    def coflows(self) -> Any:  # noqa: ANN401
+    def coflows(self) -> pl.DataFrame:
         """One row per coflow (job, round or burst), with its completion time and whether it was late."""
         return self.table("coflows")
 
     @property
-    def ports(self) -> Any:  # noqa: ANN401
+    def ports(self) -> pl.DataFrame:
         """One row per switch port, with its packets, drops, marks and queue statistics."""
         return self.table("ports")
 
     @property
-    def queues(self) -> Any:  # noqa: ANN401
+    def queues(self) -> pl.DataFrame:
         """The queues of the recorded ports, one row per change."""
         return self.table("queues")
 
     @property
-    def windows(self) -> Any:  # noqa: ANN401
+    def windows(self) -> pl.DataFrame:
         """The windows of the recorded connections, one row per change."""
         return self.table("windows")
 
     @property
-    def events(self) -> Any:  # noqa: ANN401
+    def events(self) -> pl.DataFrame:
         """Drops, marks, timeouts and retransmissions, one row each, if recorded."""
         return self.table("events")
 
     @property
-    def packets(self) -> Any:  # noqa: ANN401
+    def packets(self) -> pl.DataFrame:
         """The packets at the recorded ports, one row each, with arrival, wait or drop, positions and flags."""
         return self.table("packets")
 
     @property
-    def incasts(self) -> Any:  # noqa: ANN401
+    def incasts(self) -> pl.DataFrame:
         """Incasts at the watched ports, identified from arrivals, and when EIN detected them."""
         return self.table("incasts")
 
     @property
-    def alarms(self) -> Any:  # noqa: ANN401
+    def alarms(self) -> pl.DataFrame:
         """Alarms of EIN at the watched ports, and what caused them."""
         return self.table("alarms")
 
     @property
-    def summary(self) -> Any:  # noqa: ANN401
+    def summary(self) -> pl.DataFrame:
         """One row per class of traffic, and one for all traffic."""
         return self.table("summary")
 
@@ -101,6 +107,13 @@ class Result:
         """The summary as `incast run --json` prints it."""
         summary: dict[str, Any] = json.loads(self._native.summary_json())
         return summary
+
+    @property
+    def plot(self) -> Plots:
+        """Figures of matplotlib: `result.plot.completion_times()`, `.queues()` and `.windows()`."""
+        from incast.plots import Plots
+
+        return Plots(self)
 
     def report(self, file: str | Path, *, port: str | None = None) -> Path:
         """Write what happened inside the run as one interactive page; see `run(..., inside=True)`.
@@ -140,7 +153,7 @@ class Result:
         """Return the names of all tables."""
         return self._native.tables()
 
-    def table(self, name: str) -> Any:  # noqa: ANN401
+    def table(self, name: str) -> pl.DataFrame:
         """Return one table by name."""
         if name not in self._frames:
             self._frames[name] = _frame(self._native.table(self._known(name)))
@@ -171,6 +184,20 @@ class Result:
         if name not in known:
             raise KeyError(f"no table '{name}'; there are: {', '.join(known)}")
         return name
+
+    def _repr_html_(self) -> str:
+        """Show the numbers that people look at first, in a notebook."""
+        from html import escape
+
+        from incast import overview
+
+        cells = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+            for row in overview.rows(self.summary_dict)
+        )
+        head = "".join(f"<th>{escape(name)}</th>" for name in overview.HEAD)
+        about = escape(f"outcome: {self.outcome}; tables: {', '.join(self.tables())}")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table><p>{about}</p>"
 
     def __repr__(self) -> str:
         return f"<incast.Result {self.outcome}: {', '.join(self.tables())}>"
@@ -233,7 +260,33 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
         RunError: a run failed. If several jobs fail, the error is that of the first one in order.
 
     """
+    # What is wrong with any of them is said before the first runs.
     ready = [(scenarios.read(scenario), scenarios.overrides(changes), seed) for scenario, changes, seed in jobs]
+    return list(_run_each(ready, workers or cores()))
+
+
+def run_each(jobs: Iterable[Job], *, workers: int | None = None) -> Generator[Result, None, None]:
+    """Run many scenarios on several cores and yield the results in the order of the jobs, as they come.
+
+    At most two runs per worker are ahead of the result that is asked for, so neither jobs nor results need fit into
+    memory together.
+
+    Args:
+        jobs: scenarios, each with the keys to override and a seed; taken as they are needed.
+        workers: number of threads; by default one per core that this process may use.
+
+    Raises:
+        ScenarioError: a scenario is invalid.
+        RunError: a run failed.
+
+    """
+    ready = ((scenarios.read(scenario), scenarios.overrides(changes), seed) for scenario, changes, seed in jobs)
+    return _run_each(ready, workers or cores())
+
+
+def _run_each(
+    jobs: Iterable[tuple[scenarios.Source, list[str], int | None]], workers: int
+) -> Generator[Result, None, None]:
     stop = threading.Event()
 
     def one(job: tuple[scenarios.Source, list[str], int | None]) -> Result:
@@ -241,14 +294,18 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
         wait_for(handle, stop)
         return Result(handle.result())
 
-    with ThreadPoolExecutor(workers or cores(), thread_name_prefix="incast") as pool:
-        futures = [pool.submit(one, job) for job in ready]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    left = iter(jobs)
+    ahead: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="incast")
+    try:
+        while True:
+            ahead.extend(pool.submit(one, job) for job in islice(left, 2 * workers - len(ahead)))
+            if not ahead:
+                break
+            yield ahead.popleft().result()
+    finally:  # also if nobody asks for the rest
+        stop.set()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def check(
@@ -292,7 +349,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _frame(table: _native.Table) -> Any:  # noqa: ANN401
+def _frame(table: _native.Table) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame(table)

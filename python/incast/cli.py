@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from incast import _native, ends, output, scenarios, text
+from incast import _native, ends, output, overview, scenarios, text
 
 app = App(
     name="incast",
@@ -162,11 +162,11 @@ def _show(
         print(json.dumps(shown if len(summaries) > 1 else next(iter(shown.values()))))
     elif len(summaries) > 1:
         worlds = [repetitions.row(name, done) for name, done in summaries.items()]
-        print("\n" + text.table(["world", *_HEAD[1:]], worlds))
+        print("\n" + text.table(["world", *overview.HEAD[1:]], worlds))
         print(f"\n{picture}")
     elif repeats:
         (done,) = summaries.values()
-        print("\n" + text.table(list(_HEAD), repetitions.rows(done)))
+        print("\n" + text.table(overview.HEAD, repetitions.rows(done)))
     else:
         ((place,),) = directories.values()
         print(_summary_table(first))
@@ -269,19 +269,23 @@ def example(name: str, /) -> None:
 
 
 @app.command
-def plot(directory: Path, /) -> None:
-    """Draw figures from the tables of a run, into the same directory.
-
-    Parameters
-    ----------
-    directory
-        directory with the tables written by `incast run`
-
-    """
+def plot(
+    directory: Annotated[Path, Parameter(help="directory with the tables written by incast run")],
+    /,
+    *,
+    format: Annotated[  # noqa: A002 - the word of the command line
+        Literal["png", "svg", "pdf"], Parameter(help="of the files; pdf has its fonts in it")
+    ] = "png",
+    width: Annotated[
+        Literal["page", "column"], Parameter(help="of the figures: 6 inches, or 3.3 as a column of a paper")
+    ] = "page",
+) -> None:
+    """Draw figures from the tables of a run, into the same directory."""
     from incast import figures
 
+    style = figures.LIGHT if width == "page" else figures.LIGHT.in_column()
     try:
-        files = figures.from_results(output.existing(directory))
+        files = figures.from_results(output.existing(directory), style=style, suffix=format)
     except FileNotFoundError as error:
         raise _native.ScenarioError(str(error)) from error
     print("\n".join(map(str, files)) or "these tables contain nothing to draw")
@@ -661,13 +665,8 @@ def _follow(handle: _native.Run) -> KeyboardInterrupt | None:
 
 
 def _summary_table(summary: dict[str, Any]) -> str:
-    classes: dict[str, dict[str, Any]] = summary["classes"]
-    rows = {**classes, "all": summary} if len(classes) != 1 else classes
-    table = text.table(list(_HEAD), [_summary_row(name, row) for name, row in rows.items()])
+    table = text.table(overview.HEAD, overview.rows(summary))
     return table if summary["incasts"] is None else f"{table}\n\n{_detector_line(summary)}"
-
-
-_HEAD = ("class", "messages", "complete", "goodput", "FCT p50", "FCT p99", "timeouts")
 
 
 def _detector_line(summary: dict[str, Any]) -> str:
@@ -679,18 +678,6 @@ def _detector_line(summary: dict[str, Any]) -> str:
         f"{summary['alarms_false']:,} of {summary['alarms']:,} alarms false, "
         f"{summary['ein_innocent']:,} packets marked without an incast"
     )
-
-
-def _summary_row(name: str, row: dict[str, Any]) -> list[str]:
-    return [
-        name,
-        f"{row['flows']:,}",
-        f"{row['flows_complete']:,}",
-        text.rate(row["goodput_total_bps"]),
-        text.seconds(row["fct_p50_s"]),
-        text.seconds(row["fct_p99_s"]),
-        f"{row['timeouts']:,}",
-    ]
 
 
 def _cell(value: object) -> str:

@@ -36,13 +36,15 @@ if TYPE_CHECKING:
     Columns: TypeAlias = Mapping[str, NDArray[np.generic]]
     Numbers: TypeAlias = NDArray[np.float64]
 
+Suffix: TypeAlias = Literal["png", "svg", "pdf"]
+
 DPI = 200
 # More points than this are indistinguishable in a figure of this width.
 _MOST_POINTS = 4000
 _MOST_LINES = 6
 # The room for the numbers and the label at the left of a panel.
 _LEFT_IN = 0.7
-_SIDES = {"senders that opened the connection": True, "senders that accepted it": False}
+SIDES = {"senders that opened the connection": True, "senders that accepted it": False}
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,21 @@ class Style:
     grid: str
     cycle: tuple[str, ...]
     width_in: float = 6.0
+    points: float = 11.0
+    """Size of letters."""
 
     @property
     def letters(self) -> int:
         """How many letters there is room for beside the axis of a panel."""
-        return round(12 * (self.width_in - _LEFT_IN))
+        return round(12 * 11 / self.points * (self.width_in - _LEFT_IN))
 
     def narrow(self) -> Style:
         """Return the same style for the screen of a phone, with the same font size."""
         return replace(self, width_in=3.9)
+
+    def in_column(self) -> Style:
+        """Return the same style for a column of a paper, with the letters that papers have."""
+        return replace(self, width_in=3.3, points=8.0)
 
 
 LIGHT = Style(
@@ -337,14 +345,26 @@ def pdf(figure: Figure) -> bytes:
     return file.getvalue()
 
 
+def svg(figure: Figure) -> bytes:
+    """Return a figure as SVG, without timestamps or versions, with letters as outlines."""
+    FigureCanvasAgg(figure)
+    file = io.BytesIO()
+    # Names of parts would be random.
+    with mpl.rc_context({"svg.hashsalt": "incast"}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()
+
+
 def save(figure: Figure, path: Path, *, table: str = "") -> Path:
     """Write a figure as a PNG file."""
     path.write_bytes(png(figure, table=table))
     return path
 
 
-def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
+def from_results(directory: Path, *, style: Style = LIGHT, suffix: Suffix = "png") -> list[Path]:
     """Draw figures from the tables in `directory`, into the same directory, and remove those of an earlier run.
+
+    The suffix of their names says how they are written: `png`, `svg`, or `pdf`.
 
     Raises:
         FileNotFoundError: there are no tables.
@@ -364,13 +384,18 @@ def from_results(directory: Path, *, style: Style = LIGHT) -> list[Path]:
         pictures.append(("queues", lambda: queue({"": queues}, style=style)))
     traces = read("windows", ("time_s", "connection", "from_client", "cwnd_bytes"))
     if traces and len(traces["time_s"]):
-        sides = {name: of_side(traces, clients=clients) for name, clients in _SIDES.items()}
+        sides = {name: of_side(traces, clients=clients) for name, clients in SIDES.items()}
         sides = {name: side for name, side in sides.items() if len(side["time_s"])}
         times = _numbers(traces["time_s"])
         limits = dict.fromkeys(sides, (min(0.0, float(times.min())), 1.03 * float(times.max())))
         pictures.append(("windows", lambda: windows(sides, limits_s=limits, style=style)))
     output.remove_pictures(directory)
-    return [save(draw(), directory / f"{name}.png") for name, draw in pictures]
+    write = {"png": png, "svg": svg, "pdf": pdf}[suffix]
+    files = []
+    for name, draw in pictures:
+        output.write(file := directory / f"{name}.{suffix}", write(draw()))
+        files.append(file)
+    return files
 
 
 def _read(directory: Path, table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
@@ -393,11 +418,11 @@ def rc(style: Style) -> AbstractContextManager[None]:
     return mpl.rc_context(
         {
             "font.family": "DejaVu Sans",  # comes with matplotlib, so figures are the same everywhere
-            "font.size": 11,
+            "font.size": style.points,
             "text.parse_math": False,  # labels are the user's, and a dollar sign is one
-            "axes.labelsize": 11,
-            "axes.titlesize": 11,
-            "legend.fontsize": 10.5,
+            "axes.labelsize": style.points,
+            "axes.titlesize": style.points,
+            "legend.fontsize": style.points - 0.5,
             "legend.frameon": False,
             "axes.edgecolor": style.muted,
             "axes.labelcolor": style.ink,
@@ -424,7 +449,7 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
     """Return a figure with panels stacked vertically, or row by row if there are several columns."""
     layout = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08)
     rows = -(-panels // columns)
-    size = (style.width_in * columns, height_in * rows)
+    size = (style.width_in * columns, height_in * rows * style.points / 11)
     figure = Figure(figsize=size, layout=layout, facecolor=style.paper)
     every = list(figure.subplots(rows, columns, squeeze=False).flat)
     for unused in every[panels:]:
@@ -444,7 +469,7 @@ def legend_above(axes: Axes, style: Style, title: str = "") -> None:
         rows = -(-len(labels) // columns)
         if legend.get_window_extent().width <= (style.width_in - _LEFT_IN) * axes.figure.dpi:
             break
-    axes.set_title(title, loc="left", pad=8 + 17 * rows)
+    axes.set_title(title, loc="left", pad=8 + 17 * rows * style.points / 11)
 
 
 def number_decades(axis: Axis, most: int, unit: str = "") -> None:

@@ -14,7 +14,9 @@ from incast._native import ScenarioError
 PARTIAL = ("interrupted",)
 
 # The figures of a run. Their names are here because the code that draws them takes long to load.
-PICTURES = ("completion-times.png", "queues.png", "windows.png")
+PICTURES = tuple(
+    f"{name}.{suffix}" for name in ("completion-times", "queues", "windows") for suffix in ("png", "svg", "pdf")
+)
 # The page of a run.
 REPORT = "report.html"
 
