@@ -48,6 +48,11 @@ impl<T: Copy + Default> Ring<T> {
     pub(crate) fn push(&mut self, value: T) {
         let len = self.len() as usize;
         let capacity = self.slots.len();
+        if len == 0 && capacity < SHRINK_FROM {
+            // What holds a packet now and then uses one line of the cache, and not all of the ring in turn.
+            self.head = 0;
+            self.tail = 0;
+        }
         if len == capacity {
             self.resize((capacity * 2).max(8));
         } else if self.tail as usize & (capacity - 1) == 0 && capacity >= SHRINK_FROM && len < capacity / 8 {
@@ -169,6 +174,20 @@ mod tests {
             }
             ring.push(16_384);
             assert_eq!((ring.slots.len(), *ring.first()), (expected, 16_384 - held), "{held} held");
+        }
+    }
+
+    /// Larger ones go round, since it is at the end of a round that they shrink.
+    #[test]
+    fn a_small_ring_that_was_empty_begins_again_at_its_first_slot() {
+        for (burst, expected) in [(1, 1), (32, 1), (33, 34)] {
+            let mut ring = Ring::default();
+            (0..burst).for_each(|value| ring.push(value));
+            while !ring.is_empty() {
+                ring.pop();
+            }
+            ring.push(7);
+            assert_eq!((ring.len(), *ring.first(), ring.tail), (1, 7, expected), "after {burst}");
         }
     }
 
