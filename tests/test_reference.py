@@ -16,7 +16,7 @@ import incast
 import parts
 import scenario_keys
 from incast import _native
-from schema import UnknownShapeError
+from incast.keys import UnknownShapeError
 
 
 def properties(node: object, *, of_parts: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -46,7 +46,7 @@ def test_defaults_ranges_words_and_units_are_told() -> None:
     assert re.search(r"`timeout`.*table-duration.*default `\"40ms\"`\]", page)
     assert re.search(r"`every`.*whole number, 1 to 1,000; default `2`", page)
     assert '  - `"cwnd"`: The congestion window (Linux).' in page
-    assert "Units: `bps`, `kbps`, `Mbps`, `Gbps`, `Tbps`." in page
+    assert "Units: `bps`, `kbps`, `Mbps`, `Gbps`, `Tbps`, `bit/s`, " in page
 
 
 def test_a_default_that_the_schema_and_its_text_tell_differently_is_found() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from incast.keys import Schema, anchor, escaped, kind_of, place_of, split_default
 from scenario_keys import entries
-from schema import Schema, anchor, escaped, kind_of, place_of, split_default
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from schema import Key, Node
+    from incast.keys import Key, Node
 
 Part = dict[str, Any]
 # The tables in which a scenario names a protocol.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from schema import (
+from incast.keys import (
     Schema,
     UnknownShapeError,
     anchor,
@@ -21,7 +21,7 @@ from schema import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from schema import Key, Node
+    from incast.keys import Key, Node
 
 # The usual order in a scenario; other tables come last.
 ORDER = ("run", "topology", "switch", "stack", "tcp", "traffic", "record")

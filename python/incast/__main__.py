@@ -33,9 +33,12 @@ def invoke(arguments: list[str]) -> int:
         code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except CycloptsError as error:
-        return _say(f"{error} (see incast --help)", BAD_INPUT)
+        command = " ".join(("incast", *(error.command_chain or ())))
+        return _say(f"{error} (see {command} --help)", BAD_INPUT)
     except ScenarioError as error:
-        return _say(str(error), BAD_INPUT)
+        from incast import carets
+
+        return _say(carets.shown(str(error)), BAD_INPUT)
     except RunError as error:
         return _say(str(error), FAILED)
     except BrokenPipeError:

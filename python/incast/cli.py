@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,7 +28,7 @@ app.command(store)
 _FULL = "stopped because what is recorded would not fit into memory (series and events in [record]),"
 
 # Columns of `incast list` in this order, where the entries have them.
-_COLUMNS = ("place", "name", "mean_bytes", "summary", "source", "keys", "lineage")
+_COLUMNS = ("place", "name", "mean_bytes", "summary", "keys", "lineage")
 
 Scenario = Annotated[str, Parameter(help="a TOML file, or the name of a built-in example (incast list examples)")]
 Set = Annotated[
@@ -47,7 +48,7 @@ Worlds = Annotated[
 ]
 On = Annotated[str, Parameter(help="where to compute: local, ssh:HOST[,HOST], slurm[:KEY=VALUE,...] or dask:ADDRESS")]
 Runs = Annotated[Path, Parameter(help="directory of a sweep, or of the finished runs themselves")]
-Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples"]
+Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples", "keys"]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
 
 
@@ -196,11 +197,27 @@ def _carried_out(
 
 
 @app.command
-def check(scenario: Scenario, /, *, changes: Set = None, seed: Seed = None, world: World = None) -> None:
+def check(
+    scenario: Scenario,
+    /,
+    *,
+    changes: Set = None,
+    seed: Seed = None,
+    world: World = None,
+    as_json: Json = False,
+) -> None:
     """Check a scenario without running it, and estimate what a run takes.
 
     The time is that of this machine, by the first 0.4 s of a run whose results are thrown away.
     """
+    if as_json:
+        from incast import pilot
+
+        source = scenarios.read(scenario)
+        checked = scenarios.check(source, changes or [], seed, world)
+        checked["seconds"] = pilot.seconds(source, changes or [], seed, world, checked)
+        print(json.dumps(checked))
+        return
     _say_cost(scenarios.read(scenario), changes or [], seed, world)
 
 
@@ -223,8 +240,25 @@ def schema() -> None:
 
 
 @app.command(name="list")
-def list_(what: Listed, /, *, as_json: Json = False) -> None:
-    """List the protocols, profiles, workloads, topologies, worlds or examples that a scenario can use."""
+def list_(
+    what: Listed,
+    name: Annotated[
+        str | None, Parameter(help="a protocol, to read all about it, or a table of keys, such as traffic.rounds")
+    ] = None,
+    /,
+    *,
+    as_json: Json = False,
+) -> None:
+    """List the protocols, profiles, workloads, topologies, worlds, examples or keys that a scenario can use."""
+    if what == "keys" or (what == "protocols" and name is not None):
+        from incast import listing
+
+        if as_json:
+            raise _native.ScenarioError("--json: pages are for people; incast schema prints all of this as JSON")
+        print(listing.keys(name) if what == "keys" else listing.protocol(str(name)))
+        return
+    if name is not None:
+        raise _native.ScenarioError(f"list {what} takes no name; list protocols and list keys do")
     if what == "examples":
         names = _native.examples()
         print(json.dumps(names) if as_json else "\n".join(names))
@@ -237,13 +271,10 @@ def list_(what: Listed, /, *, as_json: Json = False) -> None:
         print(_profiles(entries))
         return
     columns = [key for key in _COLUMNS if key in entries[0]]
-    print(text.table(columns, [[_cell(entry[key]) for key in columns] for entry in entries], right=False))
-    for entry in entries:
-        for requirement in entry.get("requires", ()):
-            print(f"\n{entry['name']} ({entry['place']}): {requirement}", end="")
-        for deviation in entry.get("deviations", ()):
-            print(f"\n{entry['name']} ({entry['place']}) deviates: {deviation}", end="")
-    print()
+    rows = [[_cell(entry[key]) for key in columns] for entry in entries]
+    print(text.fitting(columns, rows, shutil.get_terminal_size((100, 24)).columns))
+    if what == "protocols":
+        print("\nincast list protocols NAME: parameters, source, needs and deviations of one")
 
 
 def _profiles(profiles: list[dict[str, Any]]) -> str:
@@ -253,6 +284,35 @@ def _profiles(profiles: list[dict[str, Any]]) -> str:
     rows = [[key, *(setting[key] for setting in settings)] for key in settings[0]]
     about = "\n".join(f"{profile['name']}: {profile['summary']}" for profile in profiles)
     return f"{text.table(['tcp key', *names], rows, right=False)}\n\n{about}"
+
+
+@app.command
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="your shell")],
+    /,
+) -> None:
+    """Print a script that lets a shell complete commands and options.
+
+    In bash, for example: incast completion bash > ~/.local/share/bash-completion/completions/incast
+    """
+    print(app.generate_completion(prog_name="incast", shell=shell).rstrip())
+
+
+@app.command
+def new(
+    what: Annotated[Literal["study"], Parameter(help="what to begin")],
+    directory: Annotated[Path, Parameter(help="a directory to create")],
+    /,
+) -> None:
+    """Begin a study of your own: a scenario and a study that run as they are, with comments."""
+    from importlib import resources
+
+    if directory.exists():
+        raise _native.ScenarioError(f"{directory}: exists already; name a directory to create")
+    templates = resources.files("incast") / "templates"
+    for name in ("scenario.toml", f"{what}.toml"):
+        print(output.save(directory / name, (templates / name).read_text(encoding="utf-8")))
+    print(f"now: incast sweep {directory / f'{what}.toml'}")
 
 
 @app.command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_module
 import io
+import textwrap
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = T
         return "  ".join(padded).rstrip()
 
     return "\n".join([line(head), *map(line, rows)])
+
+
+def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """Lay out rows in columns whose last one takes the rest of a width, on several lines if need be."""
+    room = max(30, width - sum(max(map(len, column)) + 2 for column in list(zip(head, *rows, strict=True))[:-1]))
+    lines: list[list[str]] = []
+    for row in rows:
+        first, *others = textwrap.wrap(row[-1], room) or [""]
+        lines += [[*row[:-1], first], *([*[""] * (len(row) - 1), other] for other in others)]
+    return table(head, lines, right=False)
 
 
 def csv(rows: Iterable[Iterable[object]]) -> str:

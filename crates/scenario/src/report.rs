@@ -21,9 +21,14 @@ pub enum Origin {
     },
 }
 
+/// The file of a scenario that a program gave as a dictionary.
+const DICTIONARY: &str = "<dict>";
+
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // The lines of a text that nobody wrote say nothing; the key does.
+            Self::File { file, .. } if file == DICTIONARY => f.write_str(DICTIONARY),
             Self::File { file, line, column } => write!(f, "{file}:{line}:{column}"),
             Self::Override { key } => write!(f, "--set {key}"),
         }

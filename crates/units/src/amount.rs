@@ -47,7 +47,7 @@ impl schemars::JsonSchema for Amount {
         schemars::json_schema!({
             "type": "string",
             "description": "Packets of any size or bytes on the wire: \"20packets\", \"64KiB\" (1024), \"128KB\" (1000).",
-            "pattern": r"^[0-9]+(\.[0-9]+)? ?(packets?|B|KB|MB|GB|KiB|MiB|GiB)$",
+            "pattern": r"^[0-9]+(\.[0-9]+)? ?(packets?|B|kB|KB|MB|GB|KiB|MiB|GiB)$",
         })
     }
 }

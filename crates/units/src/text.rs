@@ -7,14 +7,18 @@ use alloc::string::{String, ToString};
 use crate::{Bytes, Duration, Rate};
 
 /// Splits `text` into its decimal number and its unit, and scales the number exactly.
-fn parse(text: &str, units: &[(&str, u64)], what: &str) -> Result<u64, String> {
+///
+/// Units of the `others` are read, too, since people and outputs write them, but not proposed.
+fn parse(text: &str, units: &[(&str, u64)], others: &[(&str, u64)], what: &str) -> Result<u64, String> {
     let text = text.trim();
     let allowed = || units.iter().map(|unit| unit.0).collect::<alloc::vec::Vec<_>>().join(", ");
     let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = (&text[..at], text[at..].trim());
-    let Some(&(_, scale)) = units.iter().find(|known| known.0 == unit) else {
+    let Some(&(_, scale)) = units.iter().chain(others).find(|known| known.0 == unit) else {
         let problem = if unit.is_empty() { "has no unit".to_string() } else { format!("has the unit \"{unit}\"") };
-        return Err(format!("\"{text}\" {problem}; {what} is a number with one of the units {}", allowed()));
+        let meant = units.iter().chain(others).find(|known| known.0.eq_ignore_ascii_case(unit));
+        let meant = meant.map(|meant| format!("did you mean \"{number}{}\"? ", meant.0)).unwrap_or_default();
+        return Err(format!("\"{text}\" {problem}; {meant}{what} is a number with one of the units {}", allowed()));
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let bad = || format!("\"{text}\" is not {what}: write a number and one of the units {}", allowed());
@@ -46,7 +50,7 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, String> {
         ("MiB", 1 << 20),
         ("GiB", 1 << 30),
     ];
-    parse(text, &units, "an amount of data").map(Bytes)
+    parse(text, &units, &[("kB", 1_000)], "an amount of data").map(Bytes)
 }
 
 /// Reads a stretch of time.
@@ -55,7 +59,8 @@ pub fn parse_bytes(text: &str) -> Result<Bytes, String> {
 /// A sentence that says what was found and what is allowed.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let units = [("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)];
-    parse(text, &units, "a time").map(Duration)
+    // The micro sign, and the Greek letter that looks the same.
+    parse(text, &units, &[("\u{b5}s", 1_000_000), ("\u{3bc}s", 1_000_000)], "a time").map(Duration)
 }
 
 /// Reads a rate.
@@ -65,7 +70,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 pub fn parse_rate(text: &str) -> Result<Rate, String> {
     let units =
         [("bps", 1), ("kbps", 1_000), ("Mbps", 1_000_000), ("Gbps", 1_000_000_000), ("Tbps", 1_000_000_000_000)];
-    parse(text, &units, "a rate").map(Rate)
+    let others = [
+        ("bit/s", 1),
+        ("kbit/s", 1_000),
+        ("Mbit/s", 1_000_000),
+        ("Gbit/s", 1_000_000_000),
+        ("Tbit/s", 1_000_000_000_000),
+    ];
+    parse(text, &units, &others, "a rate").map(Rate)
 }
 
 macro_rules! quantity {
@@ -102,21 +114,21 @@ quantity!(
     Bytes,
     parse_bytes,
     "B",
-    r"^[0-9]+(\.[0-9]+)? ?(B|KB|MB|GB|KiB|MiB|GiB)$",
+    r"^[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$",
     "An amount of data: \"1460B\", \"128KB\" (1000 bytes each), \"64KiB\" (1024 bytes each)."
 );
 quantity!(
     Duration,
     parse_duration,
     "ps",
-    r"^[0-9]+(\.[0-9]+)? ?(ps|ns|us|ms|s)$",
+    r"^[0-9]+(\.[0-9]+)? ?(ps|ns|us|µs|μs|ms|s)$",
     "A time: \"40us\", \"200ms\", \"1.5s\"."
 );
 quantity!(
     Rate,
     parse_rate,
     "bps",
-    r"^[0-9]+(\.[0-9]+)? ?(bps|kbps|Mbps|Gbps|Tbps)$",
+    r"^[0-9]+(\.[0-9]+)? ?(bps|kbps|Mbps|Gbps|Tbps|bit/s|kbit/s|Mbit/s|Gbit/s|Tbit/s)$",
     "A rate in bits per second: \"1Gbps\", \"56Mbps\"."
 );
 
@@ -133,6 +145,31 @@ mod tests {
         assert_eq!(parse_bytes("1.5 KB"), Ok(Bytes(1_500)));
         assert_eq!(parse_duration("0.5us"), Ok(Duration(500_000)));
         assert_eq!(parse_rate("10Gbps"), Ok(Rate(10_000_000_000)));
+    }
+
+    #[test]
+    fn what_people_and_outputs_write_is_read() {
+        assert_eq!(parse_bytes("64kB"), Ok(Bytes(64_000)));
+        assert_eq!(parse_rate("25 Gbit/s"), parse_rate("25Gbps"));
+        assert_eq!(parse_rate("681.2 Mbit/s"), Ok(Rate(681_200_000)));
+        assert_eq!(parse_rate("3bit/s"), Ok(Rate(3)));
+        for micro in ["40\u{b5}s", "40 \u{3bc}s"] {
+            assert_eq!(parse_duration(micro), Ok(Duration(40_000_000)));
+        }
+    }
+
+    #[test]
+    fn a_unit_in_letters_of_another_size_is_a_question() {
+        let asks = |problem: String, meant: &str| {
+            assert!(problem.contains(&format!("did you mean \"{meant}\"?")), "{problem}");
+        };
+        asks(parse_bytes("64kb").unwrap_err(), "64KB");
+        asks(parse_bytes("64 kib").unwrap_err(), "64KiB");
+        asks(parse_rate("10gbps").unwrap_err(), "10Gbps");
+        asks(parse_rate("1.5 gbit/s").unwrap_err(), "1.5Gbit/s");
+        asks(parse_duration("3MS").unwrap_err(), "3ms");
+        // Which of the two is meant, nobody knows.
+        assert!(!parse_bytes("64K").unwrap_err().contains("did you mean"));
     }
 
     /// Eighteen digits are the most that fit into 64 bits whatever they are; ten to the power of forty

@@ -233,7 +233,7 @@ fn quantities_say_which_units_there_are() {
         ]),
         @r#"
         s.toml:11:8: traffic.burst.size: "64" has no unit; an amount of data is a number with one of the units B, KB, MB, GB, KiB, MiB, GiB
-        s.toml:11:8: traffic.burst.size: "64kb" has the unit "kb"; an amount of data is a number with one of the units B, KB, MB, GB, KiB, MiB, GiB
+        s.toml:11:8: traffic.burst.size: "64kb" has the unit "kb"; did you mean "64KB"? an amount of data is a number with one of the units B, KB, MB, GB, KiB, MiB, GiB
         s.toml:5:17: topology.link.rate: "1 gigabit" has the unit "gigabit"; a rate is a number with one of the units bps, kbps, Mbps, Gbps, Tbps
         s.toml:5:34: topology.link.delay: "-25us" has the unit "-25us"; a time is a number with one of the units ps, ns, us, ms, s
         s.toml:5:34: topology.link.delay: "0.5ps" is finer than the smallest unit of a time, ps

@@ -38,11 +38,16 @@ use incast_world::tie::Order;
 type Ports = (Vec<Link<AnyMarker>>, Vec<Target>, Vec<AnyBuffer>, Vec<bool>);
 
 fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
+    let mut count = vec![0; network.switches.len()];
+    for link in &network.links {
+        if let Node::Switch(switch) = link.from {
+            count[switch as usize] += 1;
+        }
+    }
     let mut buffers = Vec::new();
     let mut first_buffer = Vec::new();
-    for (number, switch) in network.switches.iter().enumerate() {
+    for (switch, ports) in network.switches.iter().zip(count) {
         first_buffer.push(buffers.len() as u32);
-        let ports = network.links.iter().filter(|link| link.from == Node::Switch(number as u32)).count() as u32;
         buffers.extend(switch.buffers.iter().map(|choice| choice.build(&BufferContext { ports })));
     }
     let mut next_port = vec![0; network.switches.len()];

@@ -206,7 +206,7 @@ def escaped(text: str) -> str:
 
 def units(node: Node) -> list[str]:
     """Return the units that text of a certain form ends in."""
-    found = re.search(r"\(([A-Za-z?|]+)\)\$$", node.get("pattern", ""))
+    found = re.search(r"\(([^()]+)\)\$$", node.get("pattern", ""))
     return [unit.replace("?", "") for unit in found[1].split("|")] if found else []
 
 
