@@ -79,7 +79,9 @@ def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypat
         return b""
 
     monkeypatch.setattr(figures, "png", keep)
-    pl.DataFrame({"class": ["a"], "fct_s": [float("nan")]}).write_parquet(tmp_path / "flows.parquet")
+    pl.DataFrame(
+        {"class": ["a"], "size_bytes": [1], "fct_s": [float("nan")], "slowdown": [float("nan")]}
+    ).write_parquet(tmp_path / "flows.parquet")
     pl.DataFrame(_windows({True: 10.0, False: 64.0})).write_parquet(tmp_path / "windows.parquet")
     figures.from_results(tmp_path)
     opened, accepted = drawn[-1].axes
@@ -93,13 +95,33 @@ def test_the_two_windows_of_a_connection_are_two_lines(tmp_path: Path, monkeypat
     assert len(drawn[-1].axes) == 1
 
 
+def test_slowdowns_are_percentiles_of_bins_with_as_many_messages_each() -> None:
+    sizes = np.arange(1000, dtype=float) + 1
+    slowdowns = np.r_[np.tile(np.arange(1.0, 101.0), 10)]
+    slowdowns[-100:] = np.nan
+    assert figures.has_sizes(sizes, slowdowns)
+    assert not figures.has_sizes(np.full(1000, 5.0), slowdowns)
+    figure = figures.slowdown({"background": (sizes, slowdowns)})
+    (axes,) = figure.axes
+    assert axes.get_title(loc="left") == "background (100 of 1,000 have none)"
+    assert axes.get_xlabel() == "largest message of each bin of 90 messages"
+    drawn = {str(line.get_label()): line for line in axes.lines}
+    assert list(drawn) == ["median", "95th percentile", "99th percentile"]
+    assert [int(end) for end in np.asarray(drawn["median"].get_xdata())] == list(range(90, 901, 90))
+    # The first bin has slowdowns 1 to 90, of which 45 are no larger than 45, and 86 at least 95 %.
+    firsts = [float(np.asarray(line.get_ydata())[0]) for line in drawn.values()]
+    assert firsts == [np.quantile(np.arange(1.0, 91.0), share, method="inverted_cdf") for share in (0.5, 0.95, 0.99)]
+
+
 @pytest.mark.parametrize(("suffix", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_figures_for_papers_are_the_same_bytes_every_time(
     tmp_path: Path, suffix: figures.Suffix, begins: bytes
 ) -> None:
     import polars as pl
 
-    pl.DataFrame({"class": ["a", "a"], "fct_s": [0.1, 0.2]}).write_parquet(tmp_path / "flows.parquet")
+    pl.DataFrame(
+        {"class": ["a", "a"], "size_bytes": [1, 2], "fct_s": [0.1, 0.2], "slowdown": [1.0, 2.0]}
+    ).write_parquet(tmp_path / "flows.parquet")
     style = figures.LIGHT.in_column()
     once, again = (figures.from_results(tmp_path, style=style, suffix=suffix)[0].read_bytes() for _ in range(2))
     assert once == again

@@ -24,7 +24,7 @@ def test_a_protocol_has_a_page_at_each_of_its_places(name: str) -> None:
         assert all(" ".join(part[what].replace("`", "").split()) in words for what in ("summary", "source"))
     # No Markdown is left, and every line fits.
     assert "](" not in page
-    assert max(map(len, page.splitlines())) <= 160
+    assert max(map(len, page.splitlines())) <= 100
 
 
 def test_every_table_of_a_scenario_can_be_read() -> None:

@@ -42,6 +42,13 @@ DPI = 200
 # More points than this are indistinguishable in a figure of this width.
 _MOST_POINTS = 4000
 _MOST_LINES = 6
+# Percentiles of slowdowns, with their dashes, and into how many bins messages are sorted by size.
+_SHARES: dict[float, tuple[str, tuple[float, ...]]] = {
+    0.5: ("median", ()),
+    0.95: ("95th percentile", (5.0, 1.5)),
+    0.99: ("99th percentile", (1.5, 1.3)),
+}
+_BINS = 10
 # The room for the numbers and the label at the left of a panel.
 _LEFT_IN = 0.7
 SIDES = {"senders that opened the connection": True, "senders that accepted it": False}
@@ -190,6 +197,43 @@ def _draw_completion_times(axes: Axes, samples: Mapping[str, NDArray[np.generic]
     axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
     number_decades(axes.xaxis, style.letters // 8, "s")
     legend_above(axes, style)
+
+
+def slowdown(flows: Mapping[str, tuple[NDArray[np.generic], NDArray[np.generic]]], *, style: Style = LIGHT) -> Figure:
+    """Slowdown over the size of messages, as the field plots it: percentiles in ten bins with as many messages each.
+
+    Args:
+        flows: label -> sizes in bytes, and completion times over those on an idle network. Flows of several seeds may
+            be pooled. Messages without a slowdown, such as those that are not complete, are left out, and the title of
+            the panel says how many.
+        style: colours and width.
+
+    """
+    with rc(style):
+        figure, all_axes = stacked(len(flows), 3.1, style)
+        for axes, (title, (sizes, slowdowns)) in zip(all_axes, flows.items(), strict=True):
+            values = _numbers(slowdowns)
+            known = np.isfinite(values)
+            order = np.argsort(_numbers(sizes)[known], kind="stable")
+            size, values = _numbers(sizes)[known][order], values[known][order]
+            bins = [part for part in np.array_split(np.arange(len(size)), _BINS) if len(part)]
+            ends = [size[part[-1]] for part in bins]
+            for (share, (name, dash)), colour in zip(_SHARES.items(), style.cycle, strict=False):
+                heights = [float(np.quantile(values[part], share, method="inverted_cdf")) for part in bins]
+                axes.plot(
+                    ends, heights, marker="o", markersize=3, linewidth=1.7, color=colour,
+                    linestyle=(0, dash) if dash else "-", label=name,
+                )  # fmt: skip
+            least = min(map(len, bins), default=0)
+            axes.set(
+                xscale="log", yscale="log", ylabel="slowdown",
+                xlabel=f"largest message of each bin of {least:,} messages",
+            )  # fmt: skip
+            number_decades(axes.xaxis, style.letters // 8, "B")
+            number_decades(axes.yaxis, 8)
+            left = f" ({len(known) - len(size):,} of {len(known):,} have none)" if len(size) < len(known) else ""
+            legend_above(axes, style, f"{title}{left}".strip())
+        return figure
 
 
 def queue(
@@ -379,6 +423,18 @@ def from_results(directory: Path, *, style: Style = LIGHT, suffix: Suffix = "png
     samples = {str(name): flows["fct_s"][flows["class"] == name] for name in _in_order(flows["class"])}
     if any(np.isfinite(_numbers(times)).any() for times in samples.values()):
         pictures.append(("completion-times", lambda: completion_times(samples, style=style)))
+    sized = read("flows", ("class", "size_bytes", "slowdown"))
+    by_class = (
+        {
+            name: (sized["size_bytes"][sized["class"] == name], sized["slowdown"][sized["class"] == name])
+            for name in map(str, _in_order(sized["class"]))
+        }
+        if "slowdown" in sized
+        else {}
+    )
+    many = {name: (sizes, values) for name, (sizes, values) in by_class.items() if has_sizes(sizes, values)}
+    if many:
+        pictures.append(("slowdown", lambda: slowdown(many, style=style)))
     queues = read("queues", ("time_s", "link", "waiting_packets"))
     if queues and len(queues["time_s"]):
         pictures.append(("queues", lambda: queue({"": queues}, style=style)))
@@ -396,6 +452,12 @@ def from_results(directory: Path, *, style: Style = LIGHT, suffix: Suffix = "png
         output.write(file := directory / f"{name}.{suffix}", write(draw()))
         files.append(file)
     return files
+
+
+def has_sizes(sizes: NDArray[np.generic], slowdowns: NDArray[np.generic]) -> bool:
+    """Whether messages are many, and differ enough in size, for bins of sizes to say something."""
+    known = _numbers(sizes)[np.isfinite(_numbers(slowdowns))]
+    return len(known) >= 10 * _BINS and len(np.unique(known)) >= _BINS
 
 
 def _read(directory: Path, table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:

@@ -106,7 +106,9 @@ def _keys(found: Iterable[Key]) -> Iterator[str]:
     for key in found:
         facts = [_plain(key.type), *(["required"] if key.required else [])]
         facts += [f"default {_plain(key.default)}"] if key.default is not None else []
-        yield f"  {key.name}: {'; '.join(facts)}"
+        yield from textwrap.wrap(
+            f"{key.name}: {'; '.join(facts)}", _WIDTH, initial_indent="  ", subsequent_indent=" " * 4
+        )
         yield from textwrap.wrap(_plain(key.text), _WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
         for word, meaning in key.values:
             about = f'"{word}": {_plain(meaning)}'

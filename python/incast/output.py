@@ -15,7 +15,9 @@ PARTIAL = ("interrupted",)
 
 # The figures of a run. Their names are here because the code that draws them takes long to load.
 PICTURES = tuple(
-    f"{name}.{suffix}" for name in ("completion-times", "queues", "windows") for suffix in ("png", "svg", "pdf")
+    f"{name}.{suffix}"
+    for name in ("completion-times", "slowdown", "queues", "windows")
+    for suffix in ("png", "svg", "pdf")
 )
 # The page of a run.
 REPORT = "report.html"

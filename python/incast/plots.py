@@ -29,6 +29,23 @@ class Plots:
         samples = {name: flows.filter(pl.col("class") == name)["fct_s"].to_numpy() for name in classes}
         return figures.completion_times(samples, style=style)
 
+    def slowdown(self, *, style: Style = figures.LIGHT) -> Figure:
+        """Slowdown over the size of messages, in ten bins with as many messages each, one panel per class of traffic.
+
+        Raises:
+            ScenarioError: no class has a hundred complete messages of at least ten sizes.
+
+        """
+        flows = self._result.flows
+        by_class = {
+            name: (of["size_bytes"].to_numpy(), of["slowdown"].to_numpy())
+            for (name,), of in flows.group_by("class", maintain_order=True)
+        }
+        many = {str(name): of for name, of in by_class.items() if figures.has_sizes(*of)}
+        if not many:
+            raise ScenarioError("no class of traffic has a hundred complete messages of at least ten sizes")
+        return figures.slowdown(many, style=style)
+
     def queues(self, *, style: Style = figures.LIGHT) -> Figure:
         """Packets that wait at the recorded ports over time.
 

@@ -57,7 +57,7 @@ def begun(study: Path, out: Path, on: str) -> subprocess.Popen[str]:
 
 
 def until(runs: int, out: Path, process: subprocess.Popen[str]) -> None:
-    """Wait until so many runs are done."""
+    """Wait until this many runs are done."""
     while process.poll() is None and len(list(out.glob("runs/??/*.zip"))) < runs:
         time.sleep(0.005)
     assert process.poll() is None, "the sweep was over before anything could be killed"

@@ -34,7 +34,7 @@ fn leaf_spine(flows: u32) -> Plan {
     leaf_spine_load(20, 20, 10, flows, 1, 250, 65)
 }
 
-/// A name, and the plan with so many flows (or rounds).
+/// A name, and the plan with this many flows (or rounds).
 type Work = (&'static str, u32, fn(u32) -> Plan);
 
 const WORKS: [Work; 8] = [
