@@ -74,9 +74,10 @@ def scenario() -> dict[str, object]:
 def test_a_new_study_runs_as_it_is(incast: Command, tmp_path: Path) -> None:
     done = incast("new", "study", tmp_path / "mine")
     assert done.returncode == 0, done.stderr
-    swept = incast("sweep", tmp_path / "mine" / "study.toml", "--out", tmp_path / "out")
+    swept = incast("sweep", tmp_path / "mine" / "study.toml", "--out", tmp_path / "out", "--plots")
     assert swept.returncode == 0, swept.stderr
-    assert (tmp_path / "out" / "study.csv").is_file()
+    assert {path.suffix for path in (tmp_path / "out").glob("study.*")} == {".csv", ".png", ".pdf"}
+    assert "--plots" in incast("sweep", tmp_path / "mine" / "study.toml", "--shard", "1/2", "--plots").stderr
     again = incast("new", "study", tmp_path / "mine")
     assert again.returncode == 2
     assert "exists already" in again.stderr

@@ -451,6 +451,7 @@ def sweep(
     on: On = "local",
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
     workers: Annotated[int | None, Parameter(help="parallel runs, on each host [default: one per core]")] = None,
+    plots: Annotated[bool, Parameter(negative="", help="draw the panels of the study, too, as PNG and PDF")] = False,
 ) -> int:
     """Compute all runs of a study and write them as a table, one row per run.
 
@@ -458,7 +459,8 @@ def sweep(
     """
     from incast.studies import sweep as sweeps
 
-    return sweeps.main(study, out=out, shard=shard, dry_run=dry_run, workers=_positive("workers", workers), on=on)
+    workers = _positive("workers", workers)
+    return sweeps.main(study, out=out, shard=shard, dry_run=dry_run, workers=workers, on=on, plots=plots)
 
 
 @app.command

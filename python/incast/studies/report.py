@@ -70,7 +70,7 @@ def write(
     """Draw every figure and write the page; the runs of panels over time are in the store."""
     sections, best = [], []
     for study in studies:
-        drawn = _charts(study, tables[study.name], store)
+        drawn = panels(study, tables[study.name], store)
         best += _rankings(study, tables[study.name])
         best += [_winners(study, chart) for chart in drawn if isinstance(chart, WinnerMap)]
         sections.append(_figure(study, tables[study.name], drawn, [one for one in judged if one.study is study], out))
@@ -140,7 +140,8 @@ def _number(claim: Claim, value: float, *, digits: int = 4) -> str:
     return f"{percent:.2g}" if abs(percent) < 1 else f"{round(percent, 1):g}"
 
 
-def _charts(study: Study, numbers: Table | None, store: Store) -> list[Drawn]:
+def panels(study: Study, numbers: Table | None, store: Store) -> list[Drawn]:
+    """Return what there is to draw of a study; the runs of panels over time are in the store."""
     drawn: list[Drawn] = []
     for panel in study.panels:
         if isinstance(panel, Trace):

@@ -26,10 +26,19 @@ if TYPE_CHECKING:
 
 
 def main(
-    path: Path, *, out: Path, shard: str | None, dry_run: bool, workers: int | None, on: str = "local"
-) -> int:  # fmt: skip
+    path: Path,
+    *,
+    out: Path,
+    shard: str | None,
+    dry_run: bool,
+    workers: int | None,
+    on: str = "local",
+    plots: bool = False,
+) -> int:
     """Compute the missing runs, and write the table unless they are those of one shard. Return the exit code."""
     part, parts = _shard(shard) if shard else (1, 1)
+    if shard and plots:
+        raise ScenarioError("--plots: a shard has no table to draw; the command without --shard draws it")
     opened = places.of(on, workers)
     study = reading.read(path)
     checked = plan.check(study)
@@ -61,8 +70,21 @@ def main(
         print(f"{store.directory}: has all runs of shard {shard}; without --shard the command writes the table")
         return 0
     file = out / f"{study.name}.csv"
-    output.write(file, measured(study, rows, store, None).text())
+    numbers = measured(study, rows, store, None)
+    output.write(file, numbers.text())
     print(file)
+    if plots:
+        from incast import figures
+        from incast.studies import pictures, report
+
+        drawn = report.panels(study, numbers, store)
+        if not drawn:
+            print(f"{study.name}: nothing to draw: the study has no [[panels]]", file=sys.stderr)
+            return 0
+        picture = pictures.draw(drawn)
+        for suffix, content in (("png", figures.png(picture, table=numbers.text())), ("pdf", figures.pdf(picture))):
+            output.write(out / f"{study.name}.{suffix}", content)
+            print(out / f"{study.name}.{suffix}")
     return 0
 
 
