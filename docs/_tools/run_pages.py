@@ -18,6 +18,8 @@ import tempfile
 import tomllib
 import traceback
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -242,14 +244,23 @@ def main(arguments: list[str]) -> None:
     """Run pages and list the blocks that were not run."""
     update = "--update" in arguments
     wanted = [Path(argument).resolve() for argument in arguments if argument != "--update"]
-    for path in wanted or pages():
-        with tempfile.TemporaryDirectory() as directory:
-            try:
-                not_run = run_page(path, Path(directory), update=update)
-            except PageError as error:
-                sys.exit(str(error))
-        for block in not_run:
-            print(f"{path.relative_to(ROOT)}:{block.line}: not run: {block.not_run}")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for said, is_wrong in pool.map(partial(_one, update=update), wanted or pages()):
+            if is_wrong:
+                pool.shutdown(cancel_futures=True)
+                sys.exit(said)
+            print(said, end="")
+
+
+def _one(path: Path, *, update: bool) -> tuple[str, bool]:
+    """Run one page; return its blocks that were not run, or what is wrong with it, and which of them that is."""
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            not_run = run_page(path, Path(directory), update=update)
+        except PageError as error:
+            return str(error), True
+    name = path.relative_to(ROOT)
+    return "".join(f"{name}:{block.line}: not run: {block.not_run}\n" for block in not_run), False
 
 
 if __name__ == "__main__":
