@@ -4,6 +4,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 PAPER ?= rdtcp
+# How the simulator is built; the profiles are in Cargo.toml.
+PROFILE ?= release
 # The simulator, and the scheduler for programs, which is installed without it too.
 EDITABLE := --editable . --editable python/incast-requests
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -23,13 +25,12 @@ help: ## list the targets
 
 install: prerequisites .venv/installed ## build everything; the command is then .venv/bin/incast
 	@echo "building the simulator (some minutes the first time)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked" \
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked --profile $(PROFILE)" \
 		$(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
 
-quick: prerequisites .venv/installed ## after a change in Rust: build fast, run slower; PART=dctcp runs the tests of that part first
+quick: prerequisites ## after a change in Rust: build fast, run slower; PART=dctcp runs the tests of that part first
 	@$(if $(PART),cargo test --quiet -p incast-protocols --lib $(PART))
-	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked --profile quick" \
-		$(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
+	@$(MAKE) --silent install PROFILE=quick
 
 linux: linux-prerequisites .venv/installed ## build .venv/bin/incast-host, the remedies on the kernel (needs clang, libelf)
 	@cargo build --quiet --release $(HOST_FLAGS)
