@@ -105,7 +105,7 @@ def test_what_is_imported_is_declared() -> None:
                 imported |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 imported.add(node.module.split(".")[0])
-    assert imported - declared - sys.stdlib_module_names == set()
+    assert {name.lower() for name in imported} - declared - sys.stdlib_module_names == set()
 
 
 def test_a_wrong_scenario_is_a_value_error_that_names_the_key(small: Path) -> None:

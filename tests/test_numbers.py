@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
+import re
+from typing import Any
 
 import pytest
 
@@ -56,23 +59,88 @@ def _progress(**known: object) -> _native.Progress:
     return {**empty, **known}  # type: ignore[typeddict-item]
 
 
+def _line(elapsed_s: float, **known: object) -> str:
+    return progress.state(_progress(**known), elapsed_s).line()
+
+
 def test_time_left_follows_the_messages_or_the_end_time_whichever_is_nearer() -> None:
-    assert progress.time_left_s(_progress(), 1.0) is None
-    assert progress.time_left_s(_progress(messages_done=25, messages_total=100), 1.0) == pytest.approx(3.0)
+    assert progress.state(_progress(), 1.0).left_s is None
+    assert progress.state(_progress(messages_done=25, messages_total=100), 1.0).left_s == pytest.approx(3.0)
     both = _progress(messages_done=25, messages_total=100, simulated_s=0.5, stop_at_s=1.0)
-    assert progress.time_left_s(both, 1.0) == pytest.approx(1.0)
+    assert progress.state(both, 1.0).left_s == pytest.approx(1.0)
 
 
 def test_the_progress_line_says_time_speed_messages_and_time_left() -> None:
-    shown = progress.line(
-        _progress(simulated_s=0.002, packet_hops=30_000_000, messages_done=1000, messages_total=4000), 2.0
-    )
+    shown = _line(2.0, simulated_s=0.002, packet_hops=30_000_000, messages_done=1000, messages_total=4000)
     assert shown == "simulated 2 ms  15.0 M hops/s  1,000/4,000 messages  6 s left"
 
 
 def test_the_progress_line_of_a_run_without_packets_tells_no_speed() -> None:
-    shown = progress.line(_progress(simulated_s=0.002, messages_done=1000, messages_total=4000), 2.0)
+    shown = _line(2.0, simulated_s=0.002, messages_done=1000, messages_total=4000)
     assert shown == "simulated 2 ms  1,000/4,000 messages  6 s left"
+
+
+def test_the_progress_of_runs_says_how_many_how_fast_and_what_is_left() -> None:
+    shown = progress.of_runs(3, 12, 6.0, what="grid: ", also=("2 more already done",)).line()
+    assert shown == "grid: 3 of 12 runs  2 more already done  0.5 runs/s  18 s left"
+    assert progress.of_runs(0, 12, 6.0).line() == "0 of 12 runs"
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_a_bar_which_is_gone_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = _Terminal()
+    monkeypatch.setattr("sys.stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(progress, "_BAR_EVERY_S", -1.0)
+    with progress.Meter(lambda _: progress.of_runs(3, 12, 6.0, what="[grid]: ")) as meter:
+        meter.show()
+        drawn = _without_escapes(shown.getvalue())
+    assert re.search(r"\[grid\]: 3 of 12 runs [━╺╸]+ 25 % 0\.5 runs/s 0 s, 18 s left", drawn), drawn
+    # The line is erased, and the cursor is seen again.
+    assert shown.getvalue().endswith("\x1b[2K")
+    assert shown.getvalue().rindex("\x1b[?25h") > shown.getvalue().rindex("\x1b[?25l")
+
+
+def test_a_log_has_a_line_now_and_then_and_no_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress.Meter(lambda _: progress.of_runs(3, 12, 6.0)) as meter:
+        meter.show()
+        assert capsys.readouterr().err == "", "what takes less than ten seconds is over before it would be read"
+        monkeypatch.setattr(progress, "_LOG_EVERY_S", -1.0)
+        meter.show()
+    assert capsys.readouterr() == ("", "3 of 12 runs  0.5 runs/s  18 s left\n")
+
+
+def test_a_notebook_shows_a_bar_and_nothing_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[dict[str, str]] = []
+
+    class Handle:
+        def update(self, what: Any, *, raw: bool = False) -> None:  # noqa: ANN401 - as IPython has it
+            shown.append(what if raw else what._repr_mimebundle_([], []))
+
+    monkeypatch.setattr(progress, "_is_notebook", lambda: True)
+    monkeypatch.setattr(progress, "_BAR_EVERY_S", -1.0)
+    monkeypatch.setattr("IPython.display.display", lambda _, display_id: display_id and Handle())
+    with progress.Meter(lambda _: progress.of_runs(3, 12, 6.0)) as meter:
+        meter.say(("long", 100.0))
+        meter.show()
+    during, after = shown
+    assert "3 of 12 runs" in during["text/html"]
+    assert "━" in during["text/html"]
+    assert after == {"text/plain": ""}
+    assert capsys.readouterr() == ("", "")
+
+
+def _without_escapes(drawn: str) -> str:
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawn)
 
 
 def test_changes_are_written_as_toml() -> None:

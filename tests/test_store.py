@@ -201,7 +201,7 @@ def test_runs_have_stopped_when_an_interruption_is_told(
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("incast.progress.Line.show", interrupted)
+    monkeypatch.setattr("incast.progress.Meter.show", interrupted)
     with pytest.raises(KeyboardInterrupt):
         execution.run(tasks_of(study), store, workers=2)
     # While the error is still known, and with it all frames.

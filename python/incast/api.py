@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,7 +15,7 @@ from incast import _native, scenarios
 from incast._native import RunError, ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
     from concurrent.futures import Future
 
     import pandas as pd
@@ -219,7 +219,7 @@ def run(
         set: keys to override, as `{"stack.sender": "dctcp"}` or `["stack.sender=dctcp"]`.
         seed: random seed; by default the one in the scenario.
         world: the world that runs the scenario, `packets` or `ideal`; by default the one in the scenario.
-        progress: show a progress line on stderr.
+        progress: show a progress bar on stderr or in the notebook; lines every ten seconds if stderr is a log.
         inside: record what `Result.report` and `Result.explain` need, whatever the scenario says.
 
     Raises:
@@ -246,7 +246,7 @@ def run(
     return Result(handle.result())
 
 
-def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]:
+def run_many(jobs: Iterable[Job], *, workers: int | None = None, progress: bool = False) -> list[Result]:
     """Run many scenarios on several cores and return the results in the order of the jobs.
 
     Each result depends only on its job, not on `workers` or timing.
@@ -254,6 +254,7 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
     Args:
         jobs: scenarios, each with the keys to override and a seed.
         workers: number of threads; by default one per core that this process may use.
+        progress: show a progress bar, as `run` does.
 
     Raises:
         ScenarioError: a scenario is invalid.
@@ -262,7 +263,16 @@ def run_many(jobs: Iterable[Job], *, workers: int | None = None) -> list[Result]
     """
     # What is wrong with any of them is said before the first runs.
     ready = [(scenarios.read(scenario), scenarios.overrides(changes), seed) for scenario, changes, seed in jobs]
-    return list(_run_each(ready, workers or cores()))
+    if not progress:
+        return list(_run_each(ready, workers or cores()))
+    from incast.progress import Meter, of_runs
+
+    results: list[Result] = []
+    with Meter(lambda elapsed_s: of_runs(len(results), len(ready), elapsed_s)) as meter:
+        for result in _run_each(ready, workers or cores(), meter.show):
+            results.append(result)
+            meter.show()
+    return results
 
 
 def run_each(jobs: Iterable[Job], *, workers: int | None = None) -> Generator[Result, None, None]:
@@ -285,8 +295,11 @@ def run_each(jobs: Iterable[Job], *, workers: int | None = None) -> Generator[Re
 
 
 def _run_each(
-    jobs: Iterable[tuple[scenarios.Source, list[str], int | None]], workers: int
+    jobs: Iterable[tuple[scenarios.Source, list[str], int | None]],
+    workers: int,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Generator[Result, None, None]:
+    """Run jobs, and yield the results in order; `meanwhile` is called several times a second while one is awaited."""
     stop = threading.Event()
 
     def one(job: tuple[scenarios.Source, list[str], int | None]) -> Result:
@@ -302,7 +315,10 @@ def _run_each(
             ahead.extend(pool.submit(one, job) for job in islice(left, 2 * workers - len(ahead)))
             if not ahead:
                 break
-            yield ahead.popleft().result()
+            following = ahead.popleft()
+            while wait((following,), timeout=_POLL_S).not_done:
+                meanwhile()
+            yield following.result()
     finally:  # also if nobody asks for the rest
         stop.set()
         pool.shutdown(wait=True, cancel_futures=True)

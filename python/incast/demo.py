@@ -105,7 +105,8 @@ def sweep(counts: list[int], seeds: int) -> Sweep:
     """Run every protocol with every number of senders and every seed."""
     keys = [(label, n, seed) for label in PROTOCOLS for n in counts for seed in range(1, seeds + 1)]
     nothing = {"record.queue_statistics": False, "record.queue_series": [], "record.window_series": []}
-    results = api.run_many([(SCENARIO, {**changes(label, n, ROUNDS), **nothing}, seed) for label, n, seed in keys])
+    jobs: list[api.Job] = [(SCENARIO, {**changes(label, n, ROUNDS), **nothing}, seed) for label, n, seed in keys]
+    results = api.run_many(jobs, progress=True)
     points: Sweep = {label: {n: Point([], []) for n in counts} for label in PROTOCOLS}
     for (label, n, _), result in zip(keys, results, strict=True):
         found = result.summary_dict

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from incast import progress, text
+from incast import progress
 from incast._native import RunError
 from incast.api import cores
 from incast.studies import batches
@@ -62,19 +62,17 @@ def run(
     wanted = distinct(tasks)
     missing = [task for task in wanted if not store.has(task.key, task.tables)]
     found = len(wanted) - len(missing)
-    already = f" ({found:,} more already done)" if found else ""
+    already = (f"{found:,} more already done",) if found else ()
     if missing:
         store.prepare()
     here: Counter[bool] = Counter()
     elsewhere: list[Task] = []
 
-    def said(elapsed_s: float) -> str:
-        done, total = here.total(), len(missing)
-        left = f", {text.duration(elapsed_s * (total - done) / done)} left" if done else ""
-        others = f", {len(elsewhere):,} of them computed by another process" if elsewhere else ""
-        return f"{what}: {done:,} of {total:,} runs{already}{left}{others}"
+    def state(elapsed_s: float) -> progress.State:
+        others = (f"{len(elsewhere):,} computed by another process",) if elsewhere else ()
+        return progress.of_runs(here.total(), len(missing), elapsed_s, what=f"{what}: ", also=(*already, *others))
 
-    with progress.Line(said) as line:
+    with progress.Meter(state) as meter:
         # What is measured in real time comes last, one run at a time: others would take its CPUs away.
         simulated = [task for task in missing if not task.measured]
         for some in (
@@ -85,7 +83,7 @@ def run(
         ):
             for computed in some:
                 here.update(computed)
-                line.show()
+                meter.show()
     return here[True]
 
 

@@ -10,13 +10,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from incast import api, ends, output, text
+from incast import api, ends, output, progress, text
 from incast._native import RunError, ScenarioError
 from incast.studies import cost, execution, places, plan, reading, table
 from incast.studies.store import DamagedError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sized
     from pathlib import Path
 
     from incast.studies.places import Place
@@ -108,8 +108,15 @@ def measured(
             return None
 
     while left := [index for index in range(len(rows)) if index not in found]:
-        with ThreadPoolExecutor(api.cores()) as pool:
-            measured = dict(zip(left, pool.map(measure, left), strict=True))
+        measured: dict[int, tuple[str, ...] | None] = {}
+
+        def state(elapsed_s: float, of: int = len(left), measured: Sized = measured) -> progress.State:
+            return progress.of_runs(len(measured), of, elapsed_s, what=f"{study.name}, measured: ")
+
+        with ThreadPoolExecutor(api.cores()) as pool, progress.Meter(state) as meter:
+            for index, row in zip(left, pool.map(measure, left), strict=True):
+                measured[index] = row
+                meter.show()
         found |= {index: row for index, row in measured.items() if row}
         damaged = [rows[index] for index, row in measured.items() if not row]
         execution.run(plan.runs(damaged), store, what=f"{study.name}: damaged runs")
