@@ -121,6 +121,7 @@ def check_build() -> str:
     how = ["--locked", *(["--zig", "--compatibility", PLATFORM] if zig else ["--compatibility", "linux"])]
     path = {"PATH": f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}"} if zig else {}
     also_other = zig and Path(_run("rustc", "--print", "sysroot").strip(), "lib/rustlib", OTHER).is_dir()
+    _run(sys.executable, ROOT / "packaging" / "backend.py")
     for project in (ROOT, ROOT / "python" / "incast-requests"):
         _run(_maturin(), "build", *how, "--out", DIST, at=project, also=path)
         if also_other:

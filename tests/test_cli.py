@@ -213,7 +213,7 @@ def test_an_example_is_printed_as_a_scenario_that_checks(incast: Command, tmp_pa
 
 def test_version_and_help_answer(incast: Command) -> None:
     version = incast("--version").stdout.strip()
-    assert version == package.__version__
+    assert re.fullmatch(rf"{re.escape(package.__version__)} \(commit ([0-9a-f]{{12}}(, modified)?|unknown)\)", version)
     for arguments in ([], ["run"], ["bench", "leaf-spine"]):
         done = incast(*arguments, "--help")
         assert done.returncode == 0

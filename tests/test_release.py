@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+import backend
 import incast
 import release
 from incast._native import ScenarioError
@@ -82,3 +84,32 @@ def test_the_front_page_says_of_each_stack_what_the_arena_found() -> None:
     rows = re.findall(r"^\| \[?([\w: ]+?)(?:\][^|]*)? \|.*\| ([\d.]+ \([\d.,]+\)) \|$", page, re.MULTILINE)
     assert len(rows) == 12
     assert dict(rows) == {name: found[with_cubic.get(name, name)] for name, _ in rows}
+
+
+def test_what_is_built_says_its_commit_and_whether_it_was_modified(tmp_path: Path) -> None:
+    record = tmp_path / backend.RECORD
+    record.parent.mkdir(parents=True)
+    # The archive of a tree, without git, keeps what it came with.
+    backend.record(tmp_path)
+    assert not record.exists()
+
+    def git(*arguments: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        command = ["git", *who, *arguments]
+        return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    git("init", "--quiet")
+    (tmp_path / ".gitignore").write_text("commit.txt\n", encoding="utf-8")
+    git("add", ".")
+    git("commit", "--quiet", "--message", "one")
+    backend.record(tmp_path)
+    commit = f"commit {git('rev-parse', 'HEAD')[:12]}"
+    assert record.read_text(encoding="utf-8") == f"{commit}\n"
+    (tmp_path / "more.py").touch()
+    backend.record(tmp_path)
+    assert record.read_text(encoding="utf-8") == f"{commit}, modified\n"
+    # A tree that merely lies in somebody's repository is not at its commit.
+    inner = tmp_path / "vendored"
+    (inner / backend.RECORD).parent.mkdir(parents=True)
+    backend.record(inner)
+    assert not (inner / backend.RECORD).exists()

@@ -15,7 +15,7 @@ from incast import _native, ends, output, overview, scenarios, text
 app = App(
     name="incast",
     help="A packet-level simulator and toolbox for TCP incast.",
-    version=_native.version,
+    version=lambda: f"{_native.version()} ({_commit()})",
     help_format="plaintext",
     suppress_keyboard_interrupt=False,  # __main__ says it
 )
@@ -23,6 +23,17 @@ bench = App(name="bench", help="Measure the speed of the simulator.")
 app.command(bench)
 store = App(name="store", help="Look after the finished runs that sweeps keep.")
 app.command(store)
+
+
+def _commit() -> str:
+    """Say what commit this was built from; the archive of a tree without git does not know."""
+    from importlib import resources
+
+    try:
+        return (resources.files("incast") / "commit.txt").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return "commit unknown"
+
 
 # Why a run ended that nobody interrupted.
 _FULL = "stopped because what is recorded would not fit into memory (series and events in [record]),"
