@@ -28,21 +28,62 @@ def test_a_protocol_has_a_page_at_each_of_its_places(name: str) -> None:
 
 
 def test_every_table_of_a_scenario_can_be_read() -> None:
-    names = [line.strip() for line in listing.keys(None).splitlines()[2:]]
-    assert {"tcp", "topology.fat-tree", "traffic.rounds", "link"} <= set(names)
-    for name in names:
-        assert listing.keys(name).strip(), name
-    assert "rto_min: " in listing.keys("tcp")
-    with pytest.raises(incast.ScenarioError, match=r"unknown table 'traffic\.round'; did you mean 'traffic\.rounds'\?"):
+    tables = {table["table"]: table for table in listing.keys_as_json(None)}
+    assert {"scenario", "tcp", "topology.fat-tree", "traffic.rounds", "link", "noise.uniform"} <= set(tables)
+    everything, names = listing.keys("all"), listing.keys(None)
+    for name, table in tables.items():
+        assert name in names
+        page = listing.keys(name)
+        assert page in everything
+        assert all(f"  {key['name']}: " in page for key in table["keys"]), name
+        # A table that is not at the top level says which keys hold it.
+        assert table["places"] or name.split(".")[0] in {"scenario", *incast.schema()["properties"]}, name
+    assert "](" not in everything
+    assert max(map(len, everything.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("path", "tables", "keys"),
+    [
+        ("topology.leaf-spine", ["topology.leaf-spine"], 5),
+        ("tcp.rto_min", ["tcp"], 1),
+        ("rto_min", ["tcp"], 1),
+        ("topology.star.link.rate", ["link"], 1),
+        ("noise", ["noise.none", "noise.uniform", "noise.exponential", "noise.measured"], 3),
+        ("topology.star.link", ["topology.star", "link"], None),
+    ],
+)
+def test_a_key_is_found_by_its_path(path: str, tables: list[str], keys: int | None) -> None:
+    found = listing.keys_as_json(path)
+    assert [table["table"] for table in found] == tables
+    assert keys in (None, sum(len(table["keys"]) for table in found))
+    assert [line for line in listing.keys(path).splitlines() if line in tables] == tables
+
+
+def test_what_is_unknown_is_said_with_what_is_near() -> None:
+    with pytest.raises(incast.ScenarioError, match=r"key 'traffic\.round'; did you mean 'traffic\.rounds'\?"):
         listing.keys("traffic.round")
     with pytest.raises(incast.ScenarioError, match="unknown protocol 'x'; there are: all-at-once"):
         listing.protocol("x")
 
 
-def test_the_last_column_of_a_table_takes_what_is_left() -> None:
-    shown = text.fitting(["name", "about"], [["a", "word " * 20], ["long name", ""]], 50)
+def test_a_protocol_can_be_read_by_a_program(incast: Command) -> None:
+    parts = {part["place"]: part for part in json.loads(incast("list", "protocols", "dctcp", "--json").stdout)}
+    assert set(parts) == {"sender", "echo"}
+    found = {one["name"]: one["default"] for one in parts["sender"]["parameters"]}
+    assert found == {"initial_alpha": "1024", "shift": "4"}
+
+
+def test_a_table_fits_its_width_and_loses_nothing() -> None:
+    rows = [["a_long_name", "word " * 20, "[bold] :smile: x"], ["b", "", "y" * 60]]
+    shown = text.fitting(["name", "about", "marks"], rows, 50)
     assert max(map(len, shown.splitlines())) <= 50
-    assert shown.split() == ["name", "about", "a", *["word"] * 20, "long", "name"]
+    assert shown.count("word") == 20
+    assert shown.count("y") == 60
+    assert "a_long_name" in shown
+    assert all(mark in " ".join(shown.split()) for mark in ("[bold]", ":smile:"))
+    wide = text.fitting(["name", "about", "marks"], rows, 250)
+    assert len(wide.splitlines()) == 3
 
 
 def test_an_error_shows_its_line_with_a_mark_below_the_place(tmp_path: Path) -> None:

@@ -214,6 +214,17 @@ def test_the_cost_is_said_before_anything_is_run(incast: Command, paper: Path, t
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_says_how_many_runs_are_done_already(incast: Command, paper: Path, tmp_path: Path) -> None:
+    def dry() -> str:
+        return incast("reproduce", "paper", "--dry-run", "--json", "cost.json").stdout
+
+    assert "done already" not in dry()
+    incast("sweep", paper / "figure-1.toml", "--shard", "1/3", "--out", tmp_path / "out" / "paper")
+    assert "; 6 of them done already\n" in dry()
+    (study, *_) = json.loads((tmp_path / "cost.json").read_text(encoding="utf-8"))["studies"]
+    assert (study["study"], study["runs"], study["done"], study["was_measured"]) == ("figure-1", 18, 6, False)
+
+
 def test_the_estimate_of_packet_hops_is_what_a_run_without_loss_has(
     incast: Command, paper: Path, tmp_path: Path
 ) -> None:

@@ -311,6 +311,10 @@ def test_a_dry_run_says_what_is_done_already(inside: Command, study: Path) -> No
     assert "done already" not in inside("sweep", study, "--dry-run").stdout
     inside("sweep", study, "--shard", "1/3")
     assert inside("sweep", study, "--dry-run").stdout.endswith("; 6 of them done already\n")
+    told = json.loads(inside("sweep", study, "--dry-run", "--json").stdout)
+    assert (told["study"], told["runs"], told["done"], told["cost"]["runs"]) == ("figure-1", 18, 6, 18)
+    done = json.loads(inside("sweep", study, "--json").stdout)
+    assert (done["computed"], done["done"], done["files"]) == (12, 18, ["out/figure-1.csv"])
 
 
 def test_a_store_is_listed_verified_and_cleaned(inside: Command, study: Path, tmp_path: Path) -> None:

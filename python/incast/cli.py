@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -60,6 +59,9 @@ Worlds = Annotated[
 On = Annotated[str, Parameter(help="where to compute: local, ssh:HOST[,HOST], slurm[:KEY=VALUE,...] or dask:ADDRESS")]
 Runs = Annotated[Path, Parameter(help="directory of a sweep, or of the finished runs themselves")]
 Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples", "keys"]
+DryRun = Annotated[
+    bool, Parameter(negative="", help="print the estimated cost, and how many runs are done already, and stop")
+]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
 
 
@@ -254,7 +256,11 @@ def schema() -> None:
 def list_(
     what: Listed,
     name: Annotated[
-        str | None, Parameter(help="a protocol, to read all about it, or a table of keys, such as traffic.rounds")
+        str | None,
+        Parameter(
+            help="a protocol, to read all about it; or a table of keys, such as traffic.rounds, a key such as "
+            "tcp.rto_min, or all"
+        ),
     ] = None,
     /,
     *,
@@ -265,8 +271,9 @@ def list_(
         from incast import listing
 
         if as_json:
-            raise _native.ScenarioError("--json: pages are for people; incast schema prints all of this as JSON")
-        print(listing.keys(name) if what == "keys" else listing.protocol(str(name)))
+            print(json.dumps(listing.keys_as_json(name) if what == "keys" else listing.protocol_as_json(str(name))))
+        else:
+            print(listing.keys(name) if what == "keys" else listing.protocol(str(name)))
         return
     if name is not None:
         raise _native.ScenarioError(f"list {what} takes no name; list protocols and list keys do")
@@ -283,7 +290,7 @@ def list_(
         return
     columns = [key for key in _COLUMNS if key in entries[0]]
     rows = [[_cell(entry[key]) for key in columns] for entry in entries]
-    print(text.fitting(columns, rows, shutil.get_terminal_size((100, 24)).columns))
+    print(text.fitting(columns, rows))
     if what == "protocols":
         print("\nincast list protocols NAME: parameters, source, needs and deviations of one")
 
@@ -293,8 +300,8 @@ def _profiles(profiles: list[dict[str, Any]]) -> str:
     settings = [{one["key"]: one["value"] for one in profile["settings"]} for profile in profiles]
     names = [profile["name"] for profile in profiles]
     rows = [[key, *(setting[key] for setting in settings)] for key in settings[0]]
-    about = "\n".join(f"{profile['name']}: {profile['summary']}" for profile in profiles)
-    return f"{text.table(['tcp key', *names], rows, right=False)}\n\n{about}"
+    about = [[profile["name"], profile["summary"]] for profile in profiles]
+    return f"{text.fitting(['tcp key', *names], rows)}\n\n{text.fitting(['profile', 'summary'], about)}"
 
 
 @app.command
@@ -460,9 +467,10 @@ def sweep(
         str | None, Parameter(help="compute only shard i of n, written i/n, and no table; for job arrays")
     ] = None,
     on: On = "local",
-    dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
+    dry_run: DryRun = False,
     workers: Annotated[int | None, Parameter(help="parallel runs, on each host [default: one per core]")] = None,
     plots: Annotated[bool, Parameter(negative="", help="draw the panels of the study, too, as PNG and PDF")] = False,
+    as_json: Json = False,
 ) -> int:
     """Compute all runs of a study and write them as a table, one row per run.
 
@@ -471,7 +479,9 @@ def sweep(
     from incast.studies import sweep as sweeps
 
     workers = _positive("workers", workers)
-    return sweeps.main(study, out=out, shard=shard, dry_run=dry_run, workers=workers, on=on, plots=plots)
+    return sweeps.main(
+        study, out=out, shard=shard, dry_run=dry_run, workers=workers, on=on, plots=plots, as_json=as_json
+    )
 
 
 @app.command
@@ -497,9 +507,11 @@ def reproduce(
     keep_linux: Annotated[
         bool, Parameter(negative="", help="with --update, keep what the saved tables say of runs on Linux")
     ] = False,
-    dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
+    dry_run: DryRun = False,
     report: Annotated[bool, Parameter(help="draw the figures and write the report")] = True,
-    json_file: Annotated[Path | None, Parameter(name="--json", help="write claims and verdicts to this file")] = None,
+    json_file: Annotated[
+        Path | None, Parameter(name="--json", help="write claims and verdicts to this file; with --dry-run the cost")
+    ] = None,
     out: Annotated[Path | None, Parameter(help="directory for report and figures [default: out/PAPER]")] = None,
     studies: Annotated[
         Path | None, Parameter(help="directory with the folders of studies [default: studies, then the program's]")

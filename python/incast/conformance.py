@@ -36,7 +36,7 @@ def main(paths: Sequence[Path], json_file: Path | None) -> int:
         for script in _scripts(path)
     ]
     rows = [[report["script"], _VERDICTS[report["verdict"]][0], _reason(report)] for report in reports]
-    print(text.table(["script", "verdict", "reason"], rows, right=False))
+    print(text.fitting(["script", "verdict", "reason"], rows))
     counts = Counter(report["verdict"] for report in reports)
     said = ", ".join(f"{counts[verdict]} {plural}" for verdict, (_, plural) in _VERDICTS.items() if counts[verdict])
     print(f"\n{len(reports)} scripts: {said}")

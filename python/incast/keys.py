@@ -109,6 +109,20 @@ class Schema:
     def _any(self, node: Node) -> str:
         return " or ".join(map(self.type, node["anyOf"]))
 
+    def held(self, node: object) -> list[str]:
+        """Return the definitions of tables that the value of a key is or has in it, not those inside these."""
+        if isinstance(node, list):
+            return [name for one in node for name in self.held(one)]
+        if not isinstance(node, dict):
+            return []
+        name = self.referred(node)
+        if name is None:
+            return [name for one in node.values() for name in self.held(one)]
+        inner = self.definitions[name]
+        if is_parts(name):
+            return []
+        return [name] if is_table(inner) or is_kinds(inner) else self.held(inner)
+
     def reached(self, node: Node) -> list[str]:
         """Return the definitions that a node leads to, in order, not those of parts."""
         found: dict[str, None] = {}

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import csv as csv_module
 import io
-import textwrap
+import os
+import shutil
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
+
+    from rich.text import Text
+
+# Of lines in a file, which a pager or an editor may move.
+_NO_WIDTH = 200
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = True) -> str:
@@ -26,14 +33,30 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: bool = T
     return "\n".join([line(head), *map(line, rows)])
 
 
-def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
-    """Lay out rows in columns whose last one takes the rest of a width, on several lines if need be."""
-    room = max(30, width - sum(max(map(len, column)) + 2 for column in list(zip(head, *rows, strict=True))[:-1]))
-    lines: list[list[str]] = []
+def fitting(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> str:
+    """Lay out rows of words in columns, on several lines where the terminal is too narrow; a file has no width."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if width is None:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() or "COLUMNS" in os.environ else _NO_WIDTH
+    shown = Table(box=None, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, cell in enumerate(head):
+        # A name in the first column stays in one piece.
+        shown.add_column(_cell(cell), overflow="fold", no_wrap=not number)
     for row in rows:
-        first, *others = textwrap.wrap(row[-1], room) or [""]
-        lines += [[*row[:-1], first], *([*[""] * (len(row) - 1), other] for other in others)]
-    return table(head, lines, right=False)
+        shown.add_row(*map(_cell, row))
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _cell(cell: str) -> Text:
+    """Take the text as it is: brackets are no marks, and colons no emoji."""
+    from rich.text import Text
+
+    return Text(cell)
 
 
 def csv(rows: Iterable[Iterable[object]]) -> str:

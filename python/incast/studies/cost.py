@@ -43,6 +43,15 @@ class Cost:
             f"{self.runs:,} runs, {self.packet_hops / 1e6:,.1f} million packet-hops, {minutes} of one core ({source})"
         )
 
+    def as_json(self) -> dict[str, int | float | bool]:
+        """Say it for other programs."""
+        return {
+            "runs": self.runs,
+            "packet_hops": self.packet_hops,
+            "cpu_minutes": self.cpu_minutes,
+            "was_measured": self.was_measured,
+        }
+
 
 def of(study: Study, known: Table | None, *, trusting: bool = False, checked: Sequence[Checked] | None = None) -> Cost:
     """Return the cost of a whole study; `trusting` skips the check of its points if the cost was measured, and pilots.

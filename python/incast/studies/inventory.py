@@ -36,7 +36,7 @@ def ls(directory: Path, *, as_json: bool) -> int:
         [scenario, f"{len(some):,}", _megabytes(sum(_bytes(entry.file) for entry in some)), tables]
         for (scenario, tables), some in sorted(groups.items())
     ]
-    print(text.table(["scenario", "runs", "size", "tables"], rows, right=False))
+    print(text.fitting(["scenario", "runs", "size", "tables"], rows))
     if useless:
         what = ", ".join(f"{count:,} {what}" for what, count in useless.items())
         print(f"\nof no use any more: {what}; incast store gc removes them")

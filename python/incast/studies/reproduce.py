@@ -20,6 +20,7 @@ from incast.studies.study import Trace
 
 if TYPE_CHECKING:
     from incast.studies.claims import Judged
+    from incast.studies.cost import Cost
     from incast.studies.paper import Paper
     from incast.studies.places import Place
     from incast.studies.plan import Row, Task
@@ -82,10 +83,19 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
         study.name: None if study.name in enlarged else _known(study, renewing=wish.update and study in chosen)
         for study in about.studies
     }
-    _say_cost(chosen, known, wish)
+    store = Store(wish.out / "runs")
+    costs = [cost.of(study, known[study.name], trusting=wish.quick) for study in chosen]
+    done = _done(chosen, store, wish) if wish.dry_run and not wish.quick else {}
+    _say_cost(chosen, costs, done, wish)
     if wish.dry_run:
+        if wish.json:
+            told = [
+                {"study": study.name, **one.as_json(), "done": done.get(study.name)}
+                for study, one in zip(chosen, costs, strict=True)
+            ]
+            output.save(wish.json, json.dumps({"paper": name, "studies": told}, indent=2) + "\n")
         return 0
-    store = Store(output.prepare(wish.out) / "runs")
+    output.prepare(wish.out)
     state = _State(known, dict(known))
     try:
         with sweep.place_of(opened, store) as place:
@@ -165,28 +175,44 @@ def _known(study: Study, *, renewing: bool) -> Table | None:
         raise
 
 
-def _say_cost(studies: list[Study], known: dict[str, Table | None], wish: Wish) -> None:
+def _say_cost(studies: list[Study], costs: list[Cost], done: dict[str, int], wish: Wish) -> None:
     to = sys.stdout if wish.dry_run else sys.stderr
-    costs = [cost.of(study, known[study.name], trusting=wish.quick) for study in studies]
-    for study, one in zip(studies, costs, strict=True):
-        print(f"{study.name}: {one.line()}", file=to)
-    if len(costs) > 1:
-        print(f"all: {cost.total(costs).line()}", file=to)
+    names = [*(study.name for study in studies), *(["all"] if len(studies) > 1 else [])]
+    for name, one in zip(names, [*costs, cost.total(costs)], strict=False):
+        already = f"; {done[name]:,} of them done already" if done.get(name) else ""
+        print(f"{name}: {one.line()}{already}", file=to)
+
+
+def _done(studies: list[Study], store: Store, wish: Wish) -> dict[str, int]:
+    """Return how many runs of each study the store has, with the tables that are needed, and of all of them."""
+    rows = {study.name: plan.rows(study) for study in studies}
+    wanted = _wanted(studies, rows, {study.name: _kept(study, rows[study.name], wish) for study in studies})
+    there = {name: {task.key for task in tasks if store.has(task.key, task.tables)} for name, tasks in wanted.items()}
+    return {name: len(keys) for name, keys in there.items()} | {"all": sum(map(len, there.values()))}
+
+
+def _wanted(
+    studies: list[Study], rows: dict[str, list[Row]], kept: dict[str, dict[int, tuple[str, ...]]]
+) -> dict[str, list[Task]]:
+    """Return the runs of each study. One that several studies share is kept with the tables of all of them."""
+    left = {study.name: [row for index, row in enumerate(rows[study.name]) if index not in kept[study.name]]
+            for study in studies}  # fmt: skip
+    merged = {task.key: task for task in execution.distinct(task for some in left.values() for task in plan.runs(some))}
+    return {
+        name: [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(some))]
+        for name, some in left.items()
+    }
 
 
 def _full(studies: list[Study], state: _State, store: Store, wish: Wish, place: Place | None = None) -> None:
     """Run everything that is not in the store, and compare it with the saved tables."""
     rows = {study.name: plan.rows(study) for study in studies}
     kept = {study.name: _kept(study, rows[study.name], wish) for study in studies}
-    # A run that several studies share is kept with the tables of all of them.
-    wanted = {name: [row for index, row in enumerate(some) if index not in kept[name]] for name, some in rows.items()}
-    merged = {
-        task.key: task for task in execution.distinct(task for some in wanted.values() for task in plan.runs(some))
-    }
+    wanted = _wanted(studies, rows, kept)
     seen: set[str] = set()
     for study in studies:
         started = time.process_time()
-        own = [merged[key] for key in dict.fromkeys(task.key for task in plan.runs(wanted[study.name]))]
+        own = wanted[study.name]
         count = execution.run(own, store, workers=wish.workers, what=study.name, place=place)
         # The time of other machines is not measured either.
         found_before = len({task.key for task in own} - seen) - (0 if place else count)
@@ -305,4 +331,4 @@ def _table(judged: list[Judged], what: str) -> str:
         ]
         for one in judged
     ]
-    return text.table([what, "verdict", "paper", "ours", "what"], rows, right=False) if rows else ""
+    return text.fitting([what, "verdict", "paper", "ours", "what"], rows) if rows else ""

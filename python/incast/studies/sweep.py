@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import json
 import re
 import sys
 import time
@@ -34,6 +35,7 @@ def main(
     workers: int | None,
     on: str = "local",
     plots: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Compute the missing runs, and write the table unless they are those of one shard. Return the exit code."""
     part, parts = _shard(shard) if shard else (1, 1)
@@ -42,7 +44,8 @@ def main(
     opened = places.of(on, workers)
     study = reading.read(path)
     checked = plan.check(study)
-    estimated = cost.of(study, None, checked=checked).line()
+    whole = cost.of(study, None, checked=checked)
+    estimated = whole.line()
     store, rows = Store(out / "runs"), plan.rows(study)
     everything = execution.distinct(plan.runs(rows))
     if shard:
@@ -53,8 +56,17 @@ def main(
         estimated = f"{estimated}; shard {shard} has {len(everything):,} of them, {minutes} of one core"
     there = sum(store.has(task.key, task.tables) for task in everything)
     already = f"; {there:,} of them done already" if there else ""
-    print(f"{study.name}: {estimated}{already}", file=sys.stdout if dry_run else sys.stderr)
+    told: dict[str, object] = {
+        "study": study.name,
+        "shard": shard,
+        "cost": whole.as_json(),
+        "runs": len(everything),
+        "done": there,
+    }
+    print(f"{study.name}: {estimated}{already}", file=sys.stdout if dry_run and not as_json else sys.stderr)
     if dry_run:
+        if as_json:
+            print(json.dumps(told))
         return 0
     output.prepare(out)
     try:
@@ -66,13 +78,21 @@ def main(
               "run the same command again to resume", file=sys.stderr)  # fmt: skip
         return ends.code(error)
     print(f"{computed:,} runs computed; {len(everything):,} of {len(everything):,} done", file=sys.stderr)
-    if shard:
+    files = [] if shard else _files(study, measured(study, rows, store, None), store, out, plots=plots)
+    if as_json:
+        told |= {"done": len(everything), "computed": computed, "files": list(map(str, files))}
+        print(json.dumps(told))
+    elif shard:
         print(f"{store.directory}: has all runs of shard {shard}; without --shard the command writes the table")
-        return 0
-    file = out / f"{study.name}.csv"
-    numbers = measured(study, rows, store, None)
-    output.write(file, numbers.text())
-    print(file)
+    else:
+        print("\n".join(map(str, files)))
+    return 0
+
+
+def _files(study: Study, numbers: Table, store: Store, out: Path, *, plots: bool) -> list[Path]:
+    """Write the table and, if asked for, the panels; return the files."""
+    files = [out / f"{study.name}.csv"]
+    output.write(files[0], numbers.text())
     if plots:
         from incast import figures
         from incast.studies import pictures, report
@@ -80,12 +100,12 @@ def main(
         drawn = report.panels(study, numbers, store)
         if not drawn:
             print(f"{study.name}: nothing to draw: the study has no [[panels]]", file=sys.stderr)
-            return 0
+            return files
         picture = pictures.draw(drawn)
         for suffix, content in (("png", figures.png(picture, table=numbers.text())), ("pdf", figures.pdf(picture))):
-            output.write(out / f"{study.name}.{suffix}", content)
-            print(out / f"{study.name}.{suffix}")
-    return 0
+            files.append(out / f"{study.name}.{suffix}")
+            output.write(files[-1], content)
+    return files
 
 
 def measured(
