@@ -12,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -168,6 +170,27 @@ def test_a_notebook_shows_the_summary_and_figures_of_a_result(small: Path) -> No
     assert [figure.axes[0].get_xlabel().split(" ")[0] for figure in drawn] == ["time", "completion"]
     with pytest.raises(incast.ScenarioError, match=r"record\.window_series"):
         result.plot.windows()
+
+
+def test_the_notebook_of_the_tutorial_runs_and_shows_what_its_words_say(tmp_path: Path) -> None:
+    notebook: Any = nbformat.read(ROOT / "docs" / "tutorial" / "notebook.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert not any(cell.outputs or cell.execution_count for cell in cells), "outputs are made, not kept"
+    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert not [output.text for output in outputs if output.get("name") == "stderr"]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    tables = [output for output in outputs if "<table" in output.get("data", {}).get("text/html", "")]
+    assert (len(pictures), len(tables)) == (3, 5)
+    assert (tmp_path / "collapse.html").stat().st_size > 10_000
+    said = "".join(output.get("text", "") for output in outputs)
+    assert 'did you mean "dctcp"?' in said
+    # What the sentences between the cells say.
+    result = incast.run("incast", set={"traffic.requests.workers": 40, "traffic.requests.rounds": 5}, seed=1)
+    assert result.summary_dict["goodput_total_bps"] < 0.05e9
+    assert result.flows.filter(pl.col("timeouts") > 0).height > result.flows.height / 2
+    cured = incast.run("incast", set=["traffic.requests.workers=40", "stack.sender=dctcp"], seed=1)
+    assert cured.summary_dict["timeouts"] == 0
 
 
 def test_one_wrong_job_among_many_is_told_and_stops_the_others(small: Path) -> None:

@@ -361,6 +361,14 @@ def of_side(windows: Columns, *, clients: bool) -> dict[str, NDArray[np.generic]
     return {name: values[windows["from_client"] == clients] for name, values in windows.items()}
 
 
+class _Shown(Figure):
+    """A figure that a notebook shows; those of matplotlib it shows only once `pyplot` has drawn one."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, float]]:
+        width_in, height_in = self.get_size_inches()
+        return png(self), {"width": 100 * width_in, "height": 100 * height_in}
+
+
 def png(figure: Figure, *, table: str = "") -> bytes:
     """Return a figure as PNG, without timestamps or versions.
 
@@ -512,7 +520,7 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
     layout = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.08)
     rows = -(-panels // columns)
     size = (style.width_in * columns, height_in * rows * style.points / 11)
-    figure = Figure(figsize=size, layout=layout, facecolor=style.paper)
+    figure = _Shown(figsize=size, layout=layout, facecolor=style.paper)
     every = list(figure.subplots(rows, columns, squeeze=False).flat)
     for unused in every[panels:]:
         unused.remove()
