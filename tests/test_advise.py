@@ -399,7 +399,11 @@ def test_the_page_is_whole_and_says_everything(incast: Command, tmp_path: Path) 
     # But for the head it is XML, so that nothing is left open.
     ET.fromstring(page[page.index("<main>") : page.index("</body>")].replace("&nbsp;", " "))  # noqa: S314 - our own
     said = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
+    sweep, ranking = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert sweep.count("<title>") == len(said["sweep"])
+    assert not re.search("#[0-9a-f]{6}", sweep + ranking), "a colour that is not one of the page"
     for one in said["remedies"]:
+        assert f"<title>{one['id']}: " in ranking
         assert f'id="{one["id"]}"' in page
         assert html.escape(one["why"]) in page
         for step in (*one["apply"], *one["undo"]):

@@ -245,7 +245,7 @@ def test_a_reproduction_writes_figures_report_and_claims(incast: Command, paper:
     assert (out / "figure-1.png").read_bytes().startswith(b"\x89PNG")
     assert (out / "figure-1.pdf").read_bytes().startswith(b"%PDF")
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert page.count('class="chart"') == 4  # two panels, for wide and for narrow screens
+    assert page.count('class="chart"') == 2
     assert "Goodput &lt;of all&gt;" in page
     assert not re.search(r'(?:src|href)="(?!#|data:)', page)
     assert "1 to 3, the same everywhere" in page

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from incast import figures
-from incast.studies import charts, pictures, reading, report, svg, table
+from incast.studies import charts, page_charts, pictures, reading, report, table
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart, Line, Span
 from incast.studies.study import Lines
@@ -39,11 +39,11 @@ CHART = Chart(
      (-0.475, "-0.475"), (float("nan"), "unknown")],
 )  # fmt: skip
 def test_numbers_are_short_and_have_no_prefix_beside_a_unit(value: float, written: str) -> None:
-    assert svg.quantity(value) == written
+    assert page_charts.quantity(value) == written
 
 
 def test_a_number_of_few_digits_has_no_exponent() -> None:
-    assert svg.quantity(145.3, digits=2) == "150"
+    assert page_charts.quantity(145.3, digits=2) == "150"
 
 
 @pytest.mark.parametrize(
@@ -59,18 +59,19 @@ def test_a_number_of_few_digits_has_no_exponent() -> None:
     ],
 )
 def test_every_chart_is_drawn_for_page_and_paper(chart: Chart) -> None:
-    drawn = svg.draw(chart, width=358, height=290)
+    drawn = page_charts.draw(chart)
     ET.fromstring(drawn)  # noqa: S314 - our own
     assert not re.search(r"nan|inf", drawn)
     for x, y in re.findall(r'<use x="([^"]+)" y="([^"]+)"[^>]* data-said', drawn):
-        assert 0 <= float(x) <= 358
-        assert 0 <= float(y) <= 290
+        width, height = map(float, ET.fromstring(drawn).get("viewBox", "").split()[2:])  # noqa: S314 - our own
+        assert 0 <= float(x) <= width
+        assert 0 <= float(y) <= height
     assert not re.search("#[0-9a-f]{6}", drawn), "a colour that is not one of the page"
     assert len(pictures.draw([chart]).axes) == 1
 
 
 def test_a_point_says_its_interval_and_where_whiskers_end() -> None:
-    drawn = svg.draw(CHART, width=704, height=330)
+    drawn = page_charts.draw(CHART)
     assert 'data-at="senders: 10" data-said="50 ± 5 [2, 90] KB"' in drawn
     assert drawn.count("data-said") == 5  # two lines of three points, one of them missing
 
@@ -81,7 +82,7 @@ def test_points_of_a_study_have_the_unit_of_its_metric() -> None:
     assert numbers
     goodput, timeouts = (charts.of_lines(study, one, numbers) for one in study.panels if isinstance(one, Lines))
     assert (goodput.unit, timeouts.unit) == ("Mbit/s", "")
-    said = re.findall('data-said="([^"]*)"', svg.draw(goodput, width=704, height=330))
+    said = re.findall('data-said="([^"]*)"', page_charts.draw(goodput))
     assert len(said) == 4 * len(study.axis("workers").shown)
     assert all(one.endswith(" Mbit/s") for one in said)
 
@@ -90,7 +91,7 @@ def test_a_curve_has_one_look_on_the_page_and_in_its_legend() -> None:
     names = ("NewReno", "mine", "DCTCP")
     chart = replace(CHART, lines=tuple(Line(name, (1, 2), (n, n)) for n, name in enumerate(names)))
     legend = ET.fromstring(re.findall('<div class="legend">.*?</div>', report._panel(chart))[0])  # noqa: S314 - our own
-    drawn = ET.fromstring(svg.draw(chart, width=704, height=330))  # noqa: S314 - our own
+    drawn = ET.fromstring(page_charts.draw(chart))  # noqa: S314 - our own
     for index, (button, look) in enumerate(zip(legend, figures.looks(names), strict=True)):
         assert button.get("class") == f"c{look.colour}"
         # A picture, not a background: browsers print those only where they are told to.
@@ -129,7 +130,7 @@ def test_no_line_leads_from_one_kind_to_another() -> None:
     assert [line.get_linestyle() for line in axes.lines] == ["None", "None"]
     first, second = (np.asarray(line.get_xdata()) for line in axes.lines)
     assert (first < second).all()
-    said = re.findall('data-at="([^"]*)"', svg.draw(kinds, width=704, height=330))
+    said = re.findall('data-at="([^"]*)"', page_charts.draw(kinds))
     assert said == 2 * ["senders: as set", "senders: 10 ms", "senders: none"]
     (axes,) = pictures.draw([replace(kinds, ticks=("1KB", "2KB", "4KB"))]).axes
     assert [line.get_linestyle() for line in axes.lines] != ["None", "None"]
@@ -178,7 +179,7 @@ def test_cells_are_framed_where_they_are_small_enough_and_say_their_values() -> 
     assert chart.greatest == 2.0
     assert chart.heading == "off (difference)"
     assert pictures.draw([chart]).axes[0].get_title(loc="left") == chart.heading
-    drawn = svg.draw(chart, width=358, height=104)
+    drawn = page_charts.draw(chart)
     root = ET.fromstring(drawn)  # noqa: S314 - our own
     assert len(root.findall(".//*[@id='cells']/path")) == 6
     # The page's script moves it, and reads points that a map does not have.

@@ -11,7 +11,7 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import ScenarioError
-from incast.studies import pictures, reading, svg, winners
+from incast.studies import page_charts, pictures, reading, winners
 from incast.studies.study import Winners, for_readers
 from incast.studies.table import Table
 from incast.studies.winners import WinnerMap
@@ -132,7 +132,7 @@ def test_the_regret_beside_a_best_of_nothing_is_none_or_has_no_bound(study: Path
 
 def test_a_map_has_a_colour_per_curve_and_hatches_what_is_not_clear(study: Path) -> None:
     found = drawn(study)
-    picture = svg.draw(found, width=358, height=110)
+    picture = page_charts.draw(found)
     root = ET.fromstring(picture)  # noqa: S314 - our own
     cells = root.findall(".//*[@id='cells']/path")
     assert len(cells) == 6

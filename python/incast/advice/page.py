@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import html
-import math
 from importlib import resources
 from string import Template
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from incast import text
+from incast import figures, svg, text
 from incast._native import version
-from incast.advice import closed_form, judging, report
+from incast.advice import closed_form, judging, pictures, report
 from incast.advice.judging import factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from incast.advice.judging import Advice, Ratio, Result
+    from incast.advice.judging import Advice, Result
     from incast.advice.remedies import Proposal, Step
-
-_WIDTH, _LABELS, _RIGHT, _ROW = 800, 250, 20, 24
-# Intervals are cut off beyond this multiple of their mean.
-_LONG = 30
-_SIDES = {"collapses": "var(--worse)", "does not collapse": "var(--better)", "seeds differ": "var(--muted)"}
-_COLOURS = {"better": "var(--better)", "worse": "var(--worse)"}
 
 
 def build(advice: Advice, again: str, described: str) -> str:
@@ -48,9 +41,9 @@ def build(advice: Advice, again: str, described: str) -> str:
         network=_rows(_network(advice)),
         region=html.escape(closed_form.SENTENCES[form.region]),
         collapse=factor(judging.COLLAPSE),
-        sweep_picture=_sweep_picture(advice),
+        sweep_picture=pictures.sweep(advice),
         sweep=_rows(_sweep(advice)),
-        ranking_picture=_ranking_picture(advice),
+        ranking_picture=pictures.ranking(advice),
         ranking_head="".join(f'<th scope="col">{html.escape(name)}</th>' for name in report.head(advice)),
         ranking=_rows(report.row(advice, one) for one in (advice.today, *advice.results)),
         remarks=_paragraphs([one for one in recommended[1:] if one not in _warnings(recommended)], kind="note"),
@@ -63,6 +56,8 @@ def build(advice: Advice, again: str, described: str) -> str:
         described=html.escape(described.strip()),
         again=html.escape(again),
         version=html.escape(version()),
+        light=svg.variables(figures.LIGHT),
+        dark=svg.variables(figures.DARK),
     )
 
 
@@ -159,93 +154,3 @@ def _left_out(advice: Advice) -> str:
         return ""
     rows = _rows(advice.plan.left_out)
     return f'<h2>Left out</h2>\n<div class="scroll"><table><tbody>\n{rows}\n</tbody></table></div>'
-
-
-class _Scale(NamedTuple):
-    """A logarithmic axis."""
-
-    low: float
-    high: float
-    start: float
-    end: float
-
-    def at(self, value: float) -> float:
-        """Return where a value is, at an end if it is beyond."""
-        share = math.log(min(max(value, self.low), self.high) / self.low) / math.log(self.high / self.low)
-        return self.start + (self.end - self.start) * share
-
-    def ticks(self) -> list[float]:
-        """Return powers of ten, and their doubles and halves if these are few."""
-        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-        steps = (1, 2, 5) if self.high / self.low < 300 else (1,)
-        return [step * 10.0**power for power in powers for step in steps if self.low <= step * 10.0**power <= self.high]
-
-
-def _scale(ratios: Sequence[Ratio], start: float, end: float) -> _Scale:
-    """Return an axis with all means, and with their intervals unless these are very long."""
-    low = min([1, *(max(one.low, one.mean / _LONG) for one in ratios)])
-    high = max([judging.COLLAPSE, *(min(one.high, one.mean * _LONG) for one in ratios)])
-    return _Scale(low / 1.25, high * 1.25, start, end)
-
-
-def _ranking_picture(advice: Advice) -> str:
-    """Draw the p99 of each remedy as a multiple of today's."""
-    results = advice.results
-    height = _ROW * (len(results) + 2)
-    scale = _scale([one.p99 for one in results], _LABELS, _WIDTH - _RIGHT)
-    parts = _vertical(scale, _ROW * len(results) + 6)
-    for number, one in enumerate(results):
-        y, colour = _ROW * number + _ROW / 2, _COLOURS.get(one.judged, "var(--muted)")
-        name = html.escape(one.candidate.id)
-        parts += [
-            f"<g><title>{name}: {one.p99.said()} times today's p99, {one.judged}</title>",
-            f'<text x="{_LABELS - 12}" y="{y + 4:.1f}" text-anchor="end">{name}</text>',
-            _whisker(scale.at(one.p99.low), y, scale.at(one.p99.high), y, colour),
-            f'<circle cx="{scale.at(one.p99.mean):.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/></g>',
-        ]
-    return _svg(parts, height, "p99 of each remedy as a multiple of today's")
-
-
-def _vertical(scale: _Scale, bottom: float) -> list[str]:
-    parts = []
-    for tick in scale.ticks():
-        x, colour = scale.at(tick), "var(--muted)" if tick == 1 else "var(--rule)"
-        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{bottom:.1f}" stroke="{colour}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{bottom + 16:.1f}" text-anchor="middle">{factor(tick)}</text>')
-    return parts
-
-
-def _sweep_picture(advice: Advice) -> str:
-    """Draw the slowdown over the fan-in."""
-    top, bottom, left, right = 10, 200, 60, _WIDTH - _RIGHT
-    scale = _scale([point.ratio for point in advice.sweep], bottom, top)
-    across = _Scale(0.9, max(2.0, advice.sweep[-1].fan_in * 1.1), left, right)
-    parts = []
-    for tick in [*scale.ticks(), judging.COLLAPSE]:
-        y = scale.at(tick)
-        is_limit = tick == judging.COLLAPSE
-        colour, dash = ("var(--worse)", ' stroke-dasharray="4 3"') if is_limit else ("var(--rule)", "")
-        parts.append(f'<line x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colour}"{dash}/>')
-        parts.append(f'<text x="{left - 10}" y="{y + 4:.1f}" text-anchor="end">{factor(tick)}</text>')
-    line = " ".join(f"{across.at(point.fan_in):.1f},{scale.at(point.ratio.mean):.1f}" for point in advice.sweep)
-    parts.append(f'<polyline points="{line}" fill="none" stroke="var(--muted)" stroke-width="1"/>')
-    for point in advice.sweep:
-        x, y = across.at(point.fan_in), scale.at(point.ratio.mean)
-        colour = _SIDES[point.verdict]
-        parts += [
-            f"<g><title>{point.fan_in:,} servers: {html.escape(point.ratio.said())} times</title>",
-            _whisker(x, scale.at(point.ratio.low), x, scale.at(point.ratio.high), colour),
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{colour}"/></g>',
-            f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{point.fan_in:,}</text>',
-        ]
-    parts.append(f'<text x="{right}" y="{bottom + 36}" text-anchor="end">servers</text>')
-    return _svg(parts, bottom + 42, "Slowdown of a query over the number of servers")
-
-
-def _whisker(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
-    return f'<line x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="2"/>'
-
-
-def _svg(parts: Iterable[str], height: float, name: str) -> str:
-    body = "\n".join(parts)
-    return f'<svg viewBox="0 0 {_WIDTH} {height:g}" role="img" aria-label="{html.escape(name)}">\n{body}\n</svg>'

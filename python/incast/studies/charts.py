@@ -1,4 +1,4 @@
-"""The content of a figure, independent of how it is drawn: `pictures` draws it, `svg` adapts that to the page."""
+"""The content of a figure, apart from how it is drawn: `pictures` draws it, and `page_charts` for the page."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from incast import scenarios
-from incast.studies import plan, svg
+from incast.studies import page_charts, plan
 from incast.studies.study import PARAMETER, for_readers, named_in, parted
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def times(ratio: float) -> str:
         return "-"
     if math.isinf(ratio):
         return "without bound"
-    return svg.quantity(ratio, digits=3) if ratio < 1000 else f"{round(ratio):,}"
+    return page_charts.quantity(ratio, digits=3) if ratio < 1000 else f"{round(ratio):,}"
 
 
 def _button(ratio: float, curve: int, group: int) -> str:

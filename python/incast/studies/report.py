@@ -11,17 +11,17 @@ from itertools import groupby
 from string import Template
 from typing import TYPE_CHECKING
 
-from incast import figures, output, scenarios, text
+from incast import figures, output, scenarios, svg, text
 from incast._native import version
 from incast.studies import (
     cells,
     charts,
     claims,
     expressions,
+    page_charts,
     pictures,
     ranking,
     ranking_page,
-    svg,
     winners,
 )
 from incast.studies.cells import Cells
@@ -51,10 +51,6 @@ VERDICTS: dict[Verdict, str] = {
 }
 # The verdict on one of several conditions.
 _MET: dict[bool | None, str] = {True: ": yes", False: ": <b>no</b>", None: ""}
-# Sizes for the column of the page, and for a phone.
-_WIDE, _NARROW = (704, 330), (358, 290)
-# The height of a row of cells, and of the names below the last one.
-_ROW, _NAMES = 24, 64
 
 
 def write(
@@ -88,8 +84,8 @@ def write(
         figures="\n".join(sections),
         source=_source(paper, is_sample=is_sample),
         version=escape(version()),
-        light=_colours(figures.LIGHT),
-        dark=_colours(figures.DARK),
+        light=svg.variables(figures.LIGHT),
+        dark=svg.variables(figures.DARK),
     )
     path = out / "report.html"
     output.write(path, page)
@@ -180,7 +176,9 @@ def _figure(study: Study, numbers: Table | None, drawn: list[Drawn], judged: lis
         [
             f'<section id="{escape(study.name)}"><h2>{number}{escape(study.title)}</h2>',
             _paragraphs(study.note),
+            '<div class="panels">',
             *(_panel(chart) for chart in drawn if not isinstance(chart, WinnerMap)),
+            "</div>",
             *(
                 ['<p class="note">Maps and tables: <a href="#winners">what is best where</a>.</p>']
                 if any(isinstance(panel, Winners | Ranking) for panel in study.panels) and numbers
@@ -215,17 +213,8 @@ def _panel(chart: Chart | Cells) -> str:
     )
     return (
         f'<figure class="panel"><h3>{escape(pictures.heading(chart))}</h3><div class="legend">{buttons}</div>'
-        f"{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>"
+        f"{page_charts.draw(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>"
     )
-
-
-def _pictures(chart: Drawn) -> str:
-    """Draw a chart for wide and for narrow screens."""
-    wide, narrow = (
-        svg.draw(chart, width=width, height=height if isinstance(chart, Chart) else _ROW * len(chart.y_names) + _NAMES)
-        for width, height in (_WIDE, _NARROW)
-    )
-    return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
 
 
 def _winners(study: Study, chart: WinnerMap) -> str:
@@ -242,23 +231,19 @@ def _winners(study: Study, chart: WinnerMap) -> str:
     source = f'<a href="#{escape(study.name)}">({escape(study.title)})</a>'
     return (
         f'<figure class="panel"><h3>{escape(chart.title)} {source}</h3>'
-        f'<div class="legend">{names}</div>{_pictures(chart)}<figcaption>{escape(chart.caption)}</figcaption>'
+        f'<div class="legend">{names}</div>{page_charts.draw(chart)}<figcaption>{escape(chart.caption)}</figcaption>'
         f'<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div></figure>'
     )
 
 
 def _times(ratio: float) -> str:
-    return "without bound" if math.isinf(ratio) else svg.quantity(ratio, digits=3)
+    return "without bound" if math.isinf(ratio) else page_charts.quantity(ratio, digits=3)
 
 
 def _key(dashes: tuple[float, ...]) -> str:
     """Draw the line of a curve beside its name, as a picture: browsers do not print backgrounds."""
     pattern = " ".join(f"{2 * length:g}" for length in dashes)
     return f'<svg class="key" viewBox="0 0 28 4"><path d="M0 2H28" stroke-dasharray="{pattern or "none"}"/></svg>'
-
-
-def _colours(style: figures.Style) -> str:
-    return " ".join(f"--c{index}: {colour};" for index, colour in enumerate(style.cycle))
 
 
 def _settings(study: Study, numbers: Table | None) -> str:
