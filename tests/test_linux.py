@@ -55,12 +55,18 @@ def settings() -> dict[str, str]:
 
 
 def test_one_scenario_runs_in_two_worlds_and_one_picture_shows_both(tmp_path: Path) -> None:
-    done = incast("run", "linux", "--world", "packets,linux", "--set", "traffic.requests.rounds=2", cwd=tmp_path)
+    two = ("--set", "traffic.requests.rounds=2", "--report")
+    done = incast("run", "linux", "--world", "packets,linux", *two, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "a round trip of" in done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(("packets", "linux"))]
     assert [row[:3] for row in rows] == [["packets", "32", "32"], ["linux", "32", "32"]]
     assert (tmp_path / "out/linux/worlds.png").stat().st_size > 20_000
+    report = (tmp_path / "out/linux/report.html").read_text(encoding="utf-8")
+    assert "<b>linux</b>: 32 flows of 64 KiB took" in report
+    assert "linux: packets at the port are not recorded on a kernel." in report
+    refused = incast("explain", "out/linux/linux", "slowest", cwd=tmp_path)
+    assert (refused.returncode, "packets are not recorded" in refused.stderr) == (2, True)
     tables = {world: tmp_path / "out/linux" / world for world in ("packets", "linux")}
     schemas = [{file.name: pl.read_parquet_schema(file) for file in path.glob("*.parquet")} for path in tables.values()]
     assert schemas[0] == schemas[1]

@@ -26,6 +26,7 @@ from incast import figures
 from incast.report import data, export, page
 from incast.report.data import Drawn
 from incast.report.explain import KINDS, Explainer, partition, union
+from incast.report.outline import Outline
 from incast.report.recorded import Flow, Recorded
 from test_figures import SEEN, _contrast, _distance
 from test_report_safety import HOSTILE, Page
@@ -320,6 +321,74 @@ def test_idle_time_is_idle() -> None:
     busy = sum(b - a for a, b in drawn.line)
     assert drawn.idle == pytest.approx(1 - busy / (drawn.end - drawn.begin))
     assert 0.9 < drawn.idle_with_timer <= 1
+
+
+def as_on_a_kernel(run: Recorded, *, events: bool = True) -> Recorded:
+    """Leave of a run what is recorded on a kernel."""
+    kinds = pl.when(pl.col("kind").str.starts_with("timeout")).then(pl.lit("timeout-untold")).otherwise("kind")
+    tables = {
+        **run._tables,
+        "machine": pl.DataFrame({"kernel": ["6.18"]}),
+        "packets": run._tables["packets"].clear(),
+        "flows": run._tables["flows"].with_columns(offset_bytes=pl.lit(None, pl.Int64)),
+        "events": run._tables["events"].with_columns(kind=kinds, armed_ps=pl.lit(None, pl.Int64)).head(10**9 * events),
+    }
+    return Recorded(tables, run.summary, "kernel", outline=True)
+
+
+def test_a_run_on_a_kernel_is_drawn_beside_one_in_the_simulator_as_far_as_it_was_recorded() -> None:
+    simulated = recorded("linux")
+    kernel = as_on_a_kernel(simulated)
+    assert {flow.id: flow.offset for flow in kernel.flows.values()} == {
+        flow.id: flow.offset for flow in simulated.flows.values()
+    }
+    text = page.build([simulated, kernel])
+    one, other = document(text)["runs"]
+    assert [one["label"], other["label"]] == ["packets", "linux"]
+    assert (one["packets"], other["packets"]) == (True, False)
+    for what in ("queue", "drops", "begin", "end", "limit"):
+        assert other[what] == one[what], what
+    lanes = {lane["id"]: lane for lane in one["lanes"]}
+    assert {lane["id"] for lane in other["lanes"]} == set(lanes)
+    assert sum(len(lane["drops"]) for lane in other["lanes"]) > 0
+    for lane in other["lanes"]:
+        same = lanes[lane["id"]]
+        for what in ("begin", "end", "win"):
+            assert lane[what] == same[what], what
+        for what in ("drops", "fast"):
+            assert [at for at, _ in lane[what]] == [at for at, _ in same[what]], what
+        # When it ran out, not since when it ran.
+        timeouts = [fired for _, fired, _, is_probe in same["waits"] if not is_probe]
+        assert [(a, b) for a, b, _, is_probe in lane["waits"] if not is_probe] == [(at, at) for at in timeouts]
+        assert lane["pk"]["a"] == []
+        assert "cannot be told" in other["why"][str(lane["id"])]
+    assert other["goodput"]["bps"] == []
+    assert "not recorded: linux" in text
+    assert "outstanding, nothing at the port; linux: outstanding<" in text
+    assert "linux: packets at the port are not recorded on a kernel." in text
+    assert "line idle" in page.card(Drawn(simulated, simulated.port(), "x"), 0)
+    assert "line idle" not in page.card(Outline(kernel, kernel.port(), "x"), 0)
+
+
+def test_a_run_on_a_kernel_without_events_says_that_they_were_not_recorded() -> None:
+    kernel = as_on_a_kernel(recorded("newreno"), events=False)
+    drawn = Outline(kernel, kernel.port(), "x")
+    assert not drawn.records_events
+    assert f"{kernel.summary['drops']:,} dropped at the port" in page.card(drawn, 0)
+    assert "timeout" not in page.card(drawn, 0)
+    text = page.build([kernel])
+    assert "losses, retransmissions and timeouts of its flows were not recorded" in text
+    assert "lost packets" not in page.lanes_section(drawn, 0)
+    assert page.flows_table([drawn]).count("not recorded") == 5 * len(drawn.lanes)
+
+
+def test_what_needs_packets_refuses_a_run_on_a_kernel() -> None:
+    run = recorded("newreno")
+    tables = {**run._tables, "machine": pl.DataFrame({"kernel": ["6.18"]})}
+    with pytest.raises(package.ScenarioError, match="on a kernel, where packets are not recorded; incast report"):
+        Recorded(tables, run.summary, "x")
+    with pytest.raises(package.ScenarioError, match="did not record a queue"):
+        Recorded({**tables, "queues": tables["queues"].clear()}, run.summary, "x", outline=True)
 
 
 def test_long_runs_are_thinned_but_no_loss_and_no_timeout_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,7 +130,7 @@ class Result:
         from incast.report import page
         from incast.report.recorded import Recorded
 
-        return output.save(Path(file), page.build([Recorded.of(self)], port=port))
+        return output.save(Path(file), page.build([Recorded.of(self, outline=True)], port=port))
 
     def explain(self, flow: int | str = "slowest", *, port: str | None = None) -> str:
         """Say in words why a flow took as long as it did; see `run(..., inside=True)`.

@@ -99,15 +99,16 @@ def run(
             _say_cost(source, changes or [], seed, name)
         return 0
     wishes = changes or []
-    if report:
-        if repetitions > 1 or len(names) > 1:
-            raise _native.ScenarioError("--report shows one run: leave out --repetitions, and name one world")
-        from incast.report import recording
-
-        wishes = recording.changes_for(source, wishes, seed, names[0], _follow)
+    if report and (repetitions > 1 or len(names) > 2):
+        raise _native.ScenarioError("--report shows one run, or two worlds: leave out --repetitions")
     for name in names if len(names) > 1 else []:
         # Not after another world has been at work for a while.
         scenarios.check(source, changes or [], seed, name)
+    recorded = dict.fromkeys(names, wishes)
+    if report:
+        from incast.report import recording
+
+        recorded = {name: recording.changes_for(source, wishes, seed, name, _follow) for name in names}
     summaries: dict[str, list[dict[str, Any]]] = {}
     directories: dict[str, list[Path]] = {}
     is_time_up = False
@@ -117,14 +118,14 @@ def run(
         places = directories[name or ""] = []
         for number in range(1, repetitions + 1):
             following = done[0]["seed"] + number - 1 if done else seed
-            handle = scenarios.start(source, wishes, following, name)
+            handle = scenarios.start(source, recorded[name], following, name)
             wanted = place / str(number) if repetitions > 1 else place
             result, files, end = _carried_out(handle, wanted, plots=plots)
             places.append(files[0].parent)
-            if report and not end:
+            if report and not end and len(names) == 1:
                 from incast import report as pages
 
-                files.append(pages.write([places[-1]], places[-1] / output.REPORT))
+                files.append(pages.write(places, places[-1] / output.REPORT))
             done.append(json.loads(result.summary_json()))
             if not as_json and (len(names) > 1 or repetitions > 1):
                 print(f"{places[-1]}: {', '.join(file.name for file in files)}")
@@ -141,7 +142,14 @@ def run(
             if end:
                 raise end
             is_time_up = is_time_up or result.outcome == "time-up"
+    if report and len(names) > 1:
+        from incast import report as pages
+
+        shown = [one for some in directories.values() for one in some]
+        page = pages.write(shown, directory / output.REPORT, labels=list(directories))
     _show(summaries, directories, files, directory, as_json=as_json)
+    if report and len(names) > 1 and not as_json:
+        print(page)
     if is_time_up:
         print("the run reached its end time (run.stop_at) before all messages were complete", file=sys.stderr)
     return 0

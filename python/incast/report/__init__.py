@@ -23,5 +23,5 @@ def write(
     from incast.report import page
     from incast.report.recorded import Recorded
 
-    runs = [Recorded.read(directory) for directory in directories]
+    runs = [Recorded.read(directory, outline=True) for directory in directories]
     return output.save(out, page.build(runs, port=port, labels=labels))

@@ -38,6 +38,16 @@ class Drawn:
     port: Port
     label: str
 
+    @property
+    def records_packets(self) -> bool:
+        """Whether packets were recorded, and with them since when timers ran."""
+        return True
+
+    @property
+    def records_events(self) -> bool:
+        """Whether losses and timeouts were recorded."""
+        return True
+
     @cached_property
     def explainer(self) -> Explainer:
         """Explains its flows."""
@@ -94,6 +104,11 @@ class Drawn:
     def drops(self) -> pl.DataFrame:
         """Packets dropped at the port, whatever they are."""
         return self.run.packets.filter((pl.col("link") == self.port.link) & pl.col("dropped"))
+
+    @property
+    def dropped(self) -> int:
+        """How many packets were dropped at the port."""
+        return len(self.drops)
 
     @cached_property
     def timeouts(self) -> pl.DataFrame:
@@ -156,12 +171,16 @@ class Drawn:
         return both / total if total else 0.0
 
     @cached_property
-    def busy(self) -> list[tuple[int, int]]:
-        """When something moves at the port."""
+    def active(self) -> list[tuple[int, int]]:
+        """When packets wait at the port or are on its line."""
         rows = self.run.packets.filter(pl.col("link") == self.port.link)
         last = rows["begin_ps"].fill_null(rows["arrive_ps"])
-        spans = union(zip((rows["arrive_ps"] - 1).to_list(), (last + 1_000_000).to_list(), strict=True))
-        spans = union([*spans, *((flow.begin, flow.begin + 1) for flow in self.flows), (self.end - 1, self.end)])
+        return union(zip((rows["arrive_ps"] - 1).to_list(), (last + 1_000_000).to_list(), strict=True))
+
+    @cached_property
+    def busy(self) -> list[tuple[int, int]]:
+        """When something moves at the port."""
+        spans = union([*self.active, *((flow.begin, flow.begin + 1) for flow in self.flows), (self.end - 1, self.end)])
         # Shorter gaps are not idle times but round trips.
         gap = max(1, (self.end - self.begin) // 400)
         merged: list[list[int]] = []
@@ -258,7 +277,8 @@ class Drawn:
             "limitPackets": self.port.limit_packets,
             "limitText": self.port.limit(),
             "rate": self.port.rate_bps,
-            "packet": ns(int(self.port.takes(np.array([self.payload["wire_bytes"].to_numpy().max()]))[0])),
+            "packet": ns(int(self.port.takes(np.array([max(self.payload["wire_bytes"], default=0)]))[0])),
+            "packets": self.records_packets,
             "queue": {"t": deltas(queue["time_ps"].to_numpy()), unit: queue[f"waiting_{unit}"].to_list()},
             "drops": deltas(self.drops["arrive_ps"].to_numpy()),
             "marks": deltas(self.marks["time_ps"].to_numpy()),

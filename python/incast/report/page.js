@@ -74,6 +74,8 @@
   const lasting = (t) => (t >= 1e9 ? +(t / 1e9).toPrecision(3) + " s" : t >= 1e6 ? +(t / 1e6).toPrecision(3) + " ms" : +(t / 1e3).toPrecision(3) + " us");
   const bits = (v) => (v >= 1e9 ? +(v / 1e9).toPrecision(3) + " Gbit/s" : +(v / 1e6).toPrecision(3) + " Mbit/s");
 
+  const lost = (run, segment) => fill(run.packets ? words.segment : words.byte, segment.toLocaleString("en"));
+
   // ---- charts
   const charts = [], sync = uPlot.sync("incast");
   const phone = () => innerWidth < 640;
@@ -197,6 +199,7 @@
       const pattern = !moving && c.createPattern(hatch, "repeat");
       const big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
       const wait = (a, b, y, probe) => {
+        if (!run.packets) return;  // since when it ran is not known
         const x0 = Math.max(left - 9, X(a)), x1 = X(b), box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
         if (!probe) { c.fillStyle = ink.waitfill; c.fillRect(...box); if (pattern && h > 4 * k) { c.fillStyle = pattern; c.fillRect(...box); } }
         if (h > 5 * k) { c.strokeStyle = ink.wait; c.lineWidth = k; c.setLineDash(probe ? [2 * k, 2 * k] : []); c.strokeRect(...box); c.setLineDash([]); }
@@ -373,7 +376,7 @@
       let under = 0, waiting = 0, done = 0;
       for (const lane of run.lanes) { if (lane.done && t >= lane.end) done++; else if (t >= lane.begin && t <= lane.end) { if (lane.waits.some(([a, b]) => a <= t && t < b)) waiting++; else under++; } }
       const bin = Math.floor(t / run.goodput.width), g = after(run.goodput.bin, bin) - 1;
-      const cells = [run.label, ms(t), i < 0 ? "0" : (run.queue[unit.key][i] / unit.scale).toFixed(unit.digits) + " " + unit.label, under, waiting, done, bits(run.goodput.bin[g] === bin ? run.goodput.bps[g] : 0)];
+      const cells = [run.label, ms(t), i < 0 ? "0" : (run.queue[unit.key][i] / unit.scale).toFixed(unit.digits) + " " + unit.label, under, run.packets ? waiting : words.unknown, done, run.packets ? bits(run.goodput.bin[g] === bin ? run.goodput.bps[g] : 0) : words.unknown];
       cells.forEach((text, at) => { const cell = document.createElement(at ? "td" : "th"); cell.textContent = text; if (!at) { cell.scope = "row"; cell.style.color = own(run); } tr.append(cell); });
       return tr;
     }));
@@ -382,14 +385,14 @@
     const tip = $("tip"), run = u.run, id = order[rowAt(u, e)], lane = run.lane.get(id);
     if (!lane) { tip.hidden = true; return; }
     const t = toT(x), near = ((view[1] - view[0]) / u.over.clientWidth) * 5, said = [];
-    for (const [at, segment] of lane.drops) if (Math.abs(at - t) < near) said.push(fill(words.drop, segment, ms(at)));
-    for (const [at, segment] of lane.fast) if (Math.abs(at - t) < near) said.push(fill(words.fast, segment, ms(at)));
-    for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(probe ? words.waitProbe : words.waitTimer, ms(b), segment));
+    for (const [at, segment] of lane.drops) if (Math.abs(at - t) < near) said.push(fill(words.drop, lost(run, segment), ms(at)));
+    for (const [at, segment] of lane.fast) if (Math.abs(at - t) < near) said.push(fill(words.fast, lost(run, segment), ms(at)));
+    for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(run.packets ? (probe ? words.waitProbe : words.waitTimer) : probe ? words.ranProbe : words.ranTimer, ms(b), lost(run, segment)));
     const i = after(lane.pk.a, t) - 1;
     if (i >= 0 && lane.pk.e[i] >= t - near) said.push(lane.pk.n && lane.pk.n[i] > 1 ? fill(words.block, lane.pk.n[i], ms(lane.pk.a[i]), ms(lane.pk.e[i])) : fill(words.packet, lane.pk.k[i], ms(lane.pk.a[i]), lasting(lane.pk.e[i] - lane.pk.a[i])));
     if (lane.done && t >= lane.end) said.push(fill(words.done, ms(lane.end)));
     if (t < lane.begin) said.push(words.notYet);
-    if (!said.length) said.push(words.open);
+    if (!said.length) said.push(run.packets ? words.open : words.under);
     const head = document.createElement("b");
     head.textContent = `${run.label}, ${fill(words.flow, id)}`; head.style.color = own(run);
     tip.replaceChildren(head, ...said.slice(0, 6).map((line) => Object.assign(document.createElement("div"), { textContent: line })));

@@ -14,6 +14,7 @@ import polars as pl
 from incast import figures, text
 from incast.report.data import MOST_LANES, Drawn
 from incast.report.explain import Story, duration, moment
+from incast.report.outline import Outline
 from incast.report.recorded import Recorded, count, size
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def build(runs: Sequence[Recorded], *, port: str | None = None, labels: Sequence
 
     """
     names = list(labels) if labels else names_of(runs)
-    drawn = [Drawn(run, run.port(port), name) for run, name in zip(runs, names, strict=True)]
+    drawn = [
+        (Outline if run.on_kernel else Drawn)(run, run.port(port), name) for run, name in zip(runs, names, strict=True)
+    ]
     for one in drawn:
         if not one.flows:
             raise api_error(f"{one.run.name}: no message was sent through {one.port.name}")
@@ -69,6 +72,7 @@ def build(runs: Sequence[Recorded], *, port: str | None = None, labels: Sequence
         "queue_title": queue_title(drawn),
         "lanes": "".join(lanes_section(one, index) for index, one in enumerate(drawn)),
         "note": note(drawn),
+        "outstanding": html.escape(outstanding(drawn)),
         "queue_label": html.escape(queue_label(drawn)),
         "goodput_label": html.escape(goodput_label(drawn)),
         "goodput_title": goodput_title(drawn),
@@ -105,14 +109,20 @@ WORDS = {
     "idle": "{} idle",
     "flow": "flow {}",
     "windows": "Windows of flow {}",
-    "waitTimer": "waits for a retransmission timer until {} (packet {})",
-    "waitProbe": "waits for the timer of a probe until {} (packet {})",
-    "drop": "packet {} dropped at {}",
-    "fast": "fast retransmit of packet {} at {}",
+    "waitTimer": "waits for a retransmission timer until {} ({})",
+    "waitProbe": "waits for the timer of a probe until {} ({})",
+    "ranTimer": "a retransmission timer ran out at {} ({})",
+    "ranProbe": "the timer of a probe ran out at {} ({})",
+    "segment": "packet {}",
+    "byte": "byte {} of the flow",
+    "drop": "{} dropped at {}",
+    "fast": "fast retransmit of {} at {}",
     "packet": "packet {}: arrived at {}, left the port after {}",
     "block": "{} packets from {} to {}",
     "done": "complete at {}",
     "open": "request outstanding, nothing of it at the port",
+    "under": "request outstanding; its packets were not recorded",
+    "unknown": "not recorded",
     "notYet": "not started yet",
     "play": "Play",
     "pause": "Pause",
@@ -147,6 +157,8 @@ def queue_top(drawn: Sequence[Drawn]) -> float | None:
 def names_of(runs: Sequence[Recorded]) -> list[str]:
     """Name runs after their senders if that tells them apart, else after their folders."""
     known = {name.lower(): name for name in figures.LOOKS}
+    if len(runs) == 2 and len({run.on_kernel for run in runs}) == 2:
+        return ["linux" if run.on_kernel else "packets" for run in runs]
     senders = [run.sender for run in runs]
     if None not in senders and len(set(senders)) == len(runs):
         return [known.get(str(sender), str(sender)) for sender in senders]
@@ -187,6 +199,9 @@ def lead(drawn: Sequence[Drawn]) -> str:
             how = f"{count(complete, 'flow')}{each} took <b>{duration(took)}</b> in all"
         else:
             how = f"{complete:,} of {count(len(one.flows), 'flow')}{each} were complete after <b>{duration(took)}</b>"
+        if not one.records_packets:
+            said.append(f"<p>{own}: {how}. It ran on a kernel, where packets are not recorded.</p>")
+            continue
         how += f". The line was idle for {one.idle:.0%} of that time"
         if one.idle_with_timer >= 0.005:
             how += f"; during {one.idle_with_timer:.0%} of the idle time some flow waited for a retransmission timer"
@@ -199,17 +214,17 @@ def lead(drawn: Sequence[Drawn]) -> str:
 def card(one: Drawn, index: int) -> str:
     """Return the figures of a run, as a switch that shows and hides it."""
     figures_ = [
-        f"{text.rate(one.mean_bps)} goodput through the port",
-        f"{len(one.drops):,} dropped at the port",
-        count(len(one.timeouts), "timeout"),
-        count(one.fast_retransmits, "fast retransmit"),
+        f"{text.rate(one.mean_bps)} goodput {'through the port' if one.records_packets else 'of all flows'}",
+        f"{one.dropped:,} dropped at the port",
     ]
+    if one.records_events:
+        figures_ += [count(len(one.timeouts), "timeout"), count(one.fast_retransmits, "fast retransmit")]
     if len(one.marks):
         figures_.append(f"{len(one.marks):,} marked")
     return (
         f'<button class="card" aria-pressed="true" data-run="{index}"><span>{html.escape(one.label)}</span>'
         f"<b>{duration(one.end - one.begin)}</b><span>{' · '.join(figures_)}</span>"
-        f"<span>line idle {one.idle:.1%} of the time</span></button>"
+        f"<span>{f'line idle {one.idle:.1%} of the time' if one.records_packets else 'on a kernel'}</span></button>"
     )
 
 
@@ -219,7 +234,13 @@ def queue_title(drawn: Sequence[Drawn]) -> str:
     limits = list(dict.fromkeys(limit for one in drawn if (limit := one.port.limit())))
     drops = any(len(one.drops) for one in drawn)
     marks = any(len(one.marks) for one in drawn)
-    parts = ["waiting, without the packet on the line"]
+    # The queue of a kernel is that of its token bucket, where the packet that leaves next stands, too.
+    counts = {
+        True: "waiting, without the packet on the line",
+        False: "waiting, with the packet that leaves next, looked at once a millisecond",
+    }
+    said = list(dict.fromkeys(one.records_packets for one in drawn))
+    parts = [counts[said[0]]] if len(said) == 1 else [f"{one.label}: {counts[one.records_packets]}" for one in drawn]
     if limits:
         beyond = queue_top(drawn) is not None
         parts.append(f"{'far above: the' if beyond else 'dashed:'} room for {' and '.join(limits)}")
@@ -232,7 +253,7 @@ def queue_label(drawn: Sequence[Drawn]) -> str:
     """Say what the chart of the queue shows, for those who do not see it."""
     said = [
         f"{one.label}: at most {size(one.most_waiting)} waited, "
-        f"{count(len(one.drops), 'packet')} dropped, {len(one.marks):,} marked."
+        f"{count(one.dropped, 'packet')} dropped{f', {len(one.marks):,} marked' if one.records_packets else ''}."
         for one in drawn
     ]
     return f"Queue over time. {' '.join(said)} The table below has the numbers."
@@ -245,8 +266,13 @@ def lanes_section(one: Drawn, index: int) -> str:
     waited = sum(any(wait.kind != "tail-probe" for wait in story.waits) for story in stories)
     lost = sum(bool(story.drops) for story in stories)
     label = (
-        f"One row per flow over time, {slow}{count(len(one.flows), 'flow')}. {lost:,} of them lost packets, {waited:,} "
-        "waited for a retransmission timer. The table of flows has the numbers."
+        f"One row per flow over time, {slow}{count(len(one.flows), 'flow')}. "
+        + (
+            f"{lost:,} of them lost packets, {waited:,} waited for a retransmission timer. "
+            if one.records_events
+            else ""
+        )
+        + "The table of flows has the numbers."
     )
     name, spoken = html.escape(one.label), html.escape(f"{one.label}. {label}")
     return (
@@ -258,25 +284,45 @@ def lanes_section(one: Drawn, index: int) -> str:
 
 def goodput_title(drawn: Sequence[Drawn]) -> str:
     """Say what the chart of goodput shows."""
-    widths = list(dict.fromkeys(duration(one.goodput[0]) for one in drawn))
-    return (
-        "Goodput through the port <small>(payload, first copies only; mean over "
-        f"{html.escape(' and '.join(widths))}; dashed: the line)</small>"
-    )
+    widths = list(dict.fromkeys(duration(one.goodput[0]) for one in drawn if one.records_packets))
+    lacking = [f"; not recorded: {html.escape(one.label)}" for one in drawn if not one.records_packets]
+    shown = f"payload, first copies only; mean over {html.escape(' and '.join(widths))}; " if widths else ""
+    return f"Goodput through the port <small>({shown}dashed: the line{''.join(lacking)})</small>"
 
 
 def goodput_label(drawn: Sequence[Drawn]) -> str:
     """Say what the chart of goodput shows, for those who do not see it."""
     said = [
-        f"{one.label}: {text.rate(one.mean_bps)} on average, the line idle {one.idle:.0%} of the time." for one in drawn
+        f"{one.label}: {text.rate(one.mean_bps)} on average, the line idle {one.idle:.0%} of the time."
+        if one.records_packets
+        else f"{one.label}: not recorded."
+        for one in drawn
     ]
     return f"Goodput over time. {' '.join(said)} The table below has the numbers."
+
+
+def outstanding(drawn: Sequence[Drawn]) -> str:
+    """Say what the line of a flow means where no packets of it are."""
+    without = [one.label for one in drawn if not one.records_packets]
+    if len(without) == len(drawn):
+        return "outstanding"
+    more = f"; {' and '.join(without)}: outstanding" if without else ""
+    return f"outstanding, nothing at the port{more}"
 
 
 def note(drawn: Sequence[Drawn]) -> str:
     """Say what is not drawn one by one."""
     said = []
     for one in drawn:
+        if not one.records_packets:
+            said.append(
+                f"{one.label}: packets at the port are not recorded on a kernel. So the rows of flows show none, and "
+                "goodput over time and shares of a flow's time are missing. Of a timer only the moment is drawn when "
+                "it ran out; marks, and probes with new data, are not drawn. Queue and windows were looked at once a "
+                "millisecond. The flows are all of the run."
+            )
+        if not one.records_events:
+            said.append(f"{one.label}: losses, retransmissions and timeouts of its flows were not recorded.")
         if len(one.flows) > len(one.lanes):
             said.append(
                 f"{one.label}: the {MOST_LANES} slowest of {count(len(one.flows), 'flow')} have a row of their own; "
@@ -319,19 +365,27 @@ def flows_table(drawn: Sequence[Drawn]) -> str:
     rows = []
     for flow in order(drawn):
         cells = []
-        for of_run in stories:
+        for run, of_run in zip(drawn, stories, strict=True):
             story = of_run.get(flow)
             if story is None:
                 cells += [""] * len(columns)
                 continue
             timeouts = sum(wait.kind != "tail-probe" for wait in story.waits)
+            took = duration(story.flow.end - story.flow.begin) + ("" if story.flow.complete else ", not complete")
+            if not run.records_events:
+                cells += [took, *["not recorded"] * (len(columns) - 1)]
+                continue
+            waited = "-"
+            if story.waits:
+                known = run.records_packets
+                waited = duration(story.shares["timer"] + story.shares["probe"]) if known else "not recorded"
             cells += [
-                duration(story.flow.end - story.flow.begin) + ("" if story.flow.complete else ", not complete"),
+                took,
                 f"{len(story.drops):,}",
                 f"{len(story.fast):,}",
                 f"{timeouts:,}",
                 f"{len(story.waits) - timeouts:,}",
-                duration(story.shares["timer"] + story.shares["probe"]) if story.waits else "-",
+                waited,
             ]
         rows.append(f'<tr><th scope="row">{flow}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
@@ -363,7 +417,7 @@ def queue_table(drawn: Sequence[Drawn]) -> str:
 def goodput_table(drawn: Sequence[Drawn]) -> str:
     """Return goodput in equal stretches of time, as a table."""
     parts = []
-    for one in drawn:
+    for one in (one for one in drawn if one.records_packets):
         width, bins, got = one.goodput
         stretch = max(1, -(-(one.end // width + 1) // _ROWS))
         sums: dict[int, int] = {}

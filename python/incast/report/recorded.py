@@ -84,19 +84,30 @@ class Port:
 class Recorded:
     """One run."""
 
-    def __init__(self, tables: dict[str, pl.DataFrame], summary: dict[str, Any], name: str) -> None:
+    def __init__(
+        self, tables: dict[str, pl.DataFrame], summary: dict[str, Any], name: str, *, outline: bool = False
+    ) -> None:
         self.name = name
         self.summary = summary
         self._tables = tables
-        for table, key in (("events", "record.events = true"), ("packets", "record.packets")):
+        # Only there a run says what the machine was like.
+        self.on_kernel = "machine" in tables and not tables["machine"].is_empty()
+        """Whether it ran on a kernel, where packets are not recorded."""
+        if self.on_kernel and not outline:
+            raise ScenarioError(
+                f"{name}: this run was on a kernel, where packets are not recorded; incast report shows what there is"
+            )
+        if self.on_kernel and tables["queues"].is_empty():
+            raise ScenarioError(f"{name}: this run did not record a queue (record.queue_series); {_AGAIN}")
+        for table, key in () if self.on_kernel else (("events", "record.events = true"), ("packets", "record.packets")):
             if tables[table].is_empty() and not (table == "events" and not tables["packets"].is_empty()):
                 raise ScenarioError(f"{name}: this run did not record its {table} ({key}); {_AGAIN}")
         self.end = _ps(summary["end_s"])
         self.flows = {flow.id: flow for flow in self._flows()}
 
     @classmethod
-    def read(cls, directory: Path) -> Recorded:
-        """Read the tables that `incast run` wrote.
+    def read(cls, directory: Path, *, outline: bool = False) -> Recorded:
+        """Read the tables that `incast run` wrote; an outline will do without packets if the run was on a kernel.
 
         Raises:
             ScenarioError: they are not there, or do not hold what is needed.
@@ -108,15 +119,19 @@ class Recorded:
             raise ScenarioError(f"{directory}: these results have no table packets; {_AGAIN}")
         summary = json.loads(scenarios.text_of(directory / "summary.json", "a summary"))
         try:
-            tables = {name: pl.read_parquet(directory / f"{name}.parquet") for name in _TABLES}
+            there = [name for name in (*_TABLES, "machine") if (directory / f"{name}.parquet").is_file()]
+            tables = {
+                name: pl.read_parquet(directory / f"{name}.parquet") for name in dict.fromkeys((*_TABLES, *there))
+            }
         except (OSError, pl.exceptions.PolarsError) as error:
             raise ScenarioError(f"{directory}: these results cannot be read: {error}") from error
-        return cls(tables, summary, str(directory))
+        return cls(tables, summary, str(directory), outline=outline)
 
     @classmethod
-    def of(cls, result: api.Result, name: str = "run") -> Recorded:
-        """Take the tables of a run in this process."""
-        return cls({table: pl.DataFrame(result.table(table)) for table in _TABLES}, result.summary_dict, name)
+    def of(cls, result: api.Result, name: str = "run", *, outline: bool = False) -> Recorded:
+        """Take the tables of a run in this process, as `read` does."""
+        tables = {table: pl.DataFrame(result.table(table)) for table in (*_TABLES, "machine")}
+        return cls(tables, result.summary_dict, name, outline=outline)
 
     @property
     def sender(self) -> str | None:
@@ -128,7 +143,12 @@ class Recorded:
         payload = self._tables["packets"].group_by("connection", "from_client").agg(pl.col("payload_bytes").max())
         mss = {(c, side): most for c, side, most in payload.iter_rows()}
         flows = []
-        for row in self._tables["flows"].iter_rows(named=True):
+        table = self._tables["flows"]
+        if self.on_kernel:
+            # A connection carries its messages one after the other.
+            sent = pl.col("size_bytes").cum_sum() - pl.col("size_bytes")
+            table = table.sort("start_s", "id").with_columns(offset_bytes=sent.over("connection", "from_client"))
+        for row in table.sort("id").iter_rows(named=True):
             if row["offset_bytes"] is None:
                 continue
             key = (row["connection"], row["from_client"])
@@ -188,7 +208,11 @@ class Recorded:
     @cached_property
     def ports(self) -> list[Port]:
         """The switch ports whose packets were recorded: those with most drops first, then with most packets."""
-        seen = self._tables["packets"].group_by("link").agg(pl.col("dropped").sum(), pl.len())
+        if self.on_kernel:
+            recorded = self._tables["ports"].filter(pl.col("link").is_in(self._tables["queues"]["link"].to_list()))
+            seen = recorded.select("link", dropped="drops_packets", len="packets")
+        else:
+            seen = self._tables["packets"].group_by("link").agg(pl.col("dropped").sum(), pl.len())
         ports = seen.join(self._tables["ports"], on="link").sort(
             ["dropped", "len", "link"], descending=[True, True, False]
         )
@@ -236,6 +260,14 @@ class Recorded:
         numbers = sorted(self.flows)
         some = ", ".join(map(str, numbers[:5])) + (f", ... {numbers[-1]}" if len(numbers) > 5 else "")
         raise ScenarioError(f"{self.name}: there is no flow {wish!r}; allowed: slowest, {some}")
+
+    def counted(self, port: Port, column: str) -> int:
+        """Return what the table of ports says of a port."""
+        return int(self._tables["ports"].filter(pl.col("link") == port.link)[column].item())
+
+    def summed(self, column: str) -> int:
+        """Return a sum over the table of flows."""
+        return int(self._tables["flows"][column].sum())
 
     def payload_of(self, flow: Flow, link: int) -> pl.DataFrame:
         """Return the packets with payload of a flow at a port."""
