@@ -18,7 +18,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-cluster test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
+	docs-output test-cluster test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ docs-output: install ## update the outputs shown in the documentation
 
 docs-links: docs ## check the external links of the documentation (needs the net)
 	@$(SPHINX) -b linkcheck -d out/doctrees docs out/docs-links
+
+version: .venv/installed ## state another version in every place that has it (VERSION=1.2.3)
+	@$(BIN)/python .ci/release.py --set "$(VERSION)"
 
 fuzz: install ## look for inputs that end in anything but a result or a clear error (SECONDS=600, TARGETS=scenario)
 	@$(BIN)/python tests/fuzz/fuzz.py --seconds $(or $(SECONDS),600) $(TARGETS)

@@ -78,6 +78,37 @@ def versions(root: Path) -> dict[str, str]:
     return found
 
 
+def set_version(root: Path, version: str) -> list[str]:
+    """State another version in every place that `versions` reads; return the files that changed.
+
+    Raises:
+        Failed: it is no version, places disagree before, or a place still has the old one afterwards.
+
+    """
+    if not re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}", version):
+        raise Failed(f"{version!r} is no version such as 1.2.3")
+    before = versions(root)
+    if len(set(before.values())) != 1:
+        raise Failed(f"places disagree: {', '.join(f'{place} has {one}' for place, one in before.items())}")
+    old = re.escape(before["Cargo.toml"])
+    changed = []
+    for name in dict.fromkeys(place.split(",")[0] for place in before):
+        text = (root / name).read_text(encoding="utf-8")
+        if name.endswith(".lock"):
+            new = re.sub(rf'^(name = "incast[\w-]*"\nversion = "){old}"', rf'\g<1>{version}"', text, flags=re.MULTILINE)
+        else:
+            # Of the project itself, of dependencies with a path, and of requirements.
+            new = re.sub(rf'^(version(?: =|:) "?){old}', rf"\g<1>{version}", text, flags=re.MULTILINE)
+            new = re.sub(rf'(\bpath = "[^"]*", version = "){old}"', rf'\g<1>{version}"', new)
+            new = re.sub(rf'("incast-requests==){old}"', rf'\g<1>{version}"', new)
+        if new != text:
+            (root / name).write_text(new, encoding="utf-8")
+            changed.append(name)
+    if left := [place for place, one in versions(root).items() if one != version]:
+        raise Failed(f"still of another version: {', '.join(left)}")
+    return changed
+
+
 def links(page: str) -> list[str]:
     """Return the targets of the links and pictures of a page in Markdown."""
     return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL))
@@ -269,7 +300,14 @@ CHECKS: Mapping[str, Callable[[], str]] = {
 
 
 def main(names: list[str]) -> int:
-    """Make the checks and print what came of each; return 1 if one failed."""
+    """Make the checks and print what came of each; return 1 if one failed. `--set 1.2.3` sets the version."""
+    if names[:1] == ["--set"]:
+        try:
+            print("\n".join(set_version(ROOT, names[1] if len(names) == 2 else "")))
+        except Failed as why:
+            print(f"make version VERSION=1.2.3: {why}", file=sys.stderr)
+            return 2
+        return 0
     if unknown := [name for name in names if name not in CHECKS]:
         print(f"no check {', '.join(unknown)}; there are: {', '.join(CHECKS)}", file=sys.stderr)
         return 2

@@ -86,6 +86,25 @@ def test_the_front_page_says_of_each_stack_what_the_arena_found() -> None:
     assert dict(rows) == {name: found[with_cubic.get(name, name)] for name, _ in rows}
 
 
+def test_a_version_is_set_in_every_place_that_states_it(tmp_path: Path) -> None:
+    for name in PLACES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    before = {name: (tmp_path / name).read_text(encoding="utf-8") for name in PLACES}
+    with pytest.raises(release.Failed, match="no version"):
+        release.set_version(tmp_path, "1.2")
+    assert set(release.set_version(tmp_path, "98.76.54")) == set(PLACES)
+    found = release.versions(tmp_path)
+    assert set(found) == set(release.versions(ROOT))
+    assert set(found.values()) == {"98.76.54"}
+    # Nothing else has changed: not the versions of what others wrote.
+    for name, text in before.items():
+        assert (tmp_path / name).read_text(encoding="utf-8").replace("98.76.54", incast.__version__) == text
+    (tmp_path / "CITATION.cff").write_text("version: 7.0.0\n", encoding="utf-8")
+    with pytest.raises(release.Failed, match=r"CITATION\.cff has 7\.0\.0"):
+        release.set_version(tmp_path, "1.2.3")
+
+
 def test_what_is_built_says_its_commit_and_whether_it_was_modified(tmp_path: Path) -> None:
     record = tmp_path / backend.RECORD
     record.parent.mkdir(parents=True)
