@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 
 import incast as package
+from accessibility import GRAPHICS, SEEN, TEXT, contrast, distance
 from conftest import SMALL, Command
 from incast import figures
 from incast.report import data, export, page
@@ -28,7 +29,6 @@ from incast.report.data import Drawn
 from incast.report.explain import KINDS, Explainer, partition, union
 from incast.report.outline import Outline
 from incast.report.recorded import Flow, Recorded
-from test_figures import SEEN, _contrast, _distance
 from test_report_safety import HOSTILE, Page
 
 INSIDE: dict[str, object] = {
@@ -452,12 +452,12 @@ def test_the_page_can_be_read_and_its_colours_told_apart(style: figures.Style, r
     assert colours["paper"] == style.paper
     for paper in ("paper", "soft"):
         for text in ("ink", "muted", "link"):
-            assert _contrast(colours[text], colours[paper]) >= 4.5, (text, paper)
+            assert contrast(colours[text], colours[paper]) >= TEXT, (text, paper)
         for mark in ("wait", "drop", "fast"):
-            assert _contrast(colours[mark], colours[paper]) >= 3, (mark, paper)
+            assert contrast(colours[mark], colours[paper]) >= GRAPHICS, (mark, paper)
     # A bar that waits is told from packets by its fill, whatever the protocol; crosses and triangles by their shapes.
     for own in style.cycle:
-        assert _distance(colours["waitfill"], own, SEEN[seen]) >= 10, own
+        assert distance(colours["waitfill"], own, SEEN[seen]) >= 10, own
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -97,7 +97,10 @@ DARK = Style(
 
 
 class Look(NamedTuple):
-    """How a curve is drawn: its place in the cycle of colours, and in the list of dashes."""
+    """How a curve is drawn: its place in the cycle of colours, and in the list of dashes.
+
+    Every colour has a marker of its own, so that two curves differ in dash or marker where colours cannot be seen.
+    """
 
     colour: int
     dash: int
@@ -106,13 +109,34 @@ class Look(NamedTuple):
         """Return the lengths of dashes and gaps, in widths of the line; none if it is solid."""
         return _DASHES[self.dash]
 
+    @property
+    def marker(self) -> str:
+        """The name that matplotlib gives the marker of the points."""
+        return _MARKERS[self.colour][0]
+
+    @property
+    def sign(self) -> str:
+        """The marker as a letter."""
+        return _MARKERS[self.colour][1]
+
     def line(self, style: Style) -> dict[str, Any]:
-        """Return what matplotlib draws a line with. Curves with larger gaps lie above those that they would hide."""
+        """Return what matplotlib draws a line of many points with. Those with larger gaps lie above the others."""
         pattern = self.on_off()
         dashes = (0, pattern) if pattern else "-"
-        return {"color": style.cycle[self.colour], "linestyle": dashes, "zorder": 2 + self.dash / 10}
+        return {"linestyle": dashes, "zorder": 2 + self.dash / 10} | self.few_points(style)
+
+    def points(self, style: Style, *, size: float = 4.0) -> dict[str, Any]:
+        """Return what matplotlib draws the points of a curve with."""
+        size *= 1.6 if self.marker == "*" else 1.0
+        return {"color": style.cycle[self.colour], "marker": self.marker, "markersize": size, "markeredgewidth": 0,
+                "markevery": None}  # fmt: skip
+
+    def few_points(self, style: Style) -> dict[str, Any]:
+        """Return what matplotlib draws a curve of many points with, so that the markers of some can be seen."""
+        return self.points(style, size=5.0) | {"markevery": (0.02 + 0.03 * self.colour, 0.2)}
 
 
+_MARKERS = (("o", "\u25cf"), ("s", "\u25a0"), ("^", "\u25b2"), ("D", "\u25c6"), ("v", "\u25bc"), ("*", "\u2605"))
 _DASHES = ((), (5.0, 1.5), (5.0, 1.5, 1.2, 1.5), (1.5, 1.3), (3.0, 1.3, 1.2, 1.3, 1.2, 1.3), (2.5, 2.0))
 # One look per protocol, the same in every figure. Those in one line are never drawn together.
 LOOKS = {
@@ -187,13 +211,14 @@ def _draw_completion_times(axes: Axes, samples: Mapping[str, NDArray[np.generic]
         share = np.arange(1, len(times) + 1) / len(values)
         part = f"{len(times):,} of " if len(times) < len(values) else ""
         name = f"{label} ({part}{len(values):,}{' complete' if part else ''})"
+        own = look.line(style)
         if not len(times):
-            axes.plot([], [], linewidth=1.8, label=name, **look.line(style))
+            axes.plot([], [], linewidth=1.8, label=name, **own)
             continue
         if len(times) > _MOST_POINTS:  # keep the ends exactly: the tail is what is looked at
             keep = np.unique(np.linspace(0, len(times) - 1, _MOST_POINTS).astype(int))
             times, share = times[keep], share[keep]
-        axes.step(np.r_[times[0], times], np.r_[0, share], where="post", linewidth=1.8, label=name, **look.line(style))
+        axes.step(np.r_[times[0], times], np.r_[0, share], where="post", linewidth=1.8, label=name, **own)
     axes.set(xlabel="completion time", ylabel="share of messages", ylim=(0, 1.02))
     number_decades(axes.xaxis, style.letters // 8, "s")
     legend_above(axes, style)
@@ -275,9 +300,9 @@ def _draw_queue(
     for place, link in enumerate(links[:_MOST_LINES]):
         rows = table["link"] == link
         time, waiting = thinned(_numbers(table["time_s"][rows]), _numbers(table[column][rows]) / size)
-        colour = style.cycle[1 if len(links) == 1 else place]
         label = f"link {link}" if len(links) > 1 else None
-        axes.step(time, waiting, where="post", color=colour, linewidth=1.1, label=label)
+        look = Look(place, 0).few_points(style) if label else {"color": style.cycle[1]}
+        axes.step(time, waiting, where="post", linewidth=1.1, label=label, **look)
     for what, level in levels.items():
         _level(axes, level, what, style)
     axes.set(ylabel=f"{unit} waiting")
@@ -344,8 +369,8 @@ def windows(
                 rows = table["connection"] == connection
                 time, window = thinned(_numbers(table["time_s"][rows]), _numbers(table["cwnd_bytes"][rows]) / unit)
                 if connection in labels:
-                    colour = style.cycle[list(labels).index(connection) % len(style.cycle)]
-                    axes.step(time, window, where="post", color=colour, linewidth=1.7, label=labels[connection])
+                    look = Look(list(labels).index(connection) % len(style.cycle), 0).few_points(style)
+                    axes.step(time, window, where="post", linewidth=1.7, label=labels[connection], **look)
                 else:
                     axes.step(time, window, where="post", color=style.muted, linewidth=0.5, alpha=0.35)
             axes.set(ylabel=f"window ({word})")
@@ -534,7 +559,7 @@ def legend_above(axes: Axes, style: Style, title: str = "") -> None:
     for columns in range(len(labels), 0, -1):
         legend = axes.legend(
             loc="lower left", bbox_to_anchor=(-0.01, 0.98), ncols=columns,
-            labelcolor="linecolor", handlelength=2.2, columnspacing=1.2,
+            handlelength=2.6, columnspacing=1.2,
         )  # fmt: skip
         rows = -(-len(labels) // columns)
         if legend.get_window_extent().width <= (style.width_in - _LEFT_IN) * axes.figure.dpi:

@@ -17,7 +17,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 import incast
-from incast.figures import LIGHT, description
+from incast.figures import LIGHT, Look, description
 
 HERE = Path(__file__).parent
 TABLE = HERE / "tolerance.csv"
@@ -128,20 +128,22 @@ def draw(found: dict[Point, int]) -> None:
     figure = Figure(figsize=(9.5, 4.2), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     titles = {"newreno": "other ports filled by NewReno", "dctcp": "other ports held at K = 65 by DCTCP"}
+    hollow = {"markerfacecolor": LIGHT.paper, "markersize": 3.5, "markeredgewidth": 0.8}
     for panel, (background, title) in zip(axes, titles.items(), strict=True):
-        for color, congested in zip(LIGHT.cycle, CONGESTED, strict=False):
+        for place, congested in enumerate(CONGESTED):
+            look = Look(place, 0).points(LIGHT)
             name = background if congested else "newreno"
             of_alpha = [Point(name, congested, alpha) for alpha in ALPHAS]
             label = f"{congested} congested" if congested else "none congested"
-            panel.plot(ALPHAS, [found[point] for point in of_alpha], "o-", color=color, markersize=4, label=label)
-            panel.plot(ALPHAS, [point.textbook() for point in of_alpha], "--", color=color, linewidth=1, alpha=0.7)
+            panel.plot(ALPHAS, [found[point] for point in of_alpha], label=label, **look)
+            panel.plot(ALPHAS, [point.textbook() for point in of_alpha], linestyle="--", linewidth=1, **look | hollow)
         panel.set_xscale("log", base=2)
         panel.set_xlabel("alpha")
         panel.set_title(title, loc="left")
         panel.set_ylim(bottom=0)
         panel.grid(visible=True, color=LIGHT.grid)
     axes[0].set_ylabel("senders whose burst is taken whole")
-    axes[0].legend(title="dashed: textbook share", frameon=False, loc="upper left")
+    axes[0].legend(title="dashed, hollow: textbook share", frameon=False, loc="upper left")
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     about = description(TABLE.read_text(encoding="utf-8"))
     figure.savefig(PICTURE, dpi=160, metadata={"Software": None, "Description": about})

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
-    from incast.advice.judging import Advice, Ratio
+    from incast.advice.judging import Advice, Point, Ratio, Result
 
 # Intervals are cut off beyond this multiple of their mean.
 _LONG = 30
@@ -29,57 +30,69 @@ class _Mark(NamedTuple):
     """How points of one kind are drawn: a shape for those who cannot see the colour."""
 
     shape: str
-    colour: str
+    colour: int | None = None
+    """The place in the cycle of colours; `None` for grey."""
+
+    def look(self, style: figures.Style) -> dict[str, Any]:
+        """Return what matplotlib draws a point with."""
+        return {"color": self.ink(style), "marker": self.shape, "markersize": 6, "linestyle": "none"}
+
+    def ink(self, style: figures.Style) -> str:
+        """Return the colour."""
+        return style.muted if self.colour is None else style.cycle[self.colour]
 
 
-_BETTER = _Mark("o", svg.STYLE.cycle[1])
-_WORSE = _Mark("s", svg.STYLE.cycle[0])
-_NEITHER = _Mark("D", svg.STYLE.muted)
+_BETTER, _WORSE, _NEITHER = _Mark("o", 1), _Mark("s", 0), _Mark("D")
 _SIDES = {"collapses": _WORSE, "does not collapse": _BETTER, "seeds differ": _NEITHER}
-_JUDGED = {"better": _BETTER, "no difference": _NEITHER, "worse": _WORSE, "not known": _Mark("x", svg.STYLE.muted)}
+_JUDGED = {"better": _BETTER, "no difference": _NEITHER, "worse": _WORSE, "not known": _Mark("x")}
 
 
 def sweep(advice: Advice) -> str:
-    """Draw the slowdown of a query over the number of servers."""
-    points = advice.sweep
-    with figures.rc(svg.STYLE):
-        figure, (axes,) = figures.stacked(1, 3.2, svg.STYLE)
-        axes.set(xscale="log", yscale="log", xlabel="servers", ylabel="slowdown of a query (p99)")
-        servers = [point.fan_in for point in points]
-        axes.plot(servers, [point.ratio.mean for point in points], color=svg.STYLE.muted, linewidth=1)
-        axes.axhline(judging.COLLAPSE, color=svg.STYLE.ink, linewidth=1, linestyle=(0, (4, 3)))
-        for number, point in enumerate(points):
-            _point(axes, number, (point.fan_in, point.ratio.mean), _SIDES[point.verdict])
-            axes.vlines(point.fan_in, *_ends(point.ratio), color=_SIDES[point.verdict].colour, linewidth=2)
-        _number(axes.yaxis, _limits([point.ratio for point in points]))
-        _name(axes, servers)
-        _legend(axes, {point.verdict: _SIDES[point.verdict] for point in points})
-    said = [f"{point.fan_in:,} servers: {point.ratio.said()} times, {point.verdict}" for point in points]
-    return _told(svg.element(figure, "Slowdown of a query over the number of servers"), said)
+    """Draw the slowdown of a query over the number of servers, for the page."""
+    said = [f"{point.fan_in:,} servers: {point.ratio.said()} times, {point.verdict}" for point in advice.sweep]
+    return _told(svg.element(draw_sweep(advice.sweep), "Slowdown of a query over the number of servers"), said)
 
 
 def ranking(advice: Advice) -> str:
+    """Draw the p99 of each remedy as a multiple of today's, for the page."""
+    said = [f"{one.candidate.id}: {one.p99.said()} times today's p99, {one.judged}" for one in advice.results]
+    return _told(svg.element(draw_ranking(advice.results), "p99 of each remedy as a multiple of today's"), said)
+
+
+def draw_sweep(points: Sequence[Point], style: figures.Style = svg.STYLE) -> Figure:
+    """Draw the slowdown of a query over the number of servers."""
+    with figures.rc(style):
+        figure, (axes,) = figures.stacked(1, 3.2, style)
+        axes.set(xscale="log", yscale="log", xlabel="servers", ylabel="slowdown of a query (p99)")
+        servers = [point.fan_in for point in points]
+        axes.plot(servers, [point.ratio.mean for point in points], color=style.muted, linewidth=1)
+        axes.axhline(judging.COLLAPSE, color=style.ink, linewidth=1, linestyle=(0, (4, 3)))
+        for number, point in enumerate(points):
+            mark = _SIDES[point.verdict]
+            axes.plot(point.fan_in, point.ratio.mean, gid=f"point-{number}", zorder=3, **mark.look(style))
+            axes.vlines(point.fan_in, *_ends(point.ratio), color=mark.ink(style), linewidth=2)
+        _number(axes.yaxis, _limits([point.ratio for point in points]))
+        _name(axes, servers, style)
+        _legend(axes, {point.verdict: _SIDES[point.verdict] for point in points}, style)
+    return figure
+
+
+def draw_ranking(results: Sequence[Result], style: figures.Style = svg.STYLE) -> Figure:
     """Draw the p99 of each remedy as a multiple of today's."""
-    results = advice.results
-    with figures.rc(svg.STYLE):
-        figure, (axes,) = figures.stacked(1, _AXIS_IN + _ROW_IN * len(results), svg.STYLE)
+    with figures.rc(style):
+        figure, (axes,) = figures.stacked(1, _AXIS_IN + _ROW_IN * len(results), style)
         axes.set(xscale="log", xlabel="p99 as a multiple of today's")
-        axes.axvline(1, color=svg.STYLE.muted, linewidth=1)
+        axes.axvline(1, color=style.muted, linewidth=1)
         for number, one in enumerate(results):
-            _point(axes, number, (one.p99.mean, number), _JUDGED[one.judged])
-            axes.hlines(number, *_ends(one.p99), color=_JUDGED[one.judged].colour, linewidth=2)
+            mark = _JUDGED[one.judged]
+            axes.plot(one.p99.mean, number, gid=f"point-{number}", zorder=3, **mark.look(style))
+            axes.hlines(number, *_ends(one.p99), color=mark.ink(style), linewidth=2)
         axes.set_yticks(range(len(results)), [one.candidate.id for one in results])
         axes.set_ylim(len(results) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         _number(axes.xaxis, _limits([one.p99 for one in results]))
-        _legend(axes, {one.judged: _JUDGED[one.judged] for one in results})
-    said = [f"{one.candidate.id}: {one.p99.said()} times today's p99, {one.judged}" for one in results]
-    return _told(svg.element(figure, "p99 of each remedy as a multiple of today's"), said)
-
-
-def _point(axes: Axes, number: int, at: tuple[float, float], mark: _Mark) -> None:
-    look: dict[str, Any] = {"color": mark.colour, "marker": mark.shape, "markersize": 6, "zorder": 3}
-    axes.plot(*at, gid=f"point-{number}", **look)
+        _legend(axes, {one.judged: _JUDGED[one.judged] for one in results}, style)
+    return figure
 
 
 def _ends(ratio: Ratio) -> tuple[float, float]:
@@ -98,9 +111,9 @@ def _number(axis: Axis, limits: tuple[float, float]) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: factor(value)))
 
 
-def _name(axes: Axes, servers: Sequence[int]) -> None:
+def _name(axes: Axes, servers: Sequence[int], style: figures.Style) -> None:
     """Name as many numbers of servers as there is room for; the last one always."""
-    room = np.log(servers[-1] / servers[0]) * 3 / svg.STYLE.letters if len(servers) > 1 else 0.0
+    room = np.log(servers[-1] / servers[0]) * 3 / style.letters if len(servers) > 1 else 0.0
     shown: list[int] = []
     for count in reversed(servers):
         if not shown or np.log(shown[-1] / count) > room * len(str(shown[-1])):
@@ -109,10 +122,10 @@ def _name(axes: Axes, servers: Sequence[int]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _legend(axes: Axes, marks: dict[str, _Mark]) -> None:
+def _legend(axes: Axes, marks: dict[str, _Mark], style: figures.Style) -> None:
     for name, mark in marks.items():
-        axes.plot([], [], linestyle="none", marker=mark.shape, markersize=6, color=mark.colour, label=name)
-    figures.legend_above(axes, svg.STYLE)
+        axes.plot([], [], label=name, **mark.look(style))
+    figures.legend_above(axes, style)
 
 
 def _told(root: ET.Element, said: Sequence[str]) -> str:

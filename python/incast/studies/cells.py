@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # The values of cells are written in letters of at most and at least these sizes.
 _LARGEST_PT, _SMALLEST_PT = 10.0, 6.0
+# How opaque the colour of the largest value is: numbers can be read on it in light and in dark colours.
+_DARKEST = 0.55
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def of_map(study: Study, panel: Map, numbers: Table) -> Cells:
 def draw(axes: Axes, chart: Cells, style: figures.Style) -> None:
     """Draw them with matplotlib."""
     values = np.asarray(chart.values)
-    shades = LinearSegmentedColormap.from_list("shades", [to_rgba(style.cycle[0], alpha) for alpha in (0.0, 1.0)])
+    shades = LinearSegmentedColormap.from_list("shades", [to_rgba(style.cycle[0], alpha) for alpha in (0.0, _DARKEST)])
     # Laid out as cells, not as an image: its edges stay sharp in print.
     axes.pcolormesh(
         values, cmap=shades, vmin=0.0, vmax=chart.greatest, edgecolors=style.paper, linewidth=1.0, gid="cells"
@@ -91,9 +93,7 @@ def draw(axes: Axes, chart: Cells, style: figures.Style) -> None:
             frame = Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, fill=False, edgecolor=style.ink, linewidth=0.9)
             axes.add_patch(frame)
         if np.isfinite(value) and size >= _SMALLEST_PT:
-            # Here both have a contrast of 3 or more to the cell, in light and in dark colours.
-            colour = style.paper if value > 0.75 * chart.greatest else style.ink
-            axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=size, color=colour)
+            axes.text(column + 0.5, row + 0.5, f"{value:.2f}", ha="center", va="center", fontsize=size, color=style.ink)
     name_axes(axes, chart, style)
 
 

@@ -73,21 +73,22 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
         look: dict[str, Any] = {"color": style.cycle[own.colour], "gid": f"curve-{index}"}
         label = line.label if len(chart.lines) > 1 else None
         if chart.dots:
-            axes.plot(line.x, line.y, ".", markersize=2.5, label=label, **look)
+            axes.plot(line.x, line.y, linestyle="none", label=label, **look | own.points(style, size=2.8))
             continue
         if chart.is_series:
-            axes.step(line.x, line.y, where="post", linewidth=0.9, label=label, **look)
+            some = own.few_points(style) if label else {}
+            axes.step(line.x, line.y, where="post", linewidth=0.9, label=label, **look | some)
             continue
-        points = own.line(style) | {"gid": f"points-{index}"}
+        points = own.line(style) | own.points(style) | {"gid": f"points-{index}"}
         x = np.asarray(line.x)
         if chart.is_of_kinds:
             x, points["linestyle"] = x + _aside(chart, index), "none"
             if line.band:
-                axes.vlines(x, line.band.low, line.band.high, linewidth=1.6, alpha=0.6, **look)
+                axes.vlines(x, line.band.low, line.band.high, linewidth=1.4, **look)
         elif line.band:
             axes.fill_between(x, line.band.low, line.band.high, alpha=0.2, linewidth=0, **look)
         # A line at zero is seen in full.
-        axes.plot(x, line.y, marker="o", linewidth=1.6, markersize=3.5, label=label, clip_on=chart.log_y, **points)
+        axes.plot(x, line.y, linewidth=1.6, label=label, clip_on=chart.log_y, **points)
         if line.whiskers:
             _whiskers(axes, chart, line, index, look)
     axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
@@ -139,6 +140,6 @@ def _whiskers(axes: Axes, chart: Chart, line: Line, index: int, look: dict[str, 
     x = np.asarray(line.x)
     aside = _aside(chart, index)
     moved = x * (1 + aside * 0.1) if chart.log_x else x + aside * (np.min(np.diff(x)) if len(x) > 1 else 1.0)
-    axes.vlines(moved, line.whiskers.low, line.whiskers.high, linewidth=1.0, alpha=0.75, **look)
+    axes.vlines(moved, line.whiskers.low, line.whiskers.high, linewidth=1.0, **look)
     for ends in (line.whiskers.low, line.whiskers.high):
         axes.plot(moved, ends, "_", markersize=5, markeredgewidth=1.2, **look)

@@ -208,7 +208,7 @@ def _panel(chart: Chart | Cells) -> str:
     solid = isinstance(chart, Chart) and (chart.is_series or chart.is_of_kinds)
     buttons = "".join(
         f'<button type="button" class="c{look.colour}" data-curve="{index}" aria-pressed="true">'
-        f"{_key(() if solid else look.on_off())}{escape(label)}</button>"
+        f"{_key(look, is_line=not solid)}{escape(label)}</button>"
         for index, (label, look) in enumerate(zip(labels, figures.looks(labels), strict=True))
     )
     return (
@@ -220,7 +220,7 @@ def _panel(chart: Chart | Cells) -> str:
 def _winners(study: Study, chart: WinnerMap) -> str:
     """Draw a map of winners, and say below it what it costs to take the same curve everywhere."""
     names = "".join(
-        f'<span class="c{colour}">{escape(label)}</span>'
+        f'<span class="c{colour}">{_key(figures.Look(colour, 0), is_line=False)}{escape(label)}</span>'
         for label, colour in zip(chart.labels, chart.colours, strict=True)
     )
     rows = "".join(
@@ -240,10 +240,11 @@ def _times(ratio: float) -> str:
     return "without bound" if math.isinf(ratio) else page_charts.quantity(ratio, digits=3)
 
 
-def _key(dashes: tuple[float, ...]) -> str:
+def _key(look: figures.Look, *, is_line: bool) -> str:
     """Draw the line of a curve beside its name, as a picture: browsers do not print backgrounds."""
-    pattern = " ".join(f"{2 * length:g}" for length in dashes)
-    return f'<svg class="key" viewBox="0 0 28 4"><path d="M0 2H28" stroke-dasharray="{pattern or "none"}"/></svg>'
+    pattern = " ".join(f"{2 * length:g}" for length in look.on_off()) if is_line else ""
+    line = f'<path d="M0 6H28" stroke-dasharray="{pattern or "none"}"/>'
+    return f'<svg class="key" viewBox="0 0 28 12">{line}<text x="14" y="9.5">{look.sign}</text></svg>'
 
 
 def _settings(study: Study, numbers: Table | None) -> str:

@@ -150,6 +150,11 @@ def draw(axes: Axes, chart: WinnerMap, style: figures.Style) -> None:
                 axes.add_patch(
                     Rectangle((column, row), 1, 1, fill=False, hatch="////", edgecolor=style.paper, linewidth=0)
                 )
-    for label, colour in zip(chart.labels, colours, strict=True):
-        axes.plot([], [], "s", color=colour, label=label)
+    for index, (label, colour) in enumerate(zip(chart.labels, chart.colours, strict=True)):
+        own = {"linestyle": "none"} | figures.Look(colour, 0).points(style, size=5.0)
+        places = np.argwhere(values == index) + 0.5
+        # With an edge, which keeps the hatches away from it.
+        edge = {"markeredgecolor": style.cycle[colour], "markeredgewidth": 1.5, "zorder": 3}
+        axes.plot(places[:, 1], places[:, 0], **own | {"color": style.paper, "markersize": 8.0} | edge)
+        axes.plot([], [], label=label, **own)
     cells.name_axes(axes, chart, style)
