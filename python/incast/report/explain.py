@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from incast import text
@@ -13,6 +18,8 @@ from incast.report.recorded import Flow, Port, Recorded, Waiting, count, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
 
 Span = tuple[int, int]
 
@@ -26,6 +33,8 @@ KINDS = {
     "queue": "its packets in the queue of {port}, and none on the line",
     "away": "nothing of it at {port}: on its way, or held back by its window",
 }
+# Events that are of a flow if their segment is.
+_OF_A_SEGMENT = ("drop", "wire-loss", "fast-retransmit", "retransmission")
 # Drops of one flow closer than this are told together.
 _TOGETHER_PS = 300_000_000
 _CAUSES = {
@@ -75,6 +84,8 @@ class Story:
     """Fast retransmits: when, and which segment."""
     again: list[tuple[int, int]]
     """Segments sent again: when, and which."""
+    left_out: int = 0
+    """Steps that are not told, where only so many were asked for; none of them took longer than one that is."""
 
     def labels(self) -> dict[str, str]:
         """Return what each share is, in words."""
@@ -122,6 +133,10 @@ class Story:
         return "\n".join(lines)
 
 
+# A step before its words are made, with its begin and end.
+_Untold = tuple[int, int, Callable[[], Step]]
+
+
 class Explainer:
     """Explains flows of one run at one port."""
 
@@ -130,15 +145,17 @@ class Explainer:
         self.port = port
         self._waiting: Waiting = run.waiting_at(port.link)
         self._packets = _by(run.packets.filter((pl.col("link") == port.link) & pl.col("flow").is_not_null()), "flow")
-        self._events = _by(run.events, "connection", "from_client")
-        self._srtt = _by(run.windows.filter(pl.col("srtt_s").is_not_null()), "connection", "from_client")
+        told = pl.col("kind").is_in(_OF_A_SEGMENT) | pl.col("armed_ps").is_not_null()
+        self._events = _by(run.events.filter(told), "connection", "from_client")
+        srtt = _by(run.windows.filter(pl.col("srtt_s").is_not_null()), "connection", "from_client")
+        self._srtt = {key: (rows["time_ps"].to_list(), rows["srtt_s"].to_list()) for key, rows in srtt.items()}
         bare = run.packets.filter((pl.col("link") == port.link) & pl.col("dropped") & (pl.col("payload_bytes") == 0))
         self._bare = set(bare.select("arrive_ps", "connection", "from_client").iter_rows())
         self._links = {row["link"]: f"{row['from']} → {row['to']}" for row in run.summary["ports"]}
         self._links |= {port.link: port.name for port in run.ports}
 
-    def story(self, flow: Flow) -> Story:
-        """Tell what happened to a flow."""
+    def story(self, flow: Flow, *, most_steps: int | None = None) -> Story:
+        """Tell what happened to a flow, in at most so many steps: those that took longest."""
         events = self._events_of(flow)
         packets = self._packets.get((flow.id,), self.run.packets.clear())
         waits = [
@@ -160,19 +177,25 @@ class Explainer:
         drops = [(event["time_ps"], flow.segment(event["offset_bytes"])) for event in losses]
         sent_again = _of_kind(events, flow, "retransmission")
         fast = _of_kind(events, flow, "fast-retransmit")
-        shares = self._shares(flow, packets, waits, drops, sent_again)
-        steps = [
-            *self._request(flow, min(packets["arrive_ps"].to_list(), default=flow.end)),
+        lost_at, again_at = _Moments(drops), _Moments(sent_again)
+        shares = self._shares(flow, packets, waits, drops, again_at)
+        timeouts = [wait for wait in waits if wait.kind != "tail-probe"]
+        untold: list[_Untold] = [
+            *((step.begin, step.end, partial(_itself, step)) for step in self._request(flow, packets)),
             *self._losses(flow, packets, losses),
-            *(self._without_payload(event) for event in bare),
-            *(self._wait(flow, wait, waits, drops, sent_again) for wait in waits),
-            *(_fast(at, segment, drops, sent_again) for at, segment in fast),
+            *((event["time_ps"], event["time_ps"], partial(self._without_payload, event)) for event in bare),
+            *((wait.armed, wait.fired, partial(self._wait, flow, wait, timeouts, lost_at, again_at)) for wait in waits),
+            *((at, at, partial(_fast, at, segment, lost_at, again_at)) for at, segment in fast),
         ]
-        steps.sort(key=lambda step: (step.begin, step.end, step.kind))
+        left_out = 0
+        if most_steps is not None and len(untold) > most_steps:
+            left_out = len(untold) - most_steps
+            untold = sorted(untold, key=lambda one: (one[0] - one[1], one[0]))[:most_steps]
+        steps = sorted((tell() for _, _, tell in untold), key=lambda step: (step.begin, step.end, step.kind))
         if flow.complete:
             steps.append(Step(flow.end, flow.end, "end", "Its last byte arrived."))
         headline = self._headline(flow, shares, waits, drops)
-        return Story(flow, self.port, headline, shares, steps, drops, waits, fast, sent_again)
+        return Story(flow, self.port, headline, shares, steps, drops, waits, fast, sent_again, left_out)
 
     def _events_of(self, flow: Flow) -> list[dict[str, Any]]:
         """Return the events of its connection and side that concern it."""
@@ -184,8 +207,7 @@ class Explainer:
             # On the path only the lower half of a position is known.
             if row["link"] is not None:
                 row["offset_bytes"] += (flow.offset - row["offset_bytes"] + 2**31) // 2**32 * 2**32
-        own = ("drop", "wire-loss", "fast-retransmit", "retransmission")
-        return [row for row in rows if row["kind"] not in own or flow.has(row["offset_bytes"])]
+        return [row for row in rows if row["kind"] not in _OF_A_SEGMENT or flow.has(row["offset_bytes"])]
 
     def _shares(
         self,
@@ -193,23 +215,23 @@ class Explainer:
         packets: pl.DataFrame,
         waits: Sequence[Wait],
         drops: Sequence[tuple[int, int]],
-        again: Sequence[tuple[int, int]],
+        again: _Moments,
     ) -> dict[str, int]:
-        arrive, begin = packets["arrive_ps"].to_list(), packets["begin_ps"].to_list()
-        takes = self.port.takes(packets["wire_bytes"].to_numpy()).tolist()
-        left = [(a, b, b + takes) for a, b, takes in zip(arrive, begin, takes, strict=True) if b is not None]
-        first = min(arrive, default=flow.begin)
-        repairs = [
-            (at, min((sent for sent, same in again if same == segment and sent >= at), default=flow.end))
-            for at, segment in drops
-        ]
+        left = packets.filter(pl.col("begin_ps").is_not_null())
+        arrive, begin = left["arrive_ps"].to_numpy(), left["begin_ps"].to_numpy()
+        end = begin + self.port.takes(left["wire_bytes"].to_numpy())
+        first = _first_arrival(packets, flow.begin)
+        repairs = []
+        for at, segment in drops:
+            sent = again.next(segment, at)
+            repairs.append((at, flow.end if sent is None else sent))
         layers: dict[str, Iterable[Span]] = {
             "timer": [(wait.armed, wait.fired) for wait in waits if wait.kind != "tail-probe"],
             "probe": [(wait.armed, wait.fired) for wait in waits if wait.kind == "tail-probe"],
             "start": [(flow.begin, first)],
             "repair": repairs,
-            "line": [(b, end) for _, b, end in left],
-            "queue": [(a, b) for a, b, _ in left],
+            "line": union_of(begin, end),
+            "queue": union_of(arrive, begin),
             "away": [(flow.begin, flow.end)],
         }
         return partition((flow.begin, flow.end), layers)
@@ -248,8 +270,9 @@ class Explainer:
         at: int = event["time_ps"]
         return Step(at, at, "drop", f"A packet without payload (SYN, FIN or ACK) was dropped at {self.port.name}.")
 
-    def _request(self, flow: Flow, first: int) -> Iterable[Step]:
+    def _request(self, flow: Flow, packets: pl.DataFrame) -> Iterable[Step]:
         """Tell of timers of the other side that ran out before the first packet came: a request was lost, say."""
+        first = _first_arrival(packets, flow.end)
         table = self._events.get((flow.connection, not flow.from_client))
         if table is None:
             return
@@ -260,7 +283,7 @@ class Explainer:
             )
             yield Step(armed, fired, "request", f"{said} this flow could begin had not been acknowledged.")
 
-    def _losses(self, flow: Flow, packets: pl.DataFrame, losses: Sequence[dict[str, Any]]) -> Iterable[Step]:
+    def _losses(self, flow: Flow, packets: pl.DataFrame, losses: Sequence[dict[str, Any]]) -> Iterable[_Untold]:
         dropped = packets.filter(pl.col("dropped"))
         rows = {(at, offset): row for at, offset, row in dropped.select("arrive_ps", "offset_bytes", "row").iter_rows()}
         seen: set[int] = set()
@@ -270,19 +293,25 @@ class Explainer:
             segments = [flow.segment(event["offset_bytes"]) for event in group]
             again = [segment for segment in segments if segment in seen]
             seen.update(segments)
-            of = f" of {flow.segments:,}" if flow.segments is not None else ""
-            said = f"{_numbers(segments)}{of} {'was' if len(set(segments)) == 1 else 'were'} "
-            place = self._links.get(first["link"], f"link {first['link']}")
-            if first["kind"] == "wire-loss":
-                said += f"lost on the wire behind {place}."
-            else:
-                said += f"dropped at {place}."
-                row = rows.get((first["time_ps"], first["offset_bytes"]))
-                if row is not None:
-                    said += f" {self._found(flow, row, first['time_ps'])}"
-            if again:
-                said += f" {_numbers(again)} had been lost before."
-            yield Step(first["time_ps"], last["time_ps"], "drop", said)
+            row = rows.get((first["time_ps"], first["offset_bytes"]))
+            tell = partial(self._loss, flow, first, last["time_ps"], segments, again, row)
+            yield first["time_ps"], last["time_ps"], tell
+
+    def _loss(
+        self, flow: Flow, first: dict[str, Any], end: int, segments: list[int], again: list[int], row: int | None
+    ) -> Step:
+        of = f" of {flow.segments:,}" if flow.segments is not None else ""
+        said = f"{_numbers(segments)}{of} {'was' if len(set(segments)) == 1 else 'were'} "
+        place = self._links.get(first["link"], f"link {first['link']}")
+        if first["kind"] == "wire-loss":
+            said += f"lost on the wire behind {place}."
+        else:
+            said += f"dropped at {place}."
+            if row is not None:
+                said += f" {self._found(flow, row, first['time_ps'])}"
+        if again:
+            said += f" {_numbers(again)} had been lost before."
+        return Step(first["time_ps"], end, "drop", said)
 
     def _found(self, flow: Flow, row: int, at: int) -> str:
         packets, waiting, by_flow = self._waiting.found_by(row, at)
@@ -306,39 +335,40 @@ class Explainer:
         self,
         flow: Flow,
         wait: Wait,
-        waits: Sequence[Wait],
-        drops: Sequence[tuple[int, int]],
-        again: Sequence[tuple[int, int]],
+        timeouts: Sequence[Wait],
+        drops: _Moments,
+        again: _Moments,
     ) -> Step:
         ran = wait.fired - wait.armed
-        sent = sorted({segment for at, segment in again if at == wait.fired})
+        sent = again.at(wait.fired)
         if wait.kind == "tail-probe":
             told = f"{_numbers(sent)} was sent again as the probe" if sent else "new data was sent as the probe"
             said = f"No ACK came for {duration(ran)}, so {told}, to learn of a loss without a timeout."
             return Step(wait.armed, wait.fired, "probe", said)
         said = self._cause(wait, drops, again)
         said += f" The timer ran for {duration(ran)}{self._in_round_trips(flow, wait, ran)}"
-        before = [other for other in waits if other.fired <= wait.armed and other.kind != "tail-probe"]
-        if before and wait.rto == 2 * before[-1].rto and before[-1].segment == wait.segment:
+        before = bisect_right(timeouts, wait.armed, key=lambda other: other.fired)
+        last = timeouts[before - 1] if before else None
+        if last and wait.rto == 2 * last.rto and last.segment == wait.segment:
             said += ", twice the last timeout: it had backed off"
         said += f", and ran out at {moment(wait.fired)}."
         if sent:
             said += f" {_numbers(sent)} {'was' if len(sent) == 1 else 'were'} sent again."
         return Step(wait.armed, wait.fired, "timer", said)
 
-    def _cause(self, wait: Wait, drops: Sequence[tuple[int, int]], again: Sequence[tuple[int, int]]) -> str:
+    def _cause(self, wait: Wait, drops: _Moments, again: _Moments) -> str:
         """Say why there was a timeout, as far as it is recorded."""
         if wait.kind == "timeout-control":
             return _CAUSES[wait.kind]
-        sent = [at for at, segment in again if segment == wait.segment and at < wait.fired]
-        lost = [at for at, segment in drops if segment == wait.segment and at < wait.fired]
-        if not lost or (sent and lost[-1] < sent[-1]):
+        sent = again.last(wait.segment, wait.fired)
+        lost = drops.last(wait.segment, wait.fired)
+        if lost is None or (sent is not None and lost < sent):
             # Lost ACKs, or a timer that was too short.
-            which = "The retransmission of packet" if sent else "Packet"
+            which = "Packet" if sent is None else "The retransmission of packet"
             return f"{which} {wait.segment} was not lost, but its ACK had not come."
-        if wait.kind == "timeout-lost-retransmission" and sent:
-            return f"The retransmission of packet {wait.segment} was lost at {moment(lost[-1])}."
-        told = f"Packet {wait.segment} was lost at {moment(lost[-1])}."
+        if wait.kind == "timeout-lost-retransmission" and sent is not None:
+            return f"The retransmission of packet {wait.segment} was lost at {moment(lost)}."
+        told = f"Packet {wait.segment} was lost at {moment(lost)}."
         if wait.kind == "timeout-tail":
             if wait.duplicates < 3:
                 came = "No duplicate ACK" if wait.duplicates == 0 else f"Only {count(wait.duplicates, 'duplicate ACK')}"
@@ -347,11 +377,11 @@ class Explainer:
         return f"{told} {_CAUSES.get(wait.kind, '')}".rstrip()
 
     def _in_round_trips(self, flow: Flow, wait: Wait, ran: int) -> str:
-        table = self._srtt.get((flow.connection, flow.from_client))
-        before = table.filter(pl.col("time_ps") < wait.fired).tail(1) if table is not None else None
-        if before is None or before.is_empty():
+        times, estimates = self._srtt.get((flow.connection, flow.from_client), ([], []))
+        before = bisect_left(times, wait.fired)
+        if not before:
             return ""
-        srtt = float(before["srtt_s"][0])
+        srtt = float(estimates[before - 1])
         return f", {ran / 1e12 / srtt:,.0f} times the round trip of {text.seconds(srtt)}" if srtt > 0 else ""
 
 
@@ -380,6 +410,18 @@ def union(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
+def union_of(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[Span]:
+    """Merge many spans, as `union` does."""
+    kept = ends > begins
+    order = np.argsort(begins[kept], kind="stable")
+    begins, ends = begins[kept][order], np.maximum.accumulate(ends[kept][order])
+    if not len(begins):
+        return []
+    first = np.flatnonzero(np.concatenate([[True], begins[1:] > ends[:-1]]))
+    last = np.concatenate([first[1:] - 1, [len(ends) - 1]])
+    return list(zip(begins[first].tolist(), ends[last].tolist(), strict=True))
+
+
 def _without(spans: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
     """Return what of `spans` is not in `taken`; both sorted, and neither overlaps itself."""
     left = []
@@ -402,15 +444,45 @@ def _length(spans: Iterable[Span]) -> int:
     return sum(end - begin for begin, end in spans)
 
 
-def _fast(
-    at: int,
-    segment: int,
-    drops: Sequence[tuple[int, int]],
-    again: Sequence[tuple[int, int]],
-) -> Step:
-    lost = [when for when, same in drops if same == segment and when < at]
-    since = f", {duration(at - lost[-1])} after it was lost" if lost else ", though it was not lost"
-    sent = sorted({same for when, same in again if when == at})
+class _Moments:
+    """When something happened to segments, in order of time."""
+
+    def __init__(self, moments: Iterable[tuple[int, int]]) -> None:
+        self._of: dict[int, list[int]] = defaultdict(list)
+        self._at: dict[int, set[int]] = defaultdict(set)
+        for at, segment in moments:
+            self._of[segment].append(at)
+            self._at[at].add(segment)
+
+    def last(self, segment: int, before: int) -> int | None:
+        """Return the last time of a segment before this one."""
+        times = self._of.get(segment, [])
+        index = bisect_left(times, before)
+        return times[index - 1] if index else None
+
+    def next(self, segment: int, at: int) -> int | None:
+        """Return the first time of a segment at this one or after it."""
+        times = self._of.get(segment, [])
+        index = bisect_left(times, at)
+        return times[index] if index < len(times) else None
+
+    def at(self, time: int) -> list[int]:
+        """Return the segments of this time."""
+        return sorted(self._at.get(time, ()))
+
+
+def _first_arrival(packets: pl.DataFrame, default: int) -> int:
+    return default if packets.is_empty() else int(packets["arrive_ps"].to_numpy().min())
+
+
+def _itself(step: Step) -> Step:
+    return step
+
+
+def _fast(at: int, segment: int, drops: _Moments, again: _Moments) -> Step:
+    lost = drops.last(segment, at)
+    since = ", though it was not lost" if lost is None else f", {duration(at - lost)} after it was lost"
+    sent = again.at(at)
     said = f"ACKs told that packet {segment} was missing{since}."
     said += f" {_numbers(sent)} {'was' if len(sent) == 1 else 'were'} sent again at once." if sent else ""
     return Step(at, at, "fast", said)

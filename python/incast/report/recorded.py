@@ -285,7 +285,8 @@ class Waiting:
     """Who waits at a port at any time."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
-        self._row = rows["row"].to_numpy()
+        # As wide as what is looked for in it: otherwise each search would convert all of it.
+        self._row = rows["row"].to_numpy().astype(np.int64)
         self._flow = rows["flow"].fill_null(-1).to_numpy()
         self._wire = rows["wire_bytes"].to_numpy()
         self._begin = rows["begin_ps"].fill_null(-1).to_numpy()
