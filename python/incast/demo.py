@@ -13,7 +13,7 @@ from incast import api, demo_page, figures, text
 from incast.estimates import Estimate, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -29,7 +29,22 @@ ROUNDS = 20
 COLLAPSED = 40
 # Records the windows of all senders.
 EVERYONE = {"record.window_series": ["requests"]}
-PROTOCOLS = {"NewReno": "newreno", "DCTCP": "dctcp"}
+# What collapses, and remedies: what each changes, and what it is.
+CURVES: dict[str, dict[str, object]] = {
+    "NewReno": {"stack.sender": "newreno"},
+    "RTOmin 1 ms": {"stack.sender": "newreno", "tcp.rto_min": "1ms"},
+    "ICTCP": {"stack.sender": "newreno", "stack.receiver": "ictcp"},
+    "DCTCP": {"stack.sender": "dctcp"},
+    "credit": {"stack.sender": "newreno", "stack.receiver": "credit"},
+}
+REMEDIES = {
+    "RTOmin 1 ms": "NewReno whose timers run for 1 ms at least instead of 200 ms; for all senders",
+    "ICTCP": "the client limits the windows of NewReno senders by the goodput that it measures",
+    "DCTCP": "the switch marks packets, and senders slow down by the share of marks; for all senders",
+    "credit": "the client grants the windows of NewReno senders from one budget, so that they fit into the port",
+}
+# Remedies that are told apart from a few numbers of senders.
+_SPARSE = {"RTOmin 1 ms", "ICTCP", "credit"}
 # The scenario, for readers of the page.
 DESCRIPTION = (
     ("Network", "one switch; every link 1 Gbit/s"),
@@ -41,11 +56,12 @@ DESCRIPTION = (
     ("Rounds", f"{ROUNDS}; the next one starts when the slowest response is complete"),
     ("Jitter", "each request leaves up to 20 us late"),
     ("Minimum retransmission timeout", "200 ms"),
+    *((f"Remedy: {name}", said) for name, said in REMEDIES.items()),
 )
 
 
 class Point(NamedTuple):
-    """All replications of one protocol with one number of senders."""
+    """All replications of one curve with one number of senders."""
 
     goodput_bps: list[float]
     timeouts: list[float]
@@ -73,13 +89,14 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
     if senders < 2 or seeds < 2:
         raise api.ScenarioError("the demo needs at least 2 senders and 2 seeds")
     started = time.monotonic()
-    counts = sampled(senders)
+    counts = {label: sampled(senders, sparse=label in _SPARSE) for label in CURVES}
     points = sweep(counts, seeds)
     before, after = sides(points["NewReno"])
     timelines = [
         timeline("NewReno", before),
         timeline("NewReno", after),
         timeline("DCTCP", after),
+        timeline("credit", after),
     ]
     simulated = time.monotonic() - started
 
@@ -94,20 +111,20 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
     page.write_text(demo_page.build(points, timelines, pictures, before, after, seeds), encoding="utf-8")
 
     print(summary(points))
-    runs = len(counts) * len(PROTOCOLS) * seeds
+    runs = sum(map(len, counts.values())) * seeds
     print(f"\n{runs:,} runs in {simulated:.1f} s, {time.monotonic() - started:.1f} s in total")
     print(f"page     {page}")
     print(f"figures  {', '.join(map(str, files))}")
     print(f"data     {directory / 'goodput.csv'}")
 
 
-def sweep(counts: list[int], seeds: int) -> Sweep:
-    """Run every protocol with every number of senders and every seed."""
-    keys = [(label, n, seed) for label in PROTOCOLS for n in counts for seed in range(1, seeds + 1)]
+def sweep(counts: Mapping[str, Sequence[int]], seeds: int) -> Sweep:
+    """Run every curve with its numbers of senders and every seed."""
+    keys = [(label, n, seed) for label in counts for n in counts[label] for seed in range(1, seeds + 1)]
     nothing = {"record.queue_statistics": False, "record.queue_series": [], "record.window_series": []}
     jobs: list[api.Job] = [(SCENARIO, {**changes(label, n, ROUNDS), **nothing}, seed) for label, n, seed in keys]
     results = api.run_many(jobs, progress=True)
-    points: Sweep = {label: {n: Point([], []) for n in counts} for label in PROTOCOLS}
+    points: Sweep = {label: {n: Point([], []) for n in of} for label, of in counts.items()}
     for (label, n, _), result in zip(keys, results, strict=True):
         found = result.summary_dict
         points[label][n].goodput_bps.append(float(found["goodput_total_bps"]))
@@ -115,16 +132,17 @@ def sweep(counts: list[int], seeds: int) -> Sweep:
     return points
 
 
-def sampled(most: int) -> list[int]:
-    """Choose numbers of senders: densely where goodput changes quickly, sparsely after that."""
-    dense = {*range(1, 21), *range(20, 41, 2), *range(57, 65), *range(40, most, 4), most}
-    return sorted(n for n in dense if n <= most)
+def sampled(most: int, *, sparse: bool = False) -> list[int]:
+    """Choose numbers of senders: densely where goodput changes quickly, unless all are to be sparse."""
+    few = {1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 30, 34, 40, 48, 60, *range(64, most, 8)}
+    dense = {*few, *range(1, 21), *range(20, 41, 2), *range(57, 65), *range(40, most, 4)}
+    return sorted(n for n in {*(few if sparse else dense), most} if n <= most)
 
 
 def changes(label: str, senders: int, rounds: int) -> dict[str, object]:
-    """Return what one protocol and one number of senders change in the scenario."""
+    """Return what a curve and a number of senders change in the scenario."""
     return {
-        "stack.sender": PROTOCOLS[label],
+        **CURVES[label],
         "traffic.requests.workers": senders,
         "traffic.requests.rounds": rounds,
     }
@@ -199,15 +217,15 @@ def shown(counts: list[int]) -> list[int]:
 
 def summary(points: Sweep) -> str:
     """Write the short table for the terminal."""
-    labels = list(points)
-    counts = sorted(points[labels[0]])
-    head = ["senders", *(f"{label} (Mbit/s)" for label in labels)]
-    rows = [[str(n), *(cell(goodput(points[label][n])) for label in labels)] for n in shown(counts)]
-    return text.table(head, rows)
+    rows = [[str(n), *(cell(row.get(n)) for row in points.values())] for n in shown(sorted(points["NewReno"]))]
+    return f"Goodput in Mbit/s:\n{text.table(['senders', *points], rows)}"
 
 
-def cell(value: Estimate) -> str:
+def cell(point: Point | None) -> str:
     """Write a goodput with its interval, in Mbit/s."""
+    if point is None:
+        return "-"
+    value = goodput(point)
     half = "" if math.isnan(value.half_width) else f" ± {value.half_width / 1e6:3.0f}"
     return f"{value.mean / 1e6:.0f}{half}"
 
@@ -219,4 +237,4 @@ def _csv(points: Sweep) -> str:
         for n, point in row.items()
         for seed, (bps, timeouts) in enumerate(zip(point.goodput_bps, point.timeouts, strict=True), 1)
     ]
-    return text.csv([("protocol", "senders", "seed", "goodput_bps", "timeouts"), *rows])
+    return text.csv([("curve", "senders", "seed", "goodput_bps", "timeouts"), *rows])

@@ -26,8 +26,7 @@ def build(
 ) -> str:
     """Fill the page in."""
     template = Template(resources.files("incast").joinpath("demo.html").read_text(encoding="utf-8"))
-    labels = list(points)
-    counts = sorted(points[labels[0]])
+    counts = sorted(points["NewReno"])
     return template.substitute(
         version=html.escape(version()),
         most=counts[-1],
@@ -43,13 +42,17 @@ def build(
         dctcp_ms=f"{timelines[2].end_s * 1e3:.0f}",
         dctcp_drops=_drops(timelines[2]),
         dctcp_timeouts=_timeouts(timelines[2]),
+        credit_ms=f"{timelines[3].end_s * 1e3:.1f}",
+        credit_drops=_drops(timelines[3]),
+        credit_timeouts=_timeouts(timelines[3]),
         goodput=_picture(pictures, "goodput", f"Goodput against the number of senders, 1 to {counts[-1]}"),
-        queues=_picture(pictures, "queues", "Bytes waiting at the last switch port over time, three runs"),
-        windows=_picture(pictures, "windows", "Congestion windows over time, the same three runs"),
+        queues=_picture(pictures, "queues", "Bytes waiting at the last switch port over time, four runs"),
+        windows=_picture(pictures, "windows", "Congestion windows over time, the same four runs"),
         settings=_rows((html.escape(a), html.escape(b)) for a, b in demo.DESCRIPTION),
-        head="".join(f'<th scope="col">{label}</th><th scope="col">timeouts</th>' for label in labels),
-        short=_data(points, demo.shown(counts)),
-        full=_data(points, counts),
+        head="".join(f'<th scope="col">{label}</th>' for label in points),
+        full_head="".join(f'<th scope="col">{label}</th><th scope="col">timeouts</th>' for label in points),
+        short=_data(points, demo.shown(counts), timeouts=False),
+        full=_data(points, counts, timeouts=True),
         again=f"incast demo --senders {counts[-1]} --seeds {seeds}",
         command=html.escape(_command("NewReno", after)),
     )
@@ -73,7 +76,7 @@ def _timeouts(line: demo.Timeline) -> str:
 
 
 def _findings(points: demo.Sweep) -> str:
-    """Say where each protocol collapses, from the numbers just computed."""
+    """Say where each curve collapses, from the numbers just computed."""
     return " ".join(
         _finding(label, {n: demo.goodput(point).mean for n, point in row.items()}) for label, row in points.items()
     )
@@ -82,7 +85,9 @@ def _findings(points: demo.Sweep) -> str:
 def _finding(label: str, mean: Mapping[int, float]) -> str:
     """Speak only of numbers of senders that were simulated."""
     half = max(mean.values()) / 2
-    below = [n for n in mean if mean[n] < half]
+    # Few senders cannot fill the link: what counts is after it was once half full.
+    reached = min(n for n in mean if mean[n] >= half)
+    below = [n for n in mean if n > reached and mean[n] < half]
     name, half_of_best = f"<strong>{label}</strong>", "half of its best goodput"
     if not below:
         return f"{name} keeps at least {half_of_best} up to {max(mean)} senders."
@@ -91,11 +96,18 @@ def _finding(label: str, mean: Mapping[int, float]) -> str:
         return f"{name} falls below {half_of_best} at some points, first at {below[0]} senders."
     average = f"{sum(mean[n] for n in for_good) / len(for_good) / 1e6:.0f} Mbit/s on average"
     if below == for_good:
-        return f"From {below[0]} senders on, {name} delivers less than {half_of_best}: {average}."
+        first = f"From {below[0]} senders on{_not_yet(mean, below[0])}"
+        return f"{first}, {name} delivers less than {half_of_best}: {average}."
     return (
         f"{name} first falls below {half_of_best} at {below[0]} senders, "
-        f"and stays below it from {for_good[0]} on: {average}."
+        f"and stays below it from {for_good[0]} on{_not_yet(mean, for_good[0])}: {average}."
     )
+
+
+def _not_yet(mean: Mapping[int, float], first: int) -> str:
+    """Name the number of senders before, if others lie between."""
+    before = max(n for n in mean if n < first)
+    return f" (not yet with {before})" if before < first - 1 else ""
 
 
 def _picture(pictures: Mapping[str, Mapping[str, bytes]], name: str, alternative: str) -> str:
@@ -111,21 +123,12 @@ def _picture(pictures: Mapping[str, Mapping[str, bytes]], name: str, alternative
     )
 
 
-def _data(points: demo.Sweep, counts: Iterable[int]) -> str:
-    return _rows(
-        (
-            str(n),
-            *(
-                text
-                for row in points.values()
-                for text in (
-                    demo.cell(demo.goodput(row[n])),
-                    f"{sum(row[n].timeouts) / len(row[n].timeouts):.1f}",
-                )
-            ),
-        )
-        for n in counts
-    )
+def _data(points: demo.Sweep, counts: Iterable[int], *, timeouts: bool) -> str:
+    def cells(point: demo.Point | None) -> list[str]:
+        mean = f"{sum(point.timeouts) / len(point.timeouts):.1f}" if point else "-"
+        return [demo.cell(point), *([mean] if timeouts else [])]
+
+    return _rows((str(n), *(cell for row in points.values() for cell in cells(row.get(n)))) for n in counts)
 
 
 def _rows(rows: Iterable[Sequence[str]]) -> str:
