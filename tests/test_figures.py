@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from incast import figures
+from incast import figures, svg
 from incast.studies import reading
 from incast.studies.study import Ranking, Trace
 
@@ -154,7 +154,7 @@ def test_a_picture_of_some_of_the_links_says_so() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.41e-3, 1.47e-3), (1e-3, 9e-3), (2e-4, 3e-3), (1e-4, 0.2), (1e-6, 10.0)])
-@pytest.mark.parametrize("style", [figures.LIGHT, figures.LIGHT.narrow()])
+@pytest.mark.parametrize("style", [figures.LIGHT, svg.STYLE])
 def test_an_axis_of_completion_times_has_numbers(low: float, high: float, style: figures.Style) -> None:
     figure = figures.completion_times({"requests": np.array([low, high])}, style=style)
     figure.draw_without_rendering()

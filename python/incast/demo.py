@@ -13,7 +13,7 @@ from incast import api, demo_page, figures, text
 from incast.estimates import Estimate, estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -101,14 +101,13 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
     simulated = time.monotonic() - started
 
     numbers = _csv(points)
-    pictures = pictures_of(points, timelines, numbers)
-    files = []
-    for name, variants in pictures.items():
-        files.append(directory / f"{name}.png")
-        files[-1].write_bytes(variants["light"])
+    pictures = {
+        "goodput": draw_goodput(points), "queues": draw_queues(timelines), "windows": draw_windows(timelines),
+    }  # fmt: skip
+    files = [figures.save(picture, directory / f"{name}.png", table=numbers) for name, picture in pictures.items()]
     (directory / "goodput.csv").write_text(numbers, encoding="utf-8")
     page = directory / "index.html"
-    page.write_text(demo_page.build(points, timelines, pictures, before, after, seeds), encoding="utf-8")
+    page.write_text(demo_page.build(points, timelines, before, after, seeds), encoding="utf-8")
 
     print(summary(points))
     runs = sum(map(len, counts.values())) * seeds
@@ -187,27 +186,27 @@ def _stories(flows: Mapping[str, NDArray[np.generic]]) -> dict[int, str]:
     return named
 
 
-def pictures_of(points: Sweep, timelines: list[Timeline], numbers: str) -> dict[str, dict[str, bytes]]:
-    """Draw every picture as PNG: light and dark, for wide and for narrow screens, and note the table of all runs."""
-    styles = {"light": figures.LIGHT, "dark": figures.DARK}
-    styles |= {f"{name}-narrow": style.narrow() for name, style in styles.items()}
+def draw_goodput(points: Sweep, style: figures.Style = figures.LIGHT) -> Figure:
+    """Draw the goodput of all curves."""
     curves = {label: {n: point.goodput_bps for n, point in row.items()} for label, row in points.items()}
-    limits = {line.title: (0.0, line.end_s * 1.03) for line in timelines}
-    queues = {line.title: line.queues for line in timelines}
-    windows = {line.title: line.windows for line in timelines}
-    named = {line.title: line.named for line in timelines}
+    return figures.goodput(curves, line_rate_bps=LINE_RATE_BPS, style=style)
+
+
+def draw_queues(timelines: Sequence[Timeline], style: figures.Style = figures.LIGHT) -> Figure:
+    """Draw the queues, one panel per run."""
+    panels = {line.title: line.queues for line in timelines}
     full = {"limit of the buffer": float(BUFFER_KIB)}
-    draw: dict[str, Callable[[figures.Style], Figure]] = {
-        "goodput": lambda style: figures.goodput(curves, line_rate_bps=LINE_RATE_BPS, style=style),
-        "queues": lambda style: figures.queue(queues, unit="KiB", levels=full, limits_s=limits, style=style),
-        "windows": lambda style: figures.windows(
-            windows, named=named, limits_s=limits, mss_bytes=MSS_BYTES, style=style
-        ),
-    }
-    return {
-        name: {key: figures.png(picture(style), table=numbers) for key, style in styles.items()}
-        for name, picture in draw.items()
-    }
+    return figures.queue(panels, unit="KiB", levels=full, limits_s=_limits(timelines), style=style)
+
+
+def draw_windows(timelines: Sequence[Timeline], style: figures.Style = figures.LIGHT) -> Figure:
+    """Draw the windows, one panel per run."""
+    panels, named = {line.title: line.windows for line in timelines}, {line.title: line.named for line in timelines}
+    return figures.windows(panels, named=named, limits_s=_limits(timelines), mss_bytes=MSS_BYTES, style=style)
+
+
+def _limits(timelines: Sequence[Timeline]) -> dict[str, tuple[float, float]]:
+    return {line.title: (0.0, line.end_s * 1.03) for line in timelines}
 
 
 def shown(counts: list[int]) -> list[int]:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import shlex
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
-from incast import demo, scenarios
+from incast import demo, figures, scenarios, svg
 from incast._native import version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from matplotlib.figure import Figure
 
 
 def build(
     points: demo.Sweep,
     timelines: Sequence[demo.Timeline],
-    pictures: Mapping[str, Mapping[str, bytes]],
     before: int,
     after: int,
     seeds: int,
@@ -42,12 +42,14 @@ def build(
         dctcp_ms=f"{timelines[2].end_s * 1e3:.0f}",
         dctcp_drops=_drops(timelines[2]),
         dctcp_timeouts=_timeouts(timelines[2]),
-        credit_ms=f"{timelines[3].end_s * 1e3:.1f}",
+        credit_ms=f"{timelines[3].end_s * 1e3:.0f}",
         credit_drops=_drops(timelines[3]),
         credit_timeouts=_timeouts(timelines[3]),
-        goodput=_picture(pictures, "goodput", f"Goodput against the number of senders, 1 to {counts[-1]}"),
-        queues=_picture(pictures, "queues", "Bytes waiting at the last switch port over time, four runs"),
-        windows=_picture(pictures, "windows", "Congestion windows over time, the same four runs"),
+        light=svg.variables(figures.LIGHT),
+        dark=svg.variables(figures.DARK),
+        goodput=svg.text(svg.element(demo.draw_goodput(points, svg.STYLE), f"Goodput of 1 to {counts[-1]} senders")),
+        queues=_panels(timelines, demo.draw_queues, "bytes waiting at the last switch port over time"),
+        windows=_panels(timelines, demo.draw_windows, "congestion windows over time"),
         settings=_rows((html.escape(a), html.escape(b)) for a, b in demo.DESCRIPTION),
         head="".join(f'<th scope="col">{label}</th>' for label in points),
         full_head="".join(f'<th scope="col">{label}</th><th scope="col">timeouts</th>' for label in points),
@@ -110,17 +112,13 @@ def _not_yet(mean: Mapping[int, float], first: int) -> str:
     return f" (not yet with {before})" if before < first - 1 else ""
 
 
-def _picture(pictures: Mapping[str, Mapping[str, bytes]], name: str, alternative: str) -> str:
-    variants = {
-        key: "data:image/png;base64," + base64.b64encode(png).decode("ascii") for key, png in pictures[name].items()
-    }
-    narrow, dark = "(max-width: 32rem)", "screen and (prefers-color-scheme: dark)"
-    return (
-        f'<picture><source media="{dark} and {narrow}" srcset="{variants["dark-narrow"]}">'
-        f'<source media="{narrow}" srcset="{variants["light-narrow"]}">'
-        f'<source media="{dark}" srcset="{variants["dark"]}">'
-        f'<img src="{variants["light"]}" alt="{html.escape(alternative)}"></picture>'
-    )
+def _panels(
+    timelines: Sequence[demo.Timeline],
+    draw: Callable[[Sequence[demo.Timeline], figures.Style], Figure],
+    shown: str,
+) -> str:
+    """Draw a panel per run, which stand side by side where there is room."""
+    return "\n".join(svg.text(svg.element(draw([line], svg.STYLE), f"{line.title}: {shown}")) for line in timelines)
 
 
 def _data(points: demo.Sweep, counts: Iterable[int], *, timeouts: bool) -> str:

@@ -77,10 +77,6 @@ class Style:
         """How many letters there is room for beside the axis of a panel."""
         return round(12 * 11 / self.points * (self.width_in - _LEFT_IN))
 
-    def narrow(self) -> Style:
-        """Return the same style for the screen of a phone, with the same font size."""
-        return replace(self, width_in=3.9)
-
     def in_column(self) -> Style:
         """Return the same style for a column of a paper, with the letters that papers have."""
         return replace(self, width_in=3.3, points=8.0)
