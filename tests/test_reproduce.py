@@ -6,16 +6,19 @@ import csv
 import json
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from conftest import Command, small_paper
-from incast.studies import cost, execution, plan, reading, sample, sweep, table
+from incast import api
+from incast.studies import cost, execution, page_charts, plan, reading, sample, sweep, table
 from incast.studies.claims import RECORD
 from incast.studies.store import Store
 
@@ -223,6 +226,35 @@ def test_a_dry_run_says_how_many_runs_are_done_already(incast: Command, paper: P
     assert "; 6 of them done already\n" in dry()
     (study, *_) = json.loads((tmp_path / "cost.json").read_text(encoding="utf-8"))["studies"]
     assert (study["study"], study["runs"], study["done"], study["was_measured"]) == ("figure-1", 18, 6, False)
+
+
+def test_a_percentile_of_all_seeds_is_that_of_the_messages_of_its_runs(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    figure = paper / "figure-1.toml"
+    panel = """[[panels]]
+kind = "percentile"
+title = "Slow"
+x = "workers"
+sql = "SELECT fct_s * 1e6 FROM flows"
+percentile = 90
+unit = "us"
+
+[[claims]]"""
+    figure.write_text(figure.read_text(encoding="utf-8").replace("[[claims]]", panel, 1), encoding="utf-8")
+    assert incast("reproduce", "paper", "--update").returncode == 0
+    page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
+    assert "Lines are p90 of all values of 3 seeds together, bands are 95 % bootstrap intervals over seeds." in page
+    changes = {"tcp.initial_window": 4, "stack.sender": "newreno", "traffic.burst.workers": 8}
+    runs = [api.run(paper / "scenarios" / "small.toml", set=changes, seed=seed) for seed in (1, 2, 3)]
+    times = np.concatenate([run.flows["fct_s"].to_numpy() for run in runs]) * 1e6
+    said = page_charts.quantity(float(np.quantile(times, 0.9, method="inverted_cdf")))
+    slow = page[page.index("<h3>Slow</h3>") :]
+    assert re.search(rf'data-at="workers: 8" data-said="{re.escape(said)}[ "]', slow)
+    # The saved table has no messages: their runs are computed again.
+    shutil.rmtree(tmp_path / "out")
+    assert incast("reproduce", "paper", "--quick").returncode == 0
+    assert (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8").count(said) == page.count(said)
 
 
 def test_the_estimate_of_packet_hops_is_what_a_run_without_loss_has(

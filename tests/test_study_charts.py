@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from incast import figures
-from incast.studies import charts, page_charts, pictures, reading, report, table
+from incast.studies import charts, claims, page_charts, pictures, pooling, reading, report, table
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart, Line, Span
 from incast.studies.study import Lines
@@ -141,6 +141,22 @@ def test_names_of_rows_do_not_run_into_one_another() -> None:
     figure = pictures.draw([chart])
     boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
     assert all(lower.y1 <= upper.y0 for lower, upper in itertools.pairwise(boxes))
+
+
+def test_a_percentile_of_all_seeds_is_that_of_their_values_together() -> None:
+    runs = [np.arange(1.0, 1001.0), np.arange(1001.0, 2001.0), np.array([])]
+    assert pooling.percentile(runs, 50).value == 1000
+    assert pooling.percentile(runs, 99.9).value == 1998
+    assert pooling.percentile(runs[:1], 99.9) == (999, 999, 999)
+    # Every resample is the percentile of what is drawn, one seed as often as it was.
+    drawn = [np.concatenate([runs[seed] for seed in row]) for row in claims.resampled(3)[1:]]
+    percentiles = [np.quantile(one, 0.9, method="inverted_cdf") if len(one) else np.nan for one in drawn]
+    low, high = np.nanquantile(percentiles, [0.025, 0.975], method="inverted_cdf")
+    assert pooling.percentile(runs, 90)[1:] == (low, high)
+    # What is not complete is longer than all the rest.
+    late = pooling.percentile([np.array([1.0, 2.0, np.inf, np.inf])] * 2, 50)
+    assert late == (2, 2, 2)
+    assert np.isnan(pooling.percentile([np.array([1.0, np.inf])] * 2, 51).value)
 
 
 def test_captions_name_what_is_drawn() -> None:

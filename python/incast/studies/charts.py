@@ -10,13 +10,14 @@ import numpy as np
 
 from incast.estimates import estimate
 from incast.figures import thinned
-from incast.studies import execution, measuring, plan
+from incast.studies import execution, measuring, plan, pooling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from incast.studies.plan import Task
     from incast.studies.store import Store
-    from incast.studies.study import Lines, Study, Trace
+    from incast.studies.study import Axis, Lines, Percentile, Study, Trace
     from incast.studies.table import Table
 
 # More of a series cannot be seen, and every point is a part of the page.
@@ -39,7 +40,7 @@ class Line:
     x: tuple[float, ...]
     y: tuple[float, ...]
     band: Span | None = None
-    """The 95 % interval of the mean over seeds."""
+    """The 95 % interval, over seeds."""
     whiskers: Span | None = None
     """Whiskers from one metric to another."""
 
@@ -73,9 +74,7 @@ class Chart:
 
 def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     """Return a metric over an axis: means over seeds, their intervals, and whiskers between two other metrics."""
-    axis = study.axis(panel.x)
-    places = axis.shown
-    x = tuple(float(place) for place in places) if axis.is_numeric() else tuple(map(float, range(len(places))))
+    axis, x = study.axis(panel.x), _along(study.axis(panel.x))
     values = numbers.numbers(study, panel.y)
     ends = [numbers.numbers(study, name) for name in panel.whiskers or ()]
     lines, along = [], study.along(panel)
@@ -101,6 +100,36 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
         about.append(f"whiskers extend from the {low_name} to the {high_name}")
     about += study.fixed(panel)
     return replace(chart, caption=", ".join(about) + ".")
+
+
+def of_percentile(study: Study, panel: Percentile, store: Store) -> Chart:
+    """Return a percentile of the values of all seeds together over an axis; the runs are in the store."""
+    axis, lines = study.axis(panel.x), []
+    for label, points in plan.pooled(study, panel):
+        found = [pooling.percentile([_values(panel, task, store) for task in seeds], panel.percent) for seeds in points]
+        value, low, high = (tuple(part) for part in zip(*found, strict=True))
+        lines.append(Line(label, _along(axis), value, Span(low, high) if study.seeds > 1 else None))
+    chart = Chart(
+        panel.title, axis.label, panel.y_label, tuple(lines),
+        ticks=() if axis.is_numeric() else axis.names,
+        log_x="x" in panel.log, log_y="y" in panel.log, unit=panel.unit,
+    )  # fmt: skip
+    points_, intervals = ("Dots", "bars") if chart.is_of_kinds else ("Lines", "bands")
+    of = f"all values of {study.seeds} seeds together" if study.seeds > 1 else "the values of one run"
+    about = [f"{points_} are p{panel.percent:g} of {of}"]
+    if study.seeds > 1:
+        about.append(f"{intervals} are 95 % bootstrap intervals over seeds")
+    return replace(chart, caption=", ".join([*about, *study.fixed(panel)]) + ".")
+
+
+def _values(panel: Percentile, task: Task, store: Store) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    found = measuring.values(panel.sql, panel.place, partial(execution.table, task, store))
+    return np.array(found, dtype=np.float64)
+
+
+def _along(axis: Axis) -> tuple[float, ...]:
+    """Return where the points of an axis are drawn: at their numbers, or side by side."""
+    return tuple(map(float, axis.shown if axis.is_numeric() else range(len(axis.shown))))
 
 
 def of_trace(study: Study, panel: Trace, store: Store) -> Chart:

@@ -220,6 +220,16 @@ def number(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> float 
     return int(value) if isinstance(value, bool | int) else float(value)
 
 
+def values(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> list[float]:
+    """Return the single column of a query; nulls are infinite, as the times of what is not complete.
+
+    Raises:
+        RunError: the query fails on the values of this run.
+
+    """
+    return [math.inf if value is None else float(value) for (value,) in _rows(sql, place, table)]
+
+
 def series(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> tuple[list[float], list[float]]:
     """Return the two columns of a query.
 

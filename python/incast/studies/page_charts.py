@@ -72,10 +72,16 @@ def _said(line: Line, number: int, unit: str) -> str:
     said = quantity(line.y[number])
     # A formula gives every seed the same number but for the last digit.
     if line.band and not math.isclose(line.band.low[number], line.band.high[number], rel_tol=1e-9):
-        said += f" ± {quantity((line.band.high[number] - line.band.low[number]) / 2, digits=2)}"
+        said += _interval(line.y[number], line.band.low[number], line.band.high[number])
     if line.whiskers:
         said += f" [{quantity(line.whiskers.low[number], digits=3)}, {quantity(line.whiskers.high[number], digits=3)}]"
     return f"{said} {unit}".rstrip()
+
+
+def _interval(value: float, low: float, high: float) -> str:
+    if math.isclose(high - value, value - low, rel_tol=1e-6):
+        return f" ± {quantity((high - low) / 2, digits=2)}"
+    return f" ({quantity(low, digits=3)} to {quantity(high, digits=3)})"
 
 
 def quantity(value: float, *, digits: int = 4) -> str:

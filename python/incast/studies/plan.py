@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from incast import _native, scenarios
 from incast._native import ScenarioError
 from incast.studies import measuring
+from incast.studies.study import Percentile, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from incast._native import Checked
-    from incast.studies.study import Point, Study, Trace, World
+    from incast.studies.study import Point, Study, World
 
 #: The name of the scenario in the tables of all runs of studies.
 NAME = "study"
@@ -76,9 +77,9 @@ def rows(study: Study) -> list[Row]:
     if study.scenario is None:
         return [Row(point, seed, None) for point in study.points() for seed in seeds]
     source = scenarios.read(study.scenario)
-    wanted = frozenset().union(
-        *(measuring.tables_of(metric.sql) for metric in study.metrics if metric.sql), {measuring.ALWAYS}
-    )
+    queries = [metric.sql for metric in study.metrics if metric.sql]
+    queries += [panel.sql for panel in study.panels if isinstance(panel, Percentile)]
+    wanted = frozenset().union(*map(measuring.tables_of, queries), {measuring.ALWAYS})
     return [Row(point, one.seed, one) for point in study.points() for one in tasks(study, source, point, seeds, wanted)]
 
 
@@ -95,6 +96,28 @@ def traces(study: Study, panel: Trace) -> list[tuple[str, Task]]:
     wanted = measuring.tables_of(panel.sql) | {measuring.ALWAYS}
     return [
         (point.curve.label, tasks(study, source, point, [1], wanted)[0]) for point in study.points() if point.at == at
+    ]
+
+
+def pooled(study: Study, panel: Percentile) -> list[tuple[str, list[list[Task]]]]:
+    """Return the runs of a percentile over all seeds: by label of the curve, those of each point of the panel."""
+    found, along, places = rows(study), study.along(panel), len(study.grid())
+    by_point = [runs(found[start : start + study.seeds]) for start in range(0, len(found), study.seeds)]
+    return [
+        (curve.label, [by_point[index * places + place] for place in along]) for index, curve in enumerate(study.curves)
+    ]
+
+
+def drawn(study: Study) -> list[Task]:
+    """Return the runs that panels are drawn from, rather than from the table of the study."""
+    over_time = [task for panel in study.panels if isinstance(panel, Trace) for _, task in traces(study, panel)]
+    return over_time + [
+        task
+        for panel in study.panels
+        if isinstance(panel, Percentile)
+        for _, points in pooled(study, panel)
+        for some in points
+        for task in some
     ]
 
 

@@ -26,6 +26,7 @@ from incast.studies.study import (
     Metric,
     Names,
     Panel,
+    Percentile,
     Ranking,
     Study,
     Trace,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from incast.studies.expressions import Expression
     from incast.studies.study import Value
 
-_KINDS = ("lines", "trace", "dots", "map", "winners", "ranking")
+_KINDS = ("lines", "percentile", "trace", "dots", "map", "winners", "ranking")
 _KEYS = [
     "axes", "baselines", "claims", "curves", "figure", "frozen", "full", "judged", "like", "metrics", "note", "only",
     "open", "panels", "scenario", "seeds", "set", "title", "use", "worlds",
@@ -390,6 +391,10 @@ def _panel(
     panel: Panel
     if kind == "lines":
         panel = _lines(table, axes, metrics, scope)
+    elif kind == "percentile":
+        if not runs:
+            table.refuse("kind", _NOTHING_RUNS)
+        panel = _percentile(table, axes, scope)
     elif kind in ("trace", "dots"):
         if not runs:
             table.refuse("kind", _NOTHING_RUNS)
@@ -410,23 +415,45 @@ def _panel(
 
 def _lines(table: Table, axes: tuple[Axis, ...], metrics: tuple[Metric, ...], scope: Scope) -> Lines:
     names = [metric.name for metric in metrics]
-    x, y, whiskers = table.text("x"), table.text("y"), table.texts("whiskers", [])
-    if x not in [axis.name for axis in axes]:
-        table.refuse("x", missing("axis", x, [axis.name for axis in axes]))
-    at = _at(table, axes, (x,), scope, "lines are drawn over one axis")
+    (x, at), y, whiskers = _one_axis(table, axes, scope), table.text("y"), table.texts("whiskers", [])
     for key, name in [("y", y), *(("whiskers", name) for name in whiskers)]:
         if name not in names:
             table.refuse(key, missing("metric", name, names))
     if len(whiskers) not in (0, 2):
         table.refuse("whiskers", "expected two metrics, the lower and the upper end")
+    ends = (whiskers[0], whiskers[1]) if whiskers else None
+    metric = metrics[names.index(y)]
+    title, label = table.text("title", metric.about), table.text("y_label", metric.unit or metric.about)
+    return Lines(x, y, title, label, _log(table), ends, at)
+
+
+def _percentile(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Percentile:
+    x, at = _one_axis(table, axes, scope)
+    percent, unit = table.number("percentile"), table.text("unit", "")
+    if percent is None or not 0 < percent < 100:
+        table.refuse("percentile", f"expected a number between 0 and 100, found {percent}")
+    title = table.text("title")
+    panel = Percentile(
+        x, table.text("sql"), percent, title, table.text("y_label", unit or title), unit, _log(table), at,
+        table.place("sql"),
+    )  # fmt: skip
+    measuring.check(panel.sql, panel.place, columns=1)
+    return panel
+
+
+def _one_axis(table: Table, axes: tuple[Axis, ...], scope: Scope) -> tuple[str, dict[str, Value]]:
+    x = table.text("x")
+    if x not in [axis.name for axis in axes]:
+        table.refuse("x", missing("axis", x, [axis.name for axis in axes]))
+    return x, _at(table, axes, (x,), scope, "lines are drawn over one axis")
+
+
+def _log(table: Table) -> tuple[str, ...]:
     log = table.texts("log", [])
     for name in log:
         if name not in ("x", "y"):
             table.refuse("log", missing("axis", name, ["x", "y"]))
-    ends = (whiskers[0], whiskers[1]) if whiskers else None
-    metric = metrics[names.index(y)]
-    title, label = table.text("title", metric.about), table.text("y_label", metric.unit or metric.about)
-    return Lines(x, y, title, label, tuple(log), ends, at)
+    return tuple(log)
 
 
 def _at(

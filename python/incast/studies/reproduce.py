@@ -16,7 +16,6 @@ from incast import ends, output, text
 from incast._native import RunError, ScenarioError
 from incast.studies import claims, cost, execution, paper, places, plan, replication, report, sample, sweep, table
 from incast.studies.store import Store
-from incast.studies.study import Trace
 
 if TYPE_CHECKING:
     from incast.studies.claims import Judged
@@ -104,7 +103,8 @@ def main(name: str, studies: Path | None, wish: Wish) -> int:
             else:
                 _full(chosen, state, store, wish, place)
             for study in chosen if wish.report else []:
-                execution.run(_traced(study), store, workers=wish.workers, what=f"{study.name} over time", place=place)
+                of_panels = plan.drawn(study)
+                execution.run(of_panels, store, workers=wish.workers, what=f"{study.name}: panels", place=place)
     except (KeyboardInterrupt, RunError, OSError) as error:
         print(
             f"incast: {ends.reason(error)}; finished runs are kept in {store.directory}; "
@@ -278,12 +278,6 @@ def _differs(study: Study, found: list[str]) -> list[str]:
         return []
     renew = f"the results of {study.name} have changed; if that is intended, --update saves the new table"
     return [*sample.shown(found), renew]
-
-
-def _traced(study: Study) -> list[Task]:
-    return [
-        task for panel in study.panels if isinstance(panel, Trace) for _, task in plan.traces(study, panel)
-    ]  # fmt: skip
 
 
 def _no_longer(about: Paper, judged: list[Judged]) -> list[str]:

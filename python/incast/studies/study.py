@@ -158,6 +158,23 @@ class Trace:
 
 
 @dataclass(frozen=True)
+class Percentile:
+    """A panel of a figure: a percentile of the values of all seeds together over an axis, from the tables of runs."""
+
+    x: str
+    sql: str
+    """Gives the values of a run, one in each row."""
+    percent: float
+    title: str
+    y_label: str
+    unit: str
+    log: tuple[str, ...]
+    at: Mapping[str, Value]
+    """The value of every other axis."""
+    place: str
+
+
+@dataclass(frozen=True)
 class Map:
     """A panel of a figure: an expression at every point of two axes, as coloured cells."""
 
@@ -204,7 +221,7 @@ class Ranking:
     title: str
 
 
-Panel: TypeAlias = "Lines | Trace | Map | Winners | Ranking"
+Panel: TypeAlias = "Lines | Percentile | Trace | Map | Winners | Ranking"
 
 
 @dataclass(frozen=True)
@@ -359,13 +376,13 @@ class Study:
             cells.setdefault(tuple(place[axis] for axis in opened), []).append(index)
         return cells
 
-    def along(self, panel: Lines | Map | Winners) -> list[int]:
+    def along(self, panel: Lines | Percentile | Map | Winners) -> list[int]:
         """Return which points of the grid a panel shows."""
         names = [axis.name for axis in self.axes]
         places = [dict(zip(names, place, strict=True)) for place in self.grid()]
         return [index for index, place in enumerate(places) if all(place[name] == at for name, at in panel.at.items())]
 
-    def fixed(self, panel: Lines | Map | Winners) -> list[str]:
+    def fixed(self, panel: Lines | Percentile | Map | Winners) -> list[str]:
         """Say for readers at which values a panel fixes the axes over which it is not drawn."""
         return [f"{self.axis(name).label}: {for_readers(value)}" for name, value in panel.at.items()]
 
