@@ -111,6 +111,16 @@ def test_every_reader_can_read_a_figure_and_tell_its_curves_apart(kind: str, sty
     assert faults(KINDS[kind](style)) == []
 
 
+def test_curves_without_markers_have_dashes_of_their_own() -> None:
+    for pair in itertools.permutations(figures.LOOKS, 2):
+        first, second = figures.with_own_dashes(figures.looks(pair))
+        assert first == figures.LOOKS[pair[0]]
+        assert first.dash != second.dash, pair
+        assert second.colour == figures.LOOKS[pair[1]].colour
+    dashes = [look.dash for look in figures.with_own_dashes(figures.looks(map(str, range(7))))]
+    assert len(set(dashes)) == 6
+
+
 def test_a_bad_palette_is_found() -> None:
     # Red and green of one lightness, and a yellow and a grey that are hard to see on white.
     bad = replace(

@@ -157,6 +157,16 @@ def looks(names: Iterable[str]) -> list[Look]:
     return [look or next(free) for look in known]
 
 
+def with_own_dashes(looks: Iterable[Look]) -> list[Look]:
+    """Return looks that differ in dashes, for curves without markers. A later one gives way, while there are dashes."""
+    found: list[Look] = []
+    for look in looks:
+        taken = {one.dash for one in found}
+        free = (dash for dash in (look.dash, *range(len(_DASHES))) if dash not in taken)
+        found.append(look._replace(dash=next(free, look.dash)))
+    return found
+
+
 def goodput(
     curves: Mapping[str, Mapping[int, Sequence[float]]],
     *,

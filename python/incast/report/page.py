@@ -43,7 +43,7 @@ def build(runs: Sequence[Recorded], *, port: str | None = None, labels: Sequence
     for one in drawn:
         if not one.flows:
             raise api_error(f"{one.run.name}: no message was sent through {one.port.name}")
-    looks, unit = figures.looks(distinct(names)), units(drawn)
+    looks, unit = figures.with_own_dashes(figures.looks(distinct(names))), units(drawn)
     document = {
         "runs": [
             {
