@@ -123,7 +123,7 @@ class Look(NamedTuple):
 
     def points(self, style: Style, *, size: float = 4.0) -> dict[str, Any]:
         """Return what matplotlib draws the points of a curve with."""
-        size *= 1.6 if self.marker == "*" else 1.0
+        size *= 1.4 if self.marker == "P" else 1.0
         return {"color": style.cycle[self.colour], "marker": self.marker, "markersize": size, "markeredgewidth": 0,
                 "markevery": None}  # fmt: skip
 
@@ -132,7 +132,7 @@ class Look(NamedTuple):
         return self.points(style, size=5.0) | {"markevery": (0.02 + 0.03 * self.colour, 0.2)}
 
 
-_MARKERS = (("o", "\u25cf"), ("s", "\u25a0"), ("^", "\u25b2"), ("D", "\u25c6"), ("v", "\u25bc"), ("*", "\u2605"))
+_MARKERS = (("o", "\u25cf"), ("s", "\u25a0"), ("^", "\u25b2"), ("D", "\u25c6"), ("v", "\u25bc"), ("P", "\u271a"))
 _DASHES = ((), (5.0, 1.5), (5.0, 1.5, 1.2, 1.5), (1.5, 1.3), (3.0, 1.3, 1.2, 1.3, 1.2, 1.3), (2.5, 2.0))
 # One look per protocol, the same in every figure. Those in one line are never drawn together.
 LOOKS = {

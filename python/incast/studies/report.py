@@ -207,10 +207,11 @@ def _series(drawn: Sequence[Chart]) -> str:
 
 def _panel(chart: Chart | Cells) -> str:
     labels = [] if isinstance(chart, Cells) else [line.label for line in chart.lines]
-    solid = isinstance(chart, Chart) and (chart.is_series or chart.is_of_kinds)
+    has_dashes = isinstance(chart, Chart) and not chart.is_series
+    has_line = isinstance(chart, Chart) and not (chart.is_of_kinds or chart.dots)
     buttons = "".join(
         f'<button type="button" class="c{look.colour}" data-curve="{index}" aria-pressed="true">'
-        f"{_key(look, is_line=not solid)}{escape(label)}</button>"
+        f"{_key(look, look.on_off() if has_dashes else (), has_line=has_line)}{escape(label)}</button>"
         for index, (label, look) in enumerate(zip(labels, figures.looks(labels), strict=True))
     )
     return (
@@ -222,7 +223,7 @@ def _panel(chart: Chart | Cells) -> str:
 def _winners(study: Study, chart: WinnerMap) -> str:
     """Draw a map of winners, and say below it what it costs to take the same curve everywhere."""
     names = "".join(
-        f'<span class="c{colour}">{_key(figures.Look(colour, 0), is_line=False)}{escape(label)}</span>'
+        f'<span class="c{colour}">{_key(figures.Look(colour, 0), (), has_line=False)}{escape(label)}</span>'
         for label, colour in zip(chart.labels, chart.colours, strict=True)
     )
     rows = "".join(
@@ -242,10 +243,10 @@ def _times(ratio: float) -> str:
     return "without bound" if math.isinf(ratio) else page_charts.quantity(ratio, digits=3)
 
 
-def _key(look: figures.Look, *, is_line: bool) -> str:
+def _key(look: figures.Look, dashes: tuple[float, ...], *, has_line: bool) -> str:
     """Draw the line of a curve beside its name, as a picture: browsers do not print backgrounds."""
-    pattern = " ".join(f"{2 * length:g}" for length in look.on_off()) if is_line else ""
-    line = f'<path d="M0 6H28" stroke-dasharray="{pattern or "none"}"/>'
+    pattern = " ".join(f"{2 * length:g}" for length in dashes)
+    line = f'<path d="M0 6H28" stroke-dasharray="{pattern or "none"}"/>' if has_line else ""
     return f'<svg class="key" viewBox="0 0 28 12">{line}<text x="14" y="9.5">{look.sign}</text></svg>'
 
 

@@ -151,10 +151,11 @@ def draw(axes: Axes, chart: WinnerMap, style: figures.Style) -> None:
                     Rectangle((column, row), 1, 1, fill=False, hatch="////", edgecolor=style.paper, linewidth=0)
                 )
     for index, (label, colour) in enumerate(zip(chart.labels, chart.colours, strict=True)):
-        own = {"linestyle": "none"} | figures.Look(colour, 0).points(style, size=5.0)
+        look = figures.Look(colour, 0)
         places = np.argwhere(values == index) + 0.5
-        # With an edge, which keeps the hatches away from it.
-        edge = {"markeredgecolor": style.cycle[colour], "markeredgewidth": 1.5, "zorder": 3}
-        axes.plot(places[:, 1], places[:, 0], **own | {"color": style.paper, "markersize": 8.0} | edge)
-        axes.plot([], [], label=label, **own)
+        # Around a marker there are no hatches.
+        for size, ink in ((10.0, style.cycle[colour]), (6.0, style.paper)):
+            own = look.points(style, size=size) | {"color": ink, "linestyle": "none", "zorder": 3}
+            axes.plot(places[:, 1], places[:, 0], **own)
+        axes.plot([], [], label=label, linestyle="none", **look.points(style, size=5.0))
     cells.name_axes(axes, chart, style)
