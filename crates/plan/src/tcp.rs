@@ -159,6 +159,26 @@ pub struct Unfit {
 }
 
 impl Tcp {
+    /// `wait` in whole ticks of the clock that timers go by, rounded up.
+    #[inline]
+    #[must_use]
+    pub const fn whole_ticks(&self, wait: Duration) -> Duration {
+        match self.timer_tick.0 {
+            0 => wait,
+            tick => Duration(wait.0.next_multiple_of(tick)),
+        }
+    }
+
+    /// What timers take for `rto_min`. Linux keeps it in ticks (`icsk_rto_min`), so 10 ms are 12 where a tick is 4 ms.
+    #[inline]
+    #[must_use]
+    pub const fn rto_min_of_timers(&self) -> Duration {
+        match self.rto {
+            RtoForm::Linux => self.whole_ticks(self.rto_min),
+            RtoForm::Rfc6298 => self.rto_min,
+        }
+    }
+
     /// The values that are out of range or do not fit each other; ranges that the schema has are not checked again.
     #[must_use]
     pub fn unfit(&self) -> Vec<Unfit> {
@@ -411,9 +431,7 @@ impl DelayedAck {
     /// How long an ACK waits at most.
     #[must_use]
     pub fn longest(&self, tcp: &Tcp) -> Duration {
-        let tick = tcp.timer_tick.0;
-        let rto_min = if tick == 0 { tcp.rto_min.0 } else { tcp.rto_min.0.next_multiple_of(tick) };
-        let bound = Duration(rto_min.saturating_sub(tick).max(1));
+        let bound = Duration(tcp.whole_ticks(tcp.rto_min).0.saturating_sub(tcp.timer_tick.0).max(1));
         if self.below_rto_min { self.timeout.min(bound) } else { self.timeout }
     }
 }

@@ -67,10 +67,11 @@ fn check_tcp(tcp: &Tcp, class: &Path, problems: &mut Problems<'_>, warnings: &mu
     for Unfit { key, found, allowed } in &unfit {
         problems.at(&blame(class, "tcp", key, problems), found).allowed = Some(allowed.clone());
     }
-    if let Some(delay) = tcp.delayed_ack.filter(|delay| delay.timeout >= tcp.rto_min) {
+    if let Some(delay) = tcp.delayed_ack.filter(|delay| delay.longest(tcp) >= tcp.rto_min) {
         warnings.push(format!(
             "{class}: delayed ACKs (up to {}) can outlast the minimum retransmission timeout ({}): expect spurious timeouts",
-            delay.timeout, tcp.rto_min
+            delay.longest(tcp),
+            tcp.rto_min
         ));
     }
     check_time(tcp.rto_max, &blame(class, "tcp", "rto_max", problems), problems);

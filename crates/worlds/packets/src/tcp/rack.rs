@@ -360,7 +360,7 @@ impl<S: Sender> SendHalf<S> {
         };
         let wait = srtt.map_or(tcp.rto_initial, |srtt| {
             // A single segment may wait for the peer's delayed ACK.
-            let more = if timing.flight.len() == 1 { tcp.rto_min.0 } else { tcp.timer_margin.0 };
+            let more = if timing.flight.len() == 1 { tcp.rto_min_of_timers().0 } else { tcp.timer_margin.0 };
             Duration(2 * srtt.0 + more)
         });
         timing.timer = Timer::Probe;

@@ -33,15 +33,17 @@ struct LinuxEstimate {
     variation_4: u64,
     /// This round trip ends once data beyond is acknowledged.
     until: u64,
+    /// What the variation is at least.
+    least_4: u64,
 }
 
 impl LinuxEstimate {
-    fn first(rtt: u64, nxt: u64, rto_min: u64) -> Self {
-        let variation_4 = (2 * rtt).max(rto_min);
-        Self { mean_8: 8 * rtt, deviation_4: 2 * rtt, peak_4: variation_4, variation_4, until: nxt }
+    fn first(rtt: u64, nxt: u64, least_4: u64) -> Self {
+        let variation_4 = (2 * rtt).max(least_4);
+        Self { mean_8: 8 * rtt, deviation_4: 2 * rtt, peak_4: variation_4, variation_4, until: nxt, least_4 }
     }
 
-    fn add(&mut self, rtt: u64, una: u64, nxt: u64, rto_min: u64) {
+    fn add(&mut self, rtt: u64, una: u64, nxt: u64) {
         let error = rtt.cast_signed() - (self.mean_8 / 8).cast_signed();
         self.mean_8 = self.mean_8.saturating_add_signed(error);
         let mut change = error.abs() - (self.deviation_4 / 4).cast_signed();
@@ -54,18 +56,9 @@ impl LinuxEstimate {
         self.variation_4 = self.variation_4.max(self.peak_4);
         if una > self.until {
             self.variation_4 -= (self.variation_4 - self.peak_4) / 4;
-            self.peak_4 = rto_min;
+            self.peak_4 = self.least_4;
             self.until = nxt;
         }
-    }
-}
-
-/// `wait` in whole ticks of the clock that timers go by, rounded up.
-#[inline]
-pub(super) const fn whole_ticks(wait: Duration, tcp: &Tcp) -> Duration {
-    match tcp.timer_tick.0 {
-        0 => wait,
-        tick => Duration(wait.0.next_multiple_of(tick)),
     }
 }
 
@@ -81,10 +74,10 @@ impl RttEstimator {
         match (&mut self.estimate, tcp.rto) {
             (Estimate::None, RtoForm::Rfc6298) => self.estimate = Estimate::Rfc6298(RoundTripEstimate::first(rtt)),
             (Estimate::None, RtoForm::Linux) => {
-                self.estimate = Estimate::Linux(Box::new(LinuxEstimate::first(rtt.0, nxt, tcp.rto_min.0)));
+                self.estimate = Estimate::Linux(Box::new(LinuxEstimate::first(rtt.0, nxt, tcp.rto_min_of_timers().0)));
             }
             (Estimate::Rfc6298(estimate), _) => *estimate = estimate.with(rtt),
-            (Estimate::Linux(estimate), _) => estimate.add(rtt.0, una, nxt, tcp.rto_min.0),
+            (Estimate::Linux(estimate), _) => estimate.add(rtt.0, una, nxt),
         }
         self.end_back_off(tcp);
     }
@@ -96,7 +89,7 @@ impl RttEstimator {
             Estimate::Rfc6298(estimate) => estimate.timeout().max(tcp.rto_min),
             Estimate::Linux(estimate) => Duration(estimate.mean_8 / 8 + estimate.variation_4),
         };
-        self.rto = whole_ticks(rto, tcp).min(tcp.rto_max);
+        self.rto = tcp.whole_ticks(rto).min(tcp.rto_max);
     }
 
     /// Doubles the timeout (section 5.5).
@@ -149,18 +142,18 @@ mod tests {
         }
     }
 
-    /// The floor lies below the variation: at a round trip of 4 ms and a minimum of 10 ms the timeout is 14 ms, in ticks
-    /// of 4 ms 16.
+    /// The floor lies below the variation: at a round trip of 5 ms and a minimum of 10 ms the timeout is 15 ms. With ticks of
+    /// 4 ms the minimum is 12 ms (`usecs_to_jiffies`), and the sum is rounded up again. With ticks of 1 ms nothing is rounded.
     #[test]
-    fn the_minimum_of_linux_lies_below_the_variation() {
-        for (tick, rto) in [(0, 14), (4, 16)] {
+    fn the_minimum_of_linux_lies_below_the_variation_and_is_in_ticks() {
+        for (tick, rto) in [(0, 15), (4, 20), (1, 15)] {
             let tcp = Tcp { rto: RtoForm::Linux, timer_tick: Duration::from_ms(tick), ..tcp() };
             let mut rtt = RttEstimator::new(&tcp);
             for una in 0..50 {
-                rtt.sample(Duration::from_ms(4), una, una, &tcp);
+                rtt.sample(Duration::from_ms(5), una, una, &tcp);
             }
             assert_eq!(rtt.rto(), Duration::from_ms(rto), "ticks of {tick} ms");
-            assert_eq!(rtt.smoothed(), Some(Duration::from_ms(4)));
+            assert_eq!(rtt.smoothed(), Some(Duration::from_ms(5)));
         }
     }
 
