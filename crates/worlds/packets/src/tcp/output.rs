@@ -262,7 +262,10 @@ impl<S: Sender> SendHalf<S> {
     #[inline]
     fn output_by_window(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let (before, mut full) = (self.next, false);
-        if tcp.tso_divisor > 0 && self.waits_for_more(now, tcp) {
+        if tcp.tso_divisor > 0
+            && let room = self.window_end(now, tcp).min(self.edge).saturating_sub(self.next)
+            && self.waits_for_more(now, tcp, room)
+        {
             if tcp.rules.validate_window {
                 self.judge_usage(tcp, false, true, self.next - self.una);
             }
@@ -322,9 +325,10 @@ impl<S: Sender> SendHalf<S> {
         }
     }
 
-    /// Whether new segments wait until more of them can leave at once (`tcp_tso_should_defer`).
+    /// Whether new segments, for which the windows have so much `room`, wait until more of them can leave at once
+    /// (`tcp_tso_should_defer`).
     #[cold]
-    fn waits_for_more(&self, now: u64, tcp: &Tcp) -> bool {
+    pub(super) fn waits_for_more(&self, now: u64, tcp: &Tcp, room: u64) -> bool {
         /// Nobody waits longer since the last transmission.
         const MILLISECOND: u64 = 1_000_000_000;
         /// The most that leaves at once (`GSO_MAX_SIZE`).
@@ -335,7 +339,6 @@ impl<S: Sender> SendHalf<S> {
             return false;
         }
         let Some(first) = self.timing.as_ref().and_then(|timing| timing.flight.first()) else { return false };
-        let room = self.window_end(now, tcp).min(self.edge).saturating_sub(self.next);
         let part = self.sender.windows().cwnd.0.min(self.edge - self.una) / u64::from(tcp.tso_divisor);
         let young = self.rtt.smoothed().is_none_or(|srtt| now - first.at < srtt.0 / 2);
         room < BUNCH && room < part && !young

@@ -487,6 +487,11 @@ impl<S: Sender> SendHalf<S> {
             if bytes > room && !(pipe == 0 && self.may_leave_alone_in_recovery(now, tcp, bytes)) {
                 break true;
             }
+            // Beyond a gap as well; only a repair waits for nothing.
+            let calm = tcp.tso_divisor > 0 && lost.is_none() && self.next == before && !self.repairs_timeout();
+            if calm && self.waits_for_more(now, tcp, room.min(self.edge - self.next)) {
+                break true;
+            }
             if self.is_paced(now) {
                 break false;
             }

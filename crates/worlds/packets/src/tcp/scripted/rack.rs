@@ -305,3 +305,15 @@ fn segments_wait_for_a_bunch() {
     script.now += 2 * MS;
     assert_eq!(script.ack(2_000), segments(10_000, 11_000), "nothing has left for long");
 }
+
+/// The same beyond a gap, while no loss is known: a SACK leaves room for one segment, which waits. So a probe's answer finds
+/// nothing else to send, and a timer has to tell what is lost.
+#[test]
+fn segments_wait_for_a_bunch_beyond_a_gap() {
+    for (tso_divisor, sent) in [(0, segments(9_000, 10_000)), (3, String::new())] {
+        let mut script = Script::new(9, Tcp { tso_divisor, ..rack() });
+        script.write(30_000);
+        script.now += 60 * US;
+        assert_eq!(script.sack(0, &[(8_000, 9_000)]), sent, "{tso_divisor}");
+    }
+}
