@@ -123,7 +123,7 @@ pub struct CubicGrowth {
     pace: Option<Pace>,
     /// Segments acknowledged since Reno's window grew.
     acked: f64,
-    /// The window at the last loss, in segments; 0 before one.
+    /// The window at the last loss, in whole segments as Linux counts; 0 before one.
     largest: f64,
     least_rtt: Option<Duration>,
     round: Round,
@@ -165,6 +165,8 @@ impl CubicGrowth {
         let target = epoch.origin + trunc(scale * offset * offset * offset);
         let mut per = match looked_at {
             Some(pace) => pace.per_segment,
+            // Whole segments again, unless it goes by the RFC.
+            None if target > cwnd && tick > Duration::ZERO => floor(cwnd / (target - cwnd)),
             None if target > cwnd => cwnd / (target - cwnd),
             None => HARDLY * cwnd,
         };
@@ -277,7 +279,7 @@ impl Variant for CubicGrowth {
     fn on_congestion(&mut self, basis: Bytes, mss: Bytes) {
         let cwnd = basis.0 as f64 / mss.0 as f64;
         let yields = self.config.fast_convergence && cwnd < self.largest;
-        self.largest = if yields { cwnd * (1.0 + self.config.beta) / 2.0 } else { cwnd };
+        self.largest = if yields { floor(cwnd * (1.0 + self.config.beta) / 2.0) } else { floor(cwnd) };
         self.epoch = None;
     }
 
@@ -429,6 +431,21 @@ mod tests {
         cubic.config.fast_convergence = false;
         cubic.on_congestion(Bytes(80 * MSS), Bytes(MSS));
         assert_eq!(cubic.largest, 80.0);
+    }
+
+    /// `cubictcp_recalc_ssthresh` and `bictcp_update` count in whole segments: a second loss at 5 segments leaves 3 and aims at 4
+    /// (4.25), which is the window to come at once, for 3 segments acknowledged. With 4.25 it would be 12.
+    #[test]
+    fn small_windows_aim_at_whole_segments() {
+        let least_rtt = Some(Duration::from_us(100));
+        let mut cubic = CubicGrowth { least_rtt, ..CubicGrowth::new(&Config::default()) };
+        cubic.on_congestion(Bytes(8 * MSS), Bytes(MSS));
+        cubic.on_congestion(Bytes(5 * MSS), Bytes(MSS));
+        assert_eq!((cubic.largest, cubic.per_segment(Time::from_us(1000), 3.0, 1.0)), (4.0, 3.0));
+        cubic.epoch = None;
+        (cubic.largest, cubic.pace) = (7.0, None);
+        assert_eq!(cubic.per_segment(Time::from_us(1000), 5.0, 1.0), 5.0);
+        assert_eq!(cubic.per_segment(Time::from_us(1_000_000_000), 5.0, 1.0), 2.0, "5 / 2 is 2");
     }
 
     /// RFC 9438 section 4.3: at short round trips the cubic is slower than Reno. Each round trip adds 0.529 segments.
