@@ -135,6 +135,14 @@ def test_the_page_leads_from_a_number_to_its_run(incast: Command, study: Path, t
     buttons = re.findall(r'data-curve="(\d+)" data-group="(\d+)"', page)
     assert buttons
     assert all(int(curve) < 3 and int(group) < len(data["groups"]) for curve, group in buttons)
+    assert [metric["what"] for metric in data["metrics"]] == ["drops (packets)", "goodput (Mbit/s)", "goodput (Mbit/s)"]
+    assert ["ratios" in metric for metric in data["metrics"]] == [True, True, False]
+    always = page[page.index('<table class="sortable"') :]
+    cells = re.findall(r'<td data-value="[^"]*">(.*?)</td>', always[: always.index("</table>")])
+    linked = [re.search(r'data-curve="(\d+)" data-group="\d+"(?: data-metric="(\d)")?>', cell) for cell in cells]
+    assert len(cells) == 3 * (4 + 2 + 1)
+    assert all(linked), "a number without a way to its runs"
+    assert [match[2] for match in linked[:7] if match] == [None, None, None, "1", None, None, "2"]
     assert "Always &lt; the same" in page
     # Where nothing is claimed nothing is judged.
     assert '<section hidden><h2 id="claims">' in page

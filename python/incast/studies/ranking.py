@@ -66,6 +66,19 @@ class Allowed:
 
 
 @dataclass(frozen=True)
+class Further:
+    """A metric beside the one that curves are ranked by."""
+
+    name: str
+    values: Numbers
+    """Of each curve at each point, the mean over seeds."""
+    ratios: Numbers | None
+    """Over the best at the point; nothing if the metric is not ranked."""
+    best: NDArray[np.intp] | None
+    """At each point the best curve, if it is ranked."""
+
+
+@dataclass(frozen=True)
 class Chart:
     """One panel."""
 
@@ -77,6 +90,8 @@ class Chart:
     """Over the best at the point: 1 or more."""
     best: NDArray[np.intp]
     """At each point the best curve."""
+    further: tuple[Further, ...]
+    """The other metrics: those that are ranked, then those of which there are means."""
     ranked: tuple[Ranked, ...]
     """The best first."""
     groups: tuple[Group, ...]
@@ -123,8 +138,13 @@ def of_panel(study: Study, panel: Ranking, numbers: Table) -> Chart:
     """Rank the curves of a study by their means over seeds."""
     values = _means(study, numbers, panel.metric)
     ratios = _ratios(values, is_lowest=panel.is_lowest)
-    others = [_ratios(_means(study, numbers, name), is_lowest=is_lowest) for name, is_lowest in panel.beside.items()]
-    further = [_means(study, numbers, name) for name in panel.means]
+    others: list[Numbers] = []
+    beside = []
+    for name, is_lowest in panel.beside.items():
+        of_metric = _means(study, numbers, name)
+        others.append(_ratios(of_metric, is_lowest=is_lowest))
+        beside.append(Further(name, of_metric, others[-1], _best_at(others[-1])))
+    means = [Further(name, _means(study, numbers, name), None, None) for name in panel.means]
     told = study.parameters()
     by = {name: _values_of(told, name) for name in (*panel.by, *(panel.map or ()))}
     groups = tuple(
@@ -133,7 +153,8 @@ def of_panel(study: Study, panel: Ranking, numbers: Table) -> Chart:
         for value in by[name]
     )
     seeds = claims.resampled(ratios.shape[1])[1:]
-    ranked = [_ranked(curve, index, ratios, others, further, groups, seeds) for index, curve in enumerate(study.curves)]
+    plain = [one.values for one in means]
+    ranked = [_ranked(curve, index, ratios, others, plain, groups, seeds) for index, curve in enumerate(study.curves)]
     ranked.sort(key=lambda one: (np.isnan(one.mean), one.mean))
     rows: tuple[str, ...] = ()
     columns: tuple[Group, ...] = ()
@@ -152,9 +173,9 @@ def of_panel(study: Study, panel: Ranking, numbers: Table) -> Chart:
             )
             for name in rows
         )
-    with np.errstate(all="ignore"):
-        best = np.argmin(np.where(np.isnan(ratios), np.inf, ratios), axis=0)
-    return Chart(study, panel, values, ratios, best, tuple(ranked), groups, rows, columns, cells)
+    further = (*beside, *means)
+    best = _best_at(ratios)
+    return Chart(study, panel, values, ratios, best, further, tuple(ranked), groups, rows, columns, cells)
 
 
 def _ranked(
@@ -191,6 +212,11 @@ def _ratios(values: Numbers, *, is_lowest: bool) -> Numbers:
         best = known.min(axis=0) if is_lowest else known.max(axis=0)
         found: Numbers = values / best if is_lowest else best / values
         return np.where(values == best, 1.0, found)
+
+
+def _best_at(ratios: Numbers) -> NDArray[np.intp]:
+    found: NDArray[np.intp] = np.argmin(np.where(np.isnan(ratios), np.inf, ratios), axis=0)
+    return found
 
 
 def _geometric(ratios: Numbers) -> float:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from incast import scenarios
 from incast.studies import page_charts, plan
+from incast.studies.ranking import Further
 from incast.studies.study import PARAMETER, for_readers, named_in, parted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from incast.studies.expressions import Numbers
     from incast.studies.ranking import Best, Chart, Group
     from incast.studies.study import Point, Study
 
@@ -54,11 +56,11 @@ def _always(chart: Chart, groups: list[tuple[int, ...]]) -> str:
     for place, one in enumerate(chart.ranked):
         interval = f"{times(one.low)} to {times(one.high)}" if one.low is not None and one.high is not None else ""
         cells = [f"<td>{escape(needs_of(one.curve.needs))}</td>", _cell(one.mean, one.index, 0)]
-        cells += [f'<td class="note">{interval}</td>', _plain(one.arithmetic)]
+        cells += [f'<td class="note">{interval}</td>', _cell(one.arithmetic, one.index, 0)]
         cells += [_cell(one.worst, one.index, 0)]
-        cells += [_plain(value) for value in one.beside]
+        cells += [_cell(value, one.index, 0, metric) for metric, value in enumerate(one.beside, 1)]
         cells += [_cell(value, one.index, group) for value, group in zip(one.groups, own, strict=True)]
-        cells += [_plain(value) for value in one.means]
+        cells += [_cell(value, one.index, 0, metric) for metric, value in enumerate(one.means, 1 + len(one.beside))]
         hidden = ' class="more"' if place >= _FIRST else ""
         rows.append(f'<tr{hidden}><th scope="row">{escape(one.curve.label)}</th>{"".join(cells)}</tr>')
     about, order = study.metric(panel.metric).about, "lower" if panel.is_lowest else "higher"
@@ -162,7 +164,6 @@ def _data(chart: Chart, groups: list[tuple[int, ...]]) -> str:
         curves.append({"label": curve.label, "sets": sets[:1] if len(set(sets)) == 1 else sets})
     data = {
         "start": _start(study),
-        "what": f"{chart.panel.metric}{_unit(study, chart.panel.metric)}",
         "told": [name.removeprefix(PARAMETER).replace("_", " ") for name in shown],
         "points": [
             {
@@ -173,13 +174,26 @@ def _data(chart: Chart, groups: list[tuple[int, ...]]) -> str:
             for at, one, of_point in zip(grid, told, of_points, strict=True)
         ],
         "curves": curves,
-        "values": [[_short(value) for value in row] for row in chart.values.tolist()],
-        "ratios": [[_short(value) for value in row] for row in chart.ratios.tolist()],
-        "best": chart.best.tolist(),
+        "metrics": [
+            _metric(study, Further(chart.panel.metric, chart.values, chart.ratios, chart.best)),
+            *(_metric(study, one) for one in chart.further),
+        ],
         "groups": groups,
     }
     # Inside of a script element only its end could be taken for something else.
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _metric(study: Study, one: Further) -> dict[str, object]:
+    """Return the numbers of a metric; without ratios if it is not ranked."""
+    data: dict[str, object] = {"what": f"{one.name}{_unit(study, one.name)}", "values": _rows(one.values)}
+    if one.ratios is not None and one.best is not None:
+        data |= {"ratios": _rows(one.ratios), "best": one.best.tolist()}
+    return data
+
+
+def _rows(numbers: Numbers) -> list[list[float | None]]:
+    return [[_short(value) for value in row] for row in numbers.tolist()]
 
 
 def _unit(study: Study, name: str) -> str:
@@ -212,20 +226,17 @@ def times(ratio: float) -> str:
     return page_charts.quantity(ratio, digits=3) if ratio < 1000 else f"{round(ratio):,}"
 
 
-def _button(ratio: float, curve: int, group: int) -> str:
-    return f'<button type="button" data-curve="{curve}" data-group="{group}">{times(ratio)}</button>'
+def _button(ratio: float, curve: int, group: int, metric: int = 0) -> str:
+    of_metric = f' data-metric="{metric}"' if metric else ""
+    return f'<button type="button" data-curve="{curve}" data-group="{group}"{of_metric}>{times(ratio)}</button>'
 
 
 def _best(best: Best, group: int) -> str:
     return f"<b>{_button(best.mean, best.curve, group)}</b> ({times(best.worst)})"
 
 
-def _cell(ratio: float, curve: int, group: int) -> str:
-    return f'<td data-value="{ratio}">{_button(ratio, curve, group)}</td>'
-
-
-def _plain(value: float) -> str:
-    return f'<td data-value="{value}">{times(value)}</td>'
+def _cell(value: float, curve: int, group: int, metric: int = 0) -> str:
+    return f'<td data-value="{value}">{_button(value, curve, group, metric)}</td>'
 
 
 def _table(heads: Sequence[str], rows: Sequence[str], kind: str = "") -> str:
