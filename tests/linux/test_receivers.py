@@ -15,7 +15,7 @@ import pytest
 
 from slow_port import HOST, RATE_BPS, Attach, Bottleneck, Host, close, eventually
 
-RECEIVERS = ["ictcp", "dcmrg", "rdtcp", "static-window"]
+RECEIVERS = ["ictcp", "dcmrg", "rdtcp", "static-window", "credit"]
 MEGABYTE = 1_000_000
 MSS = 1448
 # What a header's field of windows counts in with the receive buffers of any machine: at most so many bytes.
@@ -89,6 +89,7 @@ def test_every_receiver_delivers_every_byte_and_drops_less(
         "ictcp": {"rtt_limit": "50ms", "slot_floor": "1ms"},
         "rdtcp": {"queue_maxsize": 30},
         "static-window": {"window": "8KiB"},
+        "credit": {"closes": False, "budget": "40KB"},
     }
     attached = attach(request(bottleneck, algorithm, **parameters.get(algorithm, {})))
     port = bottleneck.receiver("reno")
@@ -98,6 +99,41 @@ def test_every_receiver_delivers_every_byte_and_drops_less(
     runs = {program["name"]: program["runs"] for program in attached.report()["programs"]}
     # Packets may come joined.
     assert runs["receivers[0].incast_receive"] > 100
+    assert attached.detach() == 0
+
+
+def query(bottleneck: Bottleneck, connections: int, size: int, rounds: int, how: str) -> dict[str, Any]:
+    """Have the host behind the port ask one at the other side, on so many connections at once."""
+    servers = bottleneck.start_program("a", "query.py", "answer", "10.0.1.2", inside=False)
+    assert servers.stdout is not None
+    port = servers.stdout.readline().strip()
+    arguments = ("ask", "10.0.1.2", port, str(connections), str(size), str(rounds), how)
+    client = bottleneck.start_program("b", "query.py", *arguments)
+    assert client.stdout is not None
+    result: dict[str, Any] = json.loads(client.stdout.read())
+    return result
+
+
+@pytest.mark.parametrize("how", ["told", "learned"])
+def test_credit_has_an_incast_fit_its_port(attach: Attach, bottleneck: Bottleneck, how: str) -> None:
+    """First windows of 16 answers are 240 KB at once, over a port of 64 KiB. With credit 16 x 2 segments are 48 KB."""
+    connections, size, rounds, budget = 16, 60_000, 4, 40_000
+    plain = query(bottleneck, connections, size, rounds, "learned")
+    assert plain["arrived"] == rounds * [connections * size]
+    lost = bottleneck.drops()
+    assert lost > 20
+    attached = attach(request(bottleneck, "credit", closes=False, budget=f"{budget}B"))
+    asked = query(bottleneck, connections, size, rounds, how)
+    assert asked["arrived"] == rounds * [connections * size]
+    assert bottleneck.drops() == lost
+    assert asked["announced"] <= budget
+    (counted,) = attached.report()["receivers"]
+    assert counted["flows_refused"] == 0
+    # One answer alone has what the budget has room for, as it grows by what arrives: more than it began with.
+    alone = query(bottleneck, 1, 500_000, 2, how)
+    assert alone["arrived"] == 2 * [500_000]
+    assert 10 * MSS < alone["announced"] <= budget
+    assert bottleneck.drops() == lost
     assert attached.detach() == 0
 
 
@@ -236,6 +272,8 @@ def test_windows_of_other_cgroups_stay_as_they_are(host: Host, bottleneck: Bottl
         (["ictcp", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps"], "no cgroup of version 2"),
         (["rdtcp", "--receiver", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps", "--set", "strict=true"],
          "strict is true; allowed: "),
+        (["credit", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps", "--set", "closes=true"],
+         "closes is true; allowed: false"),
         (["ictcp", "--cgroup", "/proc", "--dev", "lo", "--port", "::/0"], "--port is not for ictcp"),
     ],
 )  # fmt: skip

@@ -10,6 +10,7 @@
 
 #include "ictcp.h"
 #include "incast_controller.h"
+#include "receiver_credit.h"
 #include "receiver_rdtcp.h"
 #include "static_window.h"
 
@@ -21,6 +22,7 @@ struct incast_receiver_host {
 		struct ictcp_host ictcp;
 		struct controller_host controller;
 		struct scheduler_host scheduler;
+		struct credit_host credit;
 	};
 };
 
@@ -63,6 +65,23 @@ INCAST_FUNCTION void incast_receiver_open(struct incast_receiver_host *host, con
 		controller_open(&host->controller, index);
 	else if (p->receiver == INCAST_RECEIVER_RDTCP)
 		scheduler_open(&host->scheduler, p, index);
+	else if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_open(&host->credit, index);
+}
+
+/* Whether it looks at requests; the others look at messages that come. */
+INCAST_FUNCTION int incast_receiver_heeds_requests(const struct incast_receiver_parameters *p)
+{
+	return p->receiver == INCAST_RECEIVER_CREDIT;
+}
+
+/* A request has left, or is about to, whose response is this message. */
+INCAST_FUNCTION void incast_receiver_on_request(struct incast_receiver_host *host,
+						const struct incast_receiver_parameters *p, u32 index,
+						const struct incast_demand *response)
+{
+	if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_begin(&host->credit, p, index, response->size);
 }
 
 /* The first segment of a message has come, and is told of next. */
@@ -76,6 +95,8 @@ INCAST_FUNCTION void incast_receiver_on_message(struct incast_receiver_host *hos
 		controller_on_message(&host->controller, index, message);
 	else if (p->receiver == INCAST_RECEIVER_RDTCP)
 		scheduler_on_message(&host->scheduler, p, index, message);
+	else if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_begin(&host->credit, p, index, message->size);
 }
 
 INCAST_FUNCTION void incast_receiver_on_data(struct incast_receiver_host *host,
@@ -88,6 +109,8 @@ INCAST_FUNCTION void incast_receiver_on_data(struct incast_receiver_host *host,
 		controller_on_data(&host->controller, index, now, arrival);
 	else if (p->receiver == INCAST_RECEIVER_RDTCP)
 		scheduler_on_data(&host->scheduler, p, index, now, arrival);
+	else if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_on_data(&host->credit, p, index, arrival);
 }
 
 /* All bytes of the flow's current message have arrived. */
@@ -98,6 +121,8 @@ INCAST_FUNCTION void incast_receiver_on_complete(struct incast_receiver_host *ho
 		ictcp_on_complete(ictcp_at(&host->ictcp, index));
 	else if (p->receiver == INCAST_RECEIVER_DCMRG)
 		controller_on_complete(&host->controller, index);
+	else if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_on_complete(&host->credit, p, index);
 }
 
 INCAST_FUNCTION void incast_receiver_on_close(struct incast_receiver_host *host,
@@ -109,6 +134,8 @@ INCAST_FUNCTION void incast_receiver_on_close(struct incast_receiver_host *host,
 		controller_on_complete(&host->controller, index);
 	else if (p->receiver == INCAST_RECEIVER_RDTCP)
 		scheduler_on_close(&host->scheduler, p, index);
+	else if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_on_close(&host->credit, p, index);
 }
 
 /*
@@ -139,7 +166,31 @@ INCAST_FUNCTION u64 incast_receiver_window(struct incast_receiver_host *host,
 		return controller_window(&host->controller, index, p, rtt_ps ? rtt_ps : INCAST_REFERENCE_RTT_PS);
 	if (p->receiver == INCAST_RECEIVER_RDTCP)
 		return scheduler_window(&host->scheduler, p, index);
+	if (p->receiver == INCAST_RECEIVER_CREDIT)
+		return credit_window(&host->credit, p, index);
 	return INCAST_NO_WINDOW;
+}
+
+/* The window that was asked for is about to be announced, and others may be asked for before it is known how large it became. */
+INCAST_FUNCTION void incast_receiver_reserve(struct incast_receiver_host *host,
+					     const struct incast_receiver_parameters *p, u32 index)
+{
+	if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_reserve(&host->credit, p, index);
+}
+
+/* The size of the last message, by which a receiver guesses the next; 0 if it does not guess, or there was none. */
+INCAST_FUNCTION u64 incast_receiver_last_size(struct incast_receiver_host *host,
+					      const struct incast_receiver_parameters *p, u32 index)
+{
+	return p->receiver == INCAST_RECEIVER_CREDIT ? credit_at(&host->credit, index)->last_size : 0;
+}
+
+INCAST_FUNCTION void incast_receiver_know_last_size(struct incast_receiver_host *host,
+						    const struct incast_receiver_parameters *p, u32 index, u64 size)
+{
+	if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_at(&host->credit, index)->last_size = size;
 }
 
 /* The round trip that a window is meant for, where the receiver thinks in rates; 0 before the first sample. */
@@ -173,6 +224,8 @@ INCAST_FUNCTION void incast_receiver_on_ack_sent(struct incast_receiver_host *ho
 		round_trip_on_ack(&flow->rtt, now, sent, (flow->flags & CONTROLLER_BUSY) != 0);
 	} else if (p->receiver == INCAST_RECEIVER_RDTCP) {
 		scheduler_on_ack_sent(&host->scheduler, p, index, now, sent);
+	} else if (p->receiver == INCAST_RECEIVER_CREDIT) {
+		credit_on_ack_sent(&host->credit, p, index, sent);
 	}
 }
 

@@ -19,7 +19,13 @@
 
 #define INCAST_SECOND_PS 1000000000000ULL
 
-enum incast_receiver_name { INCAST_STATIC_WINDOW = 1, INCAST_ICTCP, INCAST_RECEIVER_DCMRG, INCAST_RECEIVER_RDTCP };
+enum incast_receiver_name {
+	INCAST_STATIC_WINDOW = 1,
+	INCAST_ICTCP,
+	INCAST_RECEIVER_DCMRG,
+	INCAST_RECEIVER_RDTCP,
+	INCAST_RECEIVER_CREDIT,
+};
 
 /* src/receivers.rs writes them in this order. */
 struct incast_receiver_parameters {
@@ -45,7 +51,7 @@ struct incast_receiver_parameters {
 	u64 slot_floor_ps;
 	/* DCMRG. */
 	u64 headroom;
-	/* RDTCP. */
+	/* RDTCP, and credit, which has a budget and a first window, too. */
 	u64 budget;
 	u64 by_size;
 	u64 refills;
@@ -53,6 +59,10 @@ struct incast_receiver_parameters {
 	u64 first_window;
 	u64 initial_ssthresh;
 	u64 shift;
+	/* Credit. The least window is in bytes. */
+	u64 least_window;
+	u64 counts_packets;
+	u64 sizes;
 };
 
 /* What is known of a message: 0 is unknown or none. */

@@ -67,6 +67,7 @@ struct tcp_sock___receiver {
 	__u32 rcv_wup;
 	__u32 rcv_wnd;
 	__u32 rcv_ssthresh;
+	__u32 write_seq;
 	struct tcp_options_received___receiver rx_opt;
 	struct {
 		__u32 rtt_us;
@@ -102,7 +103,11 @@ struct track {
 	u64 message_end;
 	u64 heard;
 	u32 demands;
-	u32 padding;
+	/* What had been written when a request was last seen to leave, and what had been expected by then. */
+	u32 written;
+	u64 asked_at;
+	/* Size of the response that it is guessed to have; 0 where there was none before. */
+	u64 guessed;
 	struct incast_demand demand[DEMANDS];
 };
 
@@ -175,6 +180,9 @@ INCAST_FUNCTION struct incast_receiver_parameters parameters(void)
 		CHOSEN(first_window),
 		CHOSEN(initial_ssthresh),
 		CHOSEN(shift),
+		CHOSEN(least_window),
+		CHOSEN(counts_packets),
+		CHOSEN(sizes),
 	};
 }
 
@@ -199,11 +207,13 @@ INCAST_FUNCTION u64 offset_of(const struct track *track, u32 sequence)
 INCAST_FUNCTION void begin_anew(struct host *host, const struct incast_receiver_parameters *p, u32 flow)
 {
 	struct track *track = track_at(host, flow);
-	u64 rtt = incast_receiver_round_trip(&host->receiver, p, flow);
+	u64 rtt = incast_receiver_round_trip(&host->receiver, p, flow), size;
 
 	incast_receiver_on_close(&host->receiver, p, flow);
+	size = incast_receiver_last_size(&host->receiver, p, flow);
 	incast_receiver_open(&host->receiver, p, flow);
 	incast_receiver_know_round_trip(&host->receiver, p, flow, rtt);
+	incast_receiver_know_last_size(&host->receiver, p, flow, size);
 	track->message = MESSAGE_NONE;
 	track->begins = 1;
 }
@@ -239,7 +249,54 @@ INCAST_FUNCTION void begin_message(struct host *host, const struct incast_receiv
 	}
 	track->message = demand.size ? MESSAGE_KNOWN : MESSAGE_UNKNOWN;
 	track->message_end = track->expected + demand.size;
-	incast_receiver_on_message(&host->receiver, p, flow, &demand);
+	/* Of a response that was told of the receiver knows since then. */
+	if (!demand.size || !incast_receiver_heeds_requests(p))
+		incast_receiver_on_message(&host->receiver, p, flow, &demand);
+}
+
+/* Counting begins with the next byte that TCP expects. */
+INCAST_FUNCTION void begin_to_count(struct track *track, u32 next)
+{
+	track->begins = 0;
+	track->first = next;
+	track->expected = 0;
+	track->highest = 0;
+	track->beyond_gap = 0;
+	track->asked_at = 0;
+}
+
+/*
+ * Where applications say nothing, all that leaves while nothing of a response has come is one request, and each request has a
+ * response that ends with the next one, or once as much has come as the last time.
+ */
+INCAST_FUNCTION void look_for_request(struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 now,
+				      u32 written, u32 next)
+{
+	struct track *track = track_at(host, flow);
+	struct incast_demand unknown = {};
+	u64 size;
+
+	if (!incast_receiver_heeds_requests(p) || written == track->written)
+		return;
+	track->written = written;
+	if (track->begins)
+		begin_to_count(track, next);
+	if (track->demands || track->message == MESSAGE_KNOWN)
+		return;
+	size = track->expected - track->asked_at;
+	if (track->message == MESSAGE_UNKNOWN) {
+		if (!size && !track->beyond_gap)
+			return;
+		incast_receiver_on_complete(&host->receiver, p, flow);
+	}
+	/* It may have come in pieces, of which the receiver knows the last. */
+	if (size)
+		incast_receiver_know_last_size(&host->receiver, p, flow, size);
+	track->guessed = incast_receiver_last_size(&host->receiver, p, flow);
+	track->asked_at = track->expected;
+	track->message = MESSAGE_UNKNOWN;
+	track->heard = now;
+	incast_receiver_on_request(&host->receiver, p, flow, &unknown);
 }
 
 /* A data packet; `next` is what TCP expected before it. */
@@ -252,13 +309,8 @@ INCAST_FUNCTION void arrive(struct host *host, const struct incast_receiver_para
 
 	incast_receiver_catch_up(&host->receiver, p, now);
 	look_for_silence(host, p, flow, now);
-	if (track->begins) {
-		track->begins = 0;
-		track->first = next;
-		track->expected = 0;
-		track->highest = 0;
-		track->beyond_gap = 0;
-	}
+	if (track->begins)
+		begin_to_count(track, next);
 	track->heard = now;
 	start = offset_of(track, sequence);
 	end = start + payload;
@@ -298,6 +350,11 @@ INCAST_FUNCTION void arrive(struct host *host, const struct incast_receiver_para
 	track->beyond_gap = beyond_gap;
 	incast_receiver_on_data(&host->receiver, p, flow, now, &arrival);
 	if (track->message == MESSAGE_KNOWN && expected >= track->message_end) {
+		track->message = MESSAGE_NONE;
+		incast_receiver_on_complete(&host->receiver, p, flow);
+	}
+	/* More may come all the same, as a message that nobody asked for. */
+	if (track->message == MESSAGE_UNKNOWN && track->guessed && expected - track->asked_at == track->guessed) {
 		track->message = MESSAGE_NONE;
 		incast_receiver_on_complete(&host->receiver, p, flow);
 	}
@@ -431,7 +488,7 @@ INCAST_FUNCTION void established(struct bpf_sock_ops *ops, const struct incast_r
 	}
 	if (flow) {
 		track = track_at(host, flow - 1);
-		*track = (struct track){ .open = 1, .first = first };
+		*track = (struct track){ .open = 1, .first = first, .written = ops->snd_nxt };
 		incast_receiver_init(&host->receiver, p);
 		incast_receiver_open(&host->receiver, p, flow - 1);
 		incast_receiver_know_round_trip(&host->receiver, p, flow - 1, rtt);
@@ -507,7 +564,7 @@ INCAST_FUNCTION void choose_window(struct bpf_sock_ops *ops, const struct incast
 	struct tcp_sock___receiver *tp;
 	struct receiving *socket;
 	struct track *track;
-	u32 flow, scale, edge;
+	u32 flow, scale, edge, written, next;
 	struct host *host;
 	u64 now, window, rtt;
 	int clamp;
@@ -521,6 +578,8 @@ INCAST_FUNCTION void choose_window(struct bpf_sock_ops *ops, const struct incast
 		return;
 	tp = bpf_rdonly_cast(ops->sk, bpf_core_type_id_kernel(struct tcp_sock));
 	scale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
+	written = tp->write_seq;
+	next = tp->rcv_nxt;
 	now = now_ps();
 	track = track_at(host, flow);
 
@@ -528,8 +587,10 @@ INCAST_FUNCTION void choose_window(struct bpf_sock_ops *ops, const struct incast
 
 	bpf_spin_lock(&host->lock);
 	incast_receiver_catch_up(&host->receiver, p, now);
+	look_for_request(host, p, flow, now, written, next);
 	incast_receiver_settle(&host->receiver, p);
 	window = incast_receiver_window(&host->receiver, p, flow, rtt);
+	incast_receiver_reserve(&host->receiver, p, flow);
 	host->windows_set++;
 	bpf_spin_unlock(&host->lock);
 
@@ -592,6 +653,7 @@ struct expected {
 SEC("cgroup/setsockopt")
 int incast_expect(struct bpf_sockopt *option)
 {
+	struct incast_receiver_parameters p = parameters();
 	struct expected *all = option->optval;
 	struct incast_wish *wish = option->optval;
 	struct incast_demand demand = {};
@@ -624,6 +686,13 @@ int incast_expect(struct bpf_sockopt *option)
 	if (track->demands < DEMANDS) {
 		track->demand[track->demands & (DEMANDS - 1)] = demand;
 		track->demands++;
+		if (track->message == MESSAGE_UNKNOWN && incast_receiver_heeds_requests(&p)) {
+			/* What was taken for the response to an earlier request. */
+			track->message = MESSAGE_NONE;
+			incast_receiver_on_complete(&host->receiver, &p, socket->flow - 1);
+		}
+		if (demand.size)
+			incast_receiver_on_request(&host->receiver, &p, socket->flow - 1, &demand);
 	} else {
 		error = OPTION_EBUSY;
 	}

@@ -54,6 +54,10 @@ static int carry_out(const char *line)
 	} else if (sscanf(line, "message %u %llu %llu %llu", &flow, &message.size, &message.rate_bps,
 			  &message.coflow) == 4) {
 		incast_receiver_on_message(&host, p, flow, &message);
+	} else if (sscanf(line, "request %u %llu", &flow, &message.size) == 2) {
+		message.rate_bps = 0;
+		message.coflow = 0;
+		incast_receiver_on_request(&host, p, flow, &message);
 	} else if (sscanf(line, "data %u %llu %llu %llu %llu %llu %llu %u", &flow, &arrival.start, &arrival.payload,
 			  &arrival.fresh, &arrival.expected, &arrival.delivered, &arrival.beyond_gap,
 			  &arrival.marked) == 8) {
@@ -67,6 +71,7 @@ static int carry_out(const char *line)
 	} else if (sscanf(line, "close %u", &flow) == 1) {
 		incast_receiver_on_close(&host, p, flow);
 	} else if (sscanf(line, "ack %u %llu %llu %u", &flow, &sent.ack, &sent.edge, &sent.is_first) == 4) {
+		incast_receiver_reserve(&host, p, flow);
 		incast_receiver_on_ack_sent(&host, p, flow, now, &sent);
 	} else {
 		return begin(line);

@@ -1,11 +1,13 @@
 //! The parameters of the receivers in `algorithms/`, from those of a scenario.
 
+use incast_protocols::Amount;
+use incast_protocols::receiver::credit::{self, Credit};
 use incast_protocols::receiver::ictcp::{self, SlowStartGrowth};
 use incast_protocols::receiver::rdtcp::{self, EcnForm, PriorityRule, Refill, SizeBasis};
 use incast_protocols::receiver::{NicContext, ReceiverChoice};
 
 /// Names of the receivers that run in the kernel.
-pub const RECEIVERS: [&str; 4] = ["ictcp", "dcmrg", "rdtcp", "static-window"];
+pub const RECEIVERS: [&str; 5] = ["ictcp", "dcmrg", "rdtcp", "static-window", "credit"];
 
 /// Flows of a host that a receiver controls at once: `incast_receiver_most_flows` of `algorithms/receiver.h`. The windows of others
 /// are their sockets' own.
@@ -49,12 +51,15 @@ pub struct ReceiverParameters {
     pub first_window: u64,
     pub initial_ssthresh: u64,
     pub shift: u64,
+    pub least_window: u64,
+    pub counts_packets: u64,
+    pub sizes: u64,
 }
 
 impl ReceiverParameters {
     /// All of them, in the order of the header.
     #[must_use]
-    pub const fn fields(&self) -> [u64; 24] {
+    pub const fn fields(&self) -> [u64; 27] {
         [
             self.receiver,
             self.mss,
@@ -80,6 +85,9 @@ impl ReceiverParameters {
             self.first_window,
             self.initial_ssthresh,
             self.shift,
+            self.least_window,
+            self.counts_packets,
+            self.sizes,
         ]
     }
 
@@ -103,6 +111,7 @@ impl ReceiverParameters {
                 ..common
             }),
             ReceiverChoice::Rdtcp(config) => common.with_rdtcp(config),
+            ReceiverChoice::Credit(config) => common.with_credit(config, context),
             other => {
                 let (name, allowed) = (other.info().name, RECEIVERS.join(", "));
                 Err(format!("\"{name}\" does not run in the kernel; allowed: {allowed}"))
@@ -131,6 +140,35 @@ impl ReceiverParameters {
             window_floor: config.window_floor,
             rtt_limit_ps: config.rtt_limit.0,
             slot_floor_ps: config.slot_floor.0,
+            ..self
+        })
+    }
+
+    fn with_credit(self, config: &credit::Config, context: &NicContext) -> Result<Self, String> {
+        if config.closes {
+            return Err(
+                "closes is true; allowed: false, since the kernel sends no ACK that would open a window again".into()
+            );
+        }
+        if config.gives_up {
+            return Err("gives_up is true; allowed: false, since in the kernel receivers have no timer".into());
+        }
+        for (key, segments) in [("first_window", config.first_window), ("least_window", config.least_window)] {
+            if !(1..=1_000_000).contains(&segments) {
+                return Err(format!("{key} is {segments}; allowed: 1 to 1000000"));
+            }
+        }
+        // It knows what the port makes of them.
+        let credit = Credit::new(config, context);
+        let least_window = credit.least_window().0;
+        Ok(Self {
+            receiver: 5,
+            first_segments: (least_window / self.mss).max(LEAST_FIRST),
+            budget: credit.budget().0,
+            first_window: config.first_window,
+            least_window,
+            counts_packets: matches!(context.port.map(|port| port.buffer), Some(Amount::Packets(_))).into(),
+            sizes: config.sizes.into(),
             ..self
         })
     }
@@ -208,7 +246,7 @@ mod tests {
     fn the_receivers_of_the_kernel_are_those_that_have_parameters() {
         let able: Vec<&str> = ReceiverChoice::defaults()
             .into_iter()
-            .filter(|choice| of(choice).is_ok())
+            .filter(|choice| !of(choice).is_err_and(|error| error.ends_with(&RECEIVERS.join(", "))))
             .map(|choice| choice.info().name)
             .collect();
         assert_eq!(able, RECEIVERS);
@@ -234,6 +272,23 @@ mod tests {
     }
 
     #[test]
+    fn credit_runs_where_no_window_is_closed() {
+        let refused = |config| of(&ReceiverChoice::Credit(config)).unwrap_err();
+        let open = credit::Config { closes: false, ..credit::Config::default() };
+        assert!(refused(credit::Config::default()).starts_with("closes is true; allowed: false"));
+        assert!(refused(credit::Config { gives_up: true, ..open.clone() }).starts_with("gives_up is true"));
+        assert_eq!(
+            refused(credit::Config { least_window: 0, ..open.clone() }),
+            "least_window is 0; allowed: 1 to 1000000"
+        );
+        let config = credit::Config { budget: Some(Bytes(30_000)), ..open.clone() };
+        let parameters = of(&ReceiverChoice::Credit(config)).unwrap();
+        assert_eq!((parameters.budget, parameters.least_window, parameters.first_window), (30_000, 2 * 1448, 10));
+        // Without knowledge of the port it is 16 packets; with it, what the simulator makes of that.
+        assert_eq!(of(&ReceiverChoice::Credit(open)).unwrap().budget, 16 * 1514);
+    }
+
+    #[test]
     fn a_static_window_of_less_than_a_segment_is_one() {
         let config = incast_protocols::receiver::static_window::Config { window: Bytes(100) };
         let parameters = of(&ReceiverChoice::StaticWindow(config)).unwrap();
@@ -245,6 +300,7 @@ mod tests {
         let headers = [
             (include_str!("../algorithms/receiver_types.h"), "INCAST_FLOWS", "ictcp"),
             (include_str!("../algorithms/receiver_types.h"), "INCAST_FLOWS", "static-window"),
+            (include_str!("../algorithms/receiver_types.h"), "INCAST_FLOWS", "credit"),
             (include_str!("../algorithms/incast_controller.h"), "CONTROLLER_FLOWS", "dcmrg"),
             (include_str!("../algorithms/receiver_rdtcp.h"), "SCHEDULER_FLOWS", "rdtcp"),
         ];

@@ -37,7 +37,7 @@ pub(crate) enum Command {
     /// Put new connections of a cgroup under a sender, set their windows by a receiver, or mark incast at a port, until this
     /// process ends
     Enable {
-        /// A sender (dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp), a receiver (ictcp, dcmrg, rdtcp, static-window), or ein for the
+        /// A sender (dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp), a receiver (ictcp, dcmrg, rdtcp, static-window, credit), or ein for the
         /// detector of incast at a port
         name: String,
         /// The receiver of this name, where there is a sender too

@@ -200,8 +200,12 @@ impl OfCgroup {
         cgroup: &Path,
         device: &str,
         rate_bps: Option<u64>,
-        parameters: Map<String, Value>,
+        mut parameters: Map<String, Value>,
     ) -> Result<Self, String> {
+        if algorithm == "credit" {
+            // The only form that the kernel has; who asks for the other one is told so.
+            parameters.entry("closes").or_insert(false.into());
+        }
         let rate_bps = qdisc::rate(device, rate_bps)?;
         let mtu = qdisc::mtu(device)?;
         let mss = mtu.checked_sub(TCP_IP).filter(|mss| *mss > 0).ok_or(format!("the MTU of {device} is {mtu}"))?;
@@ -288,12 +292,13 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_place() {
         for (change, error) in [
-            (r#"{"algorithm": "none"}"#, r#"algorithm is "none"; allowed: ictcp, dcmrg, rdtcp, static-window"#),
+            (r#"{"algorithm": "none"}"#, r#"algorithm is "none"; allowed: ictcp, dcmrg, rdtcp, static-window, credit"#),
             (r#"{"mss_bytes": 1}"#, "mss_bytes is 1; allowed: 100 to 65535"),
             (r#"{"hosts": []}"#, "hosts needs one entry, or several of which each has its netns"),
             (r#"{"hosts": [{"netns": null, "rate_bps": 5}]}"#, "hosts[0].rate_bps is 5; allowed: "),
             (r#"{"parameters": {"betta": 1}}"#, "parameters: unknown field `betta`"),
             (r#"{"algorithm": "rdtcp", "parameters": {"strict": true}}"#, "parameters.strict is true; allowed: "),
+            (r#"{"algorithm": "credit"}"#, "parameters.closes is true; allowed: false"),
         ] {
             let found = receiver(change).unwrap_err();
             assert!(found.starts_with(error), "{found}");

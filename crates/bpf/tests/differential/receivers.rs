@@ -12,11 +12,11 @@ use incast_protocols::message::CoflowId;
 use incast_protocols::receiver::ictcp::{Share, SlowStartGrowth};
 use incast_protocols::receiver::rdtcp::{EcnForm, PriorityRule, Refill};
 use incast_protocols::receiver::{
-    AckCause, AnyReceiver, Arrival, FlowIndex, NicContext, Receiver as _, ReceiverChoice, SentAck, dcmrg, ictcp, rdtcp,
-    static_window,
+    AckCause, AnyReceiver, Arrival, FlowIndex, LastPort, NicContext, Receiver as _, ReceiverChoice, SentAck, credit,
+    dcmrg, ictcp, rdtcp, static_window,
 };
 use incast_protocols::switch::Marks;
-use incast_protocols::{Bytes, Message, Offset, Rate, Time};
+use incast_protocols::{Amount, Bytes, Duration, Message, Offset, Rate, Time};
 use proptest::prelude::*;
 
 use crate::SEQUENCES;
@@ -68,6 +68,11 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Again),
         25 => Just(Event::Ack),
     ]
+}
+
+/// On every second connection nothing comes that was not asked for.
+const fn answers_only(index: usize) -> bool {
+    index % 2 == 1
 }
 
 /// What has arrived of a flow.
@@ -201,6 +206,9 @@ impl Host {
             Event::Open if !flow.open => {
                 *flow = Flow { open: true, ..Flow::default() };
                 self.receiver.on_open(now, number);
+                if answers_only(index) {
+                    self.receiver.on_answers_only(number);
+                }
                 self.told_the_other(format_args!("open {index}"));
             }
             Event::Close if flow.open => {
@@ -217,6 +225,14 @@ impl Host {
                     minimum_rate: (kbps > 0).then_some(Rate(kbps * 1000)),
                     ..Message::default()
                 };
+                let is_credit = matches!(self.receiver, AnyReceiver::Credit(_));
+                if is_credit && answers_only(index) {
+                    // The first segment of the response tells nothing new.
+                    self.receiver.on_request(now, number, size.map(Bytes));
+                    self.receiver.on_message(now, number, &message);
+                    self.told_the_other(format_args!("request {index} {}", size.unwrap_or(0)));
+                    return;
+                }
                 self.receiver.on_message(now, number, &message);
                 let (size, bps) = (size.unwrap_or(0), kbps * 1000);
                 // Who calls it sees to that each flow has one message at a time there.
@@ -248,7 +264,11 @@ impl Host {
             Event::Ack if flow.open => {
                 let cause = if flow.acknowledged { AckCause::Data } else { AckCause::SynAck };
                 flow.acknowledged = true;
-                let window = self.receiver.window(now, number).map_or(1 << 22, |window| window.0);
+                let mut window = self.receiver.window(now, number).map_or(1 << 22, |window| window.0);
+                if matches!(self.receiver, AnyReceiver::Credit(_)) && index.is_multiple_of(3) {
+                    // A socket whose buffer is small.
+                    window = window.min(20_000);
+                }
                 flow.edge = flow.edge.max(flow.expected + window);
                 let (ack, edge) = (flow.expected, flow.edge);
                 self.receiver.on_ack_sent(now, number, &SentAck { ack: Offset(ack), edge: Offset(edge), cause });
@@ -273,7 +293,13 @@ fn compare(receivers: &[ReceiverChoice]) -> u64 {
     );
     let config = ProptestConfig { failure_persistence: None, cases: SEQUENCES, ..ProptestConfig::default() };
     let outcome = proptest::test_runner::TestRunner::new(config).run(&strategy, |(index, mss, rate, events)| {
-        let context = NicContext::new(rate, Bytes(mss), Bytes(66));
+        let buffers = [None, Some(Amount::Packets(43)), Some(Amount::Bytes(Bytes(64 << 10)))];
+        let port = buffers[events.len() % buffers.len()].map(|buffer| LastPort {
+            buffer,
+            base_rtt: Duration::from_us(100),
+            rto_min: Duration::from_ms(200),
+        });
+        let context = NicContext { port, ..NicContext::new(rate, Bytes(mss), Bytes(66)) };
         let mut host = Host::new(&receivers[index], &context);
         // Most flows are there from the beginning.
         for flow in 0..FLOWS - 2 {
@@ -356,6 +382,25 @@ fn rdtcp_has_the_same_windows() {
                 initial_window,
                 shift,
                 ..rdtcp::Config::default()
+            }));
+        }
+    }
+    let moved = compare(&receivers);
+    assert!(moved > 5 * u64::from(SEQUENCES), "{moved} windows moved");
+}
+
+#[test]
+fn credit_that_closes_no_window_has_the_same_windows() {
+    let mut receivers = vec![];
+    for (budget, sizes) in [(None, true), (Some(12_000), true), (Some(200_000), false), (None, false)] {
+        for (first_window, least_window) in [(10, 2), (1, 1), (40, 5)] {
+            receivers.push(ReceiverChoice::Credit(credit::Config {
+                budget: budget.map(Bytes),
+                first_window,
+                least_window,
+                sizes,
+                closes: false,
+                ..credit::Config::default()
             }));
         }
     }

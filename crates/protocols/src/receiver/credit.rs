@@ -39,6 +39,10 @@ pub struct Config {
     /// Least share of a flow, in segments. Where shares would be smaller, flows wait for their turn.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub least_window: u64,
+    /// Whether windows may be closed. If not, every connection may always send `least_window` segments, also where the budget
+    /// has no room for them: no flow waits, no ACK is sent that no data asks for, and N flows may have N of these windows
+    /// under way beside the budget. So it is on a Linux kernel.
+    pub closes: bool,
     /// Whether it is told how large responses and messages are. If not, one is taken to be as large as the last on its
     /// connection, and for twice as large whenever it turns out to be larger.
     pub sizes: bool,
@@ -50,7 +54,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: None, first_window: 10, least_window: 2, sizes: true, gives_up: false }
+        Self { budget: None, first_window: 10, least_window: 2, closes: true, sizes: true, gives_up: false }
     }
 }
 
@@ -177,6 +181,7 @@ pub struct Credit {
     budget: u64,
     first_window: u64,
     least: u64,
+    closes: bool,
     sizes: bool,
     gives_up: bool,
     /// By flow index.
@@ -186,6 +191,7 @@ pub struct Credit {
     share: u64,
     /// What is granted and has not arrived.
     under_way: u64,
+    /// Who waits for its turn; where no window is closed, whose request is about to leave.
     waiting: Turns,
     /// After so long a silence a flow with an open window is reminded of it.
     patience: Option<Duration>,
@@ -206,8 +212,9 @@ impl Credit {
         let budget = config.budget(context).max(wire.of(2 * mss));
         // What a flow in turn gets has to fit the budget.
         let least = config.least_window.clamp(1, wire.segments_in(budget)) * mss;
-        // What is granted arrives within a round trip, behind all else that is granted.
-        let patience = context.port.filter(|_| context.rate.0 > 0).map(|port| {
+        // What is granted arrives within a round trip, behind all else that is granted. A window that is never closed is not
+        // announced in vain.
+        let patience = context.port.filter(|_| config.closes && context.rate.0 > 0).map(|port| {
             let longest = Duration(port.base_rtt.0.saturating_add(context.rate.time_for(Bytes(budget)).0));
             longest.doubled().max(Duration::from_us(1))
         });
@@ -216,6 +223,7 @@ impl Credit {
             budget,
             first_window: config.first_window.max(1).saturating_mul(mss),
             least,
+            closes: config.closes,
             sizes: config.sizes,
             gives_up: config.gives_up,
             flows: Vec::new(),
@@ -233,6 +241,12 @@ impl Credit {
     #[must_use]
     pub const fn budget(&self) -> Bytes {
         Bytes(self.budget)
+    }
+
+    /// What a flow gets at least when it has its turn, or always where windows are not closed.
+    #[must_use]
+    pub const fn least_window(&self) -> Bytes {
+        Bytes(self.least)
     }
 
     /// What is under way at most, in bytes on the wire.
@@ -290,7 +304,7 @@ impl Credit {
         let flow = &mut self.flows[index as usize];
         let cost = if flow.is_active() { cost(self.wire, flow, flow.edge) } else { 0 };
         self.under_way = self.under_way - core::mem::replace(&mut flow.cost, cost) + cost;
-        if flow.is_dry(self.wire.mss) && !self.waiting.waits(index) {
+        if self.closes && flow.is_dry(self.wire.mss) && !self.waiting.waits(index) {
             let its_turn = flow.arrived < flow.turn_ends && flow.arrived > flow.start;
             self.waiting.push(index, its_turn);
         }
@@ -320,6 +334,9 @@ impl Credit {
     /// The right edge that a flow may have now.
     fn grant(&self, index: u32) -> u64 {
         let (wire, flow) = (self.wire, &self.flows[index as usize]);
+        if !self.closes {
+            return self.grant_always(flow);
+        }
         if !flow.is_active() {
             return flow.edge.max(flow.limit(wire.mss));
         }
@@ -342,6 +359,22 @@ impl Credit {
             return flow.edge;
         }
         fits.min(wanted).max(flow.edge)
+    }
+
+    /// The same where no window may be closed: never less than the least, and more only as far as the budget has room.
+    fn grant_always(&self, flow: &Flow) -> u64 {
+        let least = flow.arrived + self.least;
+        if !flow.is_active() {
+            return least.max(flow.edge);
+        }
+        let wanted = (flow.arrived + flow.window.min(self.share)).min(flow.end);
+        let room = (self.budget - self.under_way.min(self.budget)) + flow.cost;
+        let fits = if cost(self.wire, flow, wanted) <= room {
+            wanted
+        } else {
+            (flow.arrived + self.wire.segments_in(room) * self.wire.mss).min(wanted)
+        };
+        fits.max(least).max(flow.edge)
     }
 
     /// A message that is larger than was thought is taken for twice as large.
@@ -380,6 +413,10 @@ impl Receiver for Credit {
 
     fn on_request(&mut self, _now: Time, flow: FlowIndex, expected: Option<Bytes>) {
         self.begin(flow.0, expected);
+        // Otherwise who has to wait is told when its turn has come.
+        if !self.closes && !self.waiting.waits(flow.0) {
+            self.waiting.push(flow.0, false);
+        }
     }
 
     fn on_message(&mut self, _now: Time, flow: FlowIndex, message: &Message) {
@@ -423,7 +460,7 @@ impl Receiver for Credit {
 
     fn gate(&mut self, _now: Time, flow: FlowIndex, cause: AckCause) -> Gate {
         // A SYN-ACK cannot be followed by a window before its answer has come, so it waits for the flow's turn itself.
-        let closed = cause == AckCause::SynAck && self.waiting.waits(flow.0);
+        let closed = self.closes && cause == AckCause::SynAck && self.waiting.waits(flow.0);
         if closed && self.grant(flow.0) <= self.flows[flow.0 as usize].arrived { Gate::Hold } else { Gate::Open }
     }
 
@@ -431,11 +468,12 @@ impl Receiver for Credit {
         // Of a message that is complete it would know by now: the size that it was told was wrong.
         self.look_further(index.0);
         let offered = self.grant(index.0);
+        let least = if self.closes { 0 } else { self.least };
         let flow = &mut self.flows[index.0 as usize];
         flow.offered = offered;
         let unit = self.wire.rounding + 1;
         // The field of the header would round it down, and the last segment would have no room.
-        Some(Bytes(offered.saturating_sub(flow.expected).div_ceil(unit) * unit))
+        Some(Bytes(offered.saturating_sub(flow.expected).max(least).div_ceil(unit) * unit))
     }
 
     fn on_ack_sent(&mut self, now: Time, index: FlowIndex, sent: &SentAck) {
@@ -489,6 +527,11 @@ impl Receiver for Credit {
             if self.grant(index) > flow.edge || flow.arrived <= flow.edge_before {
                 return Some(Action::UpdateWindow(FlowIndex(index)));
             }
+        }
+        if !self.closes {
+            let asked = self.waiting.first()?;
+            self.waiting.remove(asked);
+            return Some(Action::UpdateWindow(FlowIndex(asked)));
         }
         while let Some(index) = self.waiting.first() {
             let flow = &self.flows[index as usize];

@@ -328,6 +328,13 @@ fn receiver(choice: &ReceiverChoice, tcp: &Tcp, found: &mut Refusals) {
     if let Err(why) = ReceiverParameters::of(choice, &segments(tcp)) {
         found.add("stack.receiver", format!("on Linux, {why}"));
     }
+    if let ReceiverChoice::Credit(config) = choice {
+        found.when(
+            config.budget.is_none(),
+            "stack.receiver",
+            "on Linux, budget has to be stated, since there nobody knows the port",
+        );
+    }
 }
 
 /// The programs at a host know one receiver, and a limited number of connections.

@@ -45,6 +45,18 @@ fn a_window_cannot_begin_anew_but_the_first_message_finds_a_fresh_one() {
 }
 
 #[test]
+fn credit_closes_no_window_and_has_a_budget_that_is_stated() {
+    let refused = |receiver: &str| -> Vec<String> {
+        let refusals = Linux.refusals(&plan(&[receiver]));
+        refusals.iter().filter(|one| one.key == ["stack", "receiver"]).map(ToString::to_string).collect()
+    };
+    let [closes, budget] = &refused("stack.receiver=\"credit\"")[..] else { panic!() };
+    assert!(closes.contains("closes is true; allowed: false") && budget.contains("budget has to be stated"));
+    let open = "stack.receiver={ name = \"credit\", closes = false, budget = \"48KiB\" }";
+    assert_eq!(refused(open), Vec::<String>::new());
+}
+
+#[test]
 fn rounds_complete_and_every_packet_is_accounted_for() {
     let Some(run) = run(&["traffic.requests.workers=4", "topology.right=4", "traffic.requests.rounds=5"]) else {
         return;

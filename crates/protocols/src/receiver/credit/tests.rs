@@ -36,7 +36,8 @@ impl Nic {
         for _ in 0..flows {
             let flow = nic.open();
             nic.credit.on_answers_only(flow);
-            assert_eq!(nic.acknowledge(flow), 0, "closed until something is asked for");
+            let idle = if config.closes { 0 } else { nic.credit.least_window().0 };
+            assert_eq!(nic.acknowledge(flow), idle, "closed until something is asked for");
         }
         nic
     }
@@ -374,4 +375,20 @@ fn a_response_whose_end_is_lost_is_left_to_its_sender() {
     nic.take_in(0, MSS);
     nic.credit.on_timer(due);
     assert_eq!(nic.updates(), []);
+}
+
+#[test]
+fn a_window_that_is_never_closed_has_its_least_beside_the_budget() {
+    let mut nic = Nic::new(8, 6, &Config { closes: false, ..Config::default() });
+    assert_eq!(nic.ask(0, 20 * MSS), [(0, 8)], "its share is all there is");
+    assert_eq!(nic.ask(1, 20 * MSS), [(1, 2)]);
+    assert_eq!(nic.ask(2, MSS), [(2, 2)], "no window is less");
+    assert_eq!(nic.credit.under_way(), Bytes(11 * FULL), "and no more than the answer counts");
+    nic.take_in(0, 6 * MSS);
+    assert_eq!(nic.acknowledge(FlowIndex(0)), 2 * MSS, "three share eight");
+    nic.take_in(2, MSS);
+    nic.credit.on_complete(NOW, FlowIndex(2));
+    assert_eq!(nic.acknowledge(FlowIndex(2)), 2 * MSS, "who has nothing to come is not closed either");
+    assert_eq!(nic.acknowledge(FlowIndex(1)), 4 * MSS, "what is free is given to who asks next");
+    assert_eq!(nic.credit.next_timer(), None);
 }
