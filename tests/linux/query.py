@@ -69,7 +69,7 @@ def ask(address: str, port: int, connections: int, size: int, rounds: int, how: 
                     connection.setsockopt(*EXPECTED, struct.pack("QQ", size, 0))
                 connection.sendall(NUMBER.pack(size))
             arrived.append(sum(len(data) for data in pool.map(take, opened, connections * [size])))
-    most = []
+    most: list[int] = []
     for connection in opened:
         connection.sendall(NUMBER.pack(0))
         most += NUMBER.unpack(take(connection, NUMBER.size))
