@@ -234,7 +234,7 @@ def _receiver_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
         changes={"stack.receiver": {"name": "credit", "budget": f"{budget}B"}},
         apply=(),
         undo=(),
-        note="Only the simulator has it: there is nothing to apply it with yet.",
+        note="Only the simulator has it: incast-host has a form that closes no window.",
     )
 
 
