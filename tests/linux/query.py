@@ -52,6 +52,7 @@ def announced(connection: socket.socket) -> int:
 
 def answer(address: str) -> None:
     with socket.create_server((address, 0), backlog=512) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         print(listening.getsockname()[1], flush=True)
         while True:
             connection, _ = listening.accept()
