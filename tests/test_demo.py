@@ -9,8 +9,10 @@ import shlex
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+import incast as package
 from conftest import Command
 from incast import _native, demo, demo_page
 
@@ -50,6 +52,10 @@ def test_the_same_demo_gives_the_same_bytes(incast: Command, tmp_path: Path) -> 
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
     page = (tmp_path / "one" / "index.html").read_text(encoding="utf-8")
     assert "With 2, no packet is dropped, and there are no timeouts" in page
+    # Nothing is said of what did not happen here.
+    assert "the link is idle" not in page
+    assert "wait for its timer, which runs for at least 200&nbsp;ms, 2,000 times the round-trip time" in page
+    assert "Thin lines" not in page
 
 
 @pytest.mark.parametrize(
@@ -74,9 +80,42 @@ def test_a_round_is_told_as_it_was() -> None:
     assert timeouts > 1
     assert demo_page._drops(after) == f"{dropped} packets are dropped"
     assert demo_page._timeouts(after) == f"there are {timeouts} timeouts"
+    # The tables alone say the same: what the port did not send, and since when timers ran.
+    rest, found = _spans(40)
+    assert after.idle_s == pytest.approx(rest)
+    assert after.shortest_timer_s == pytest.approx(found) == pytest.approx(0.2, rel=0.01)
+    assert before.shortest_timer_s is None
+    lines = [before, after, demo.timeline("DCTCP", 40), demo.timeline("credit", 40)]
+    said = demo_page._rounds(lines, 2, 40)
+    assert f"For {rest * 1e3:.0f}&nbsp;ms the link is idle; 99.9&nbsp;% of that time some sender waits" in said
+    assert f"The round takes {after.end_s * 1e3:.0f}&nbsp;ms; the link needs 21&nbsp;ms for the payload." in said
+    assert demo_page._timer(lines) == (
+        ". The shortest of them ran for 200&nbsp;ms, 2,000 times the round-trip time of an idle network"
+    )
+    assert demo_page._thin([before]) == ""
+    assert demo_page._thin(lines) == " Thin lines are the other senders."
     # The windows are those of the senders of responses, not of the requests on the same connections.
     assert not before.windows["from_client"].any()
     assert after.queues["waiting_bytes"].max() <= demo.BUFFER_KIB * 1024
+
+
+def _spans(senders: int) -> tuple[float, float]:
+    """Return how long the port to the client sent no payload, and how long the shortest timer ran."""
+    inside = {"record.packets": ["bottlenecks"], "record.events": True}
+    changes = {**demo.changes("NewReno", senders, 1), **inside}
+    result = package.run(demo.SCENARIO, set=changes, seed=1)
+    packets, events, flows = (pl.DataFrame(result.table(name)) for name in ("packets", "events", "flows"))
+    sent = packets.filter(pl.col("wait_ps").is_not_null() & (pl.col("payload_bytes") > 0))
+    busy = sum(sent["wire_bytes"].to_list()) * 8 / demo.LINE_RATE_BPS
+    took = max(flows["end_s"].to_list()) - min(flows["start_s"].to_list())
+    timers = events.filter(pl.col("kind").str.starts_with("timeout"))
+    ran = (timers["time_s"] * 1e12 - timers["armed_ps"]).to_list()
+    return took - busy, min(ran) / 1e12
+
+
+@pytest.mark.parametrize(("share", "said"), [(1.0, "all"), (0.9999, "99.9&nbsp;%"), (0.5, "50&nbsp;%")])
+def test_a_share_is_all_only_if_nothing_is_missing(share: float, said: str) -> None:
+    assert demo_page._share(share) == said
 
 
 def test_the_page_describes_the_scenario_that_it_runs() -> None:
@@ -95,7 +134,7 @@ def test_the_page_describes_the_scenario_that_it_runs() -> None:
     assert scenario["switch"]["marker"]["threshold"] == "20packets"
     assert buffer == {"name": "static", "limit": f"{demo.BUFFER_KIB}KiB", "count_in_service": True}
     assert (tcp["mss"], tcp["header"], traffic["window"]) == (f"{demo.MSS_BYTES}B", "40B", "fresh")
-    assert (demo.LINE_RATE_BPS, demo.RESPONSE_BYTES) == (1e9, 64 * 1024)
+    assert (demo.LINE_RATE_BPS, demo.RESPONSE_BYTES, demo.RTT_S, demo.RTO_MIN_S) == (1e9, 64 * 1024, 1e-4, 0.2)
 
 
 def _shown() -> dict[tuple[str, int, int], tuple[float, float]]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 import time
+import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from incast import api, demo_page, figures, text
+from incast import _native, api, demo_page, figures, text
 from incast.estimates import Estimate, estimate
+from incast.report.data import Drawn
+from incast.report.recorded import PS_PER_S, Recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,15 +24,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCENARIO = "incast"
-LINE_RATE_BPS = 1e9
-RESPONSE_BYTES = 64 * 1024
-MSS_BYTES = 1024
-BUFFER_KIB = 64
+_GIVEN = tomllib.loads(_native.example(SCENARIO))
+_LINK, _SWITCH, _TCP, _ASKED = (
+    _GIVEN["topology"]["link"],
+    _GIVEN["switch"],
+    _GIVEN["tcp"],
+    _GIVEN["traffic"]["requests"],
+)
+LINE_RATE_BPS = float(_native.quantity("rate", _LINK["rate"]))
+# A request and its response cross two links each.
+RTT_S = 4 * _native.quantity("time", _LINK["delay"]) / PS_PER_S
+RTO_MIN_S = _native.quantity("time", _TCP["rto_min"]) / PS_PER_S
+RESPONSE_BYTES = _native.quantity("bytes", _ASKED["response"])
+MSS_BYTES = _native.quantity("bytes", _TCP["mss"])
+BUFFER_KIB = _native.quantity("bytes", _SWITCH["buffer"]["limit"]) // 1024
 ROUNDS = 20
 # A number of senders at which NewReno has collapsed and DCTCP has not.
 COLLAPSED = 40
 # Records the windows of all senders.
 EVERYONE = {"record.window_series": ["requests"]}
+# And what tells when the link was idle, and why.
+_INSIDE = {**EVERYONE, "record.events": True, "record.packets": ["bottlenecks"]}
 # What collapses, and remedies: what each changes, and what it is.
 CURVES: dict[str, dict[str, object]] = {
     "NewReno": {"stack.sender": "newreno"},
@@ -45,17 +61,30 @@ REMEDIES = {
 }
 # Remedies that are told apart from a few numbers of senders.
 _SPARSE = {"RTOmin 1 ms", "ICTCP", "credit"}
+
+
+def _spaced(quantity: str) -> str:
+    """Write a quantity of a scenario for people: `64KiB` is 64 KiB."""
+    return re.sub(r"(\d)(?=[A-Za-z])", r"\1 ", quantity).replace("bps", "bit/s")
+
+
 # The scenario, for readers of the page.
 DESCRIPTION = (
-    ("Network", "one switch; every link 1 Gbit/s"),
-    ("Round-trip time, idle", "100 us"),
-    ("Hosts", "each takes 1 us on average for a packet that it sends, and as long for one that it receives"),
-    ("Buffer per switch port", f"{BUFFER_KIB} KiB, drop-tail; ECN marks from 20 packets on, which only DCTCP obeys"),
-    ("Response of each sender", "64 KiB, in packets of 1 KiB"),
-    ("Initial window", "1 segment, fresh for every response"),
+    ("Network", f"one switch; every link {_spaced(_LINK['rate'])}"),
+    ("Round-trip time, idle", text.seconds(RTT_S)),
+    ("Hosts", f"each takes {_spaced(_GIVEN['hosts']['noise']['mean'])} on average for a packet, sent or received"),
+    (
+        "Buffer per switch port",
+        f"{BUFFER_KIB} KiB, drop-tail; marks from {_spaced(_SWITCH['marker']['threshold'])} on, which only DCTCP obeys",
+    ),
+    ("Response of each sender", f"{_spaced(_ASKED['response'])}, in packets of {MSS_BYTES / 1024:g} KiB"),
+    (
+        "Initial window",
+        f"{_TCP['initial_window']} segment{'' if _TCP['initial_window'] == 1 else 's'}, fresh for every response",
+    ),
     ("Rounds", f"{ROUNDS}; the next one starts when the slowest response is complete"),
-    ("Jitter", "each request leaves up to 20 us late"),
-    ("Minimum retransmission timeout", "200 ms"),
+    ("Jitter", f"each request leaves up to {_spaced(_ASKED['jitter'])} late"),
+    ("Minimum retransmission timeout", _spaced(_TCP["rto_min"])),
     *((f"Remedy: {name}", said) for name, said in REMEDIES.items()),
 )
 
@@ -81,6 +110,12 @@ class Timeline:
     end_s: float
     drops: int
     timeouts: int
+    shortest_timer_s: float | None
+    """How long the shortest timer ran that fired."""
+    idle_s: float
+    """How long the port to the client sent no payload."""
+    waits_of_idle: float
+    """In what share of that time some sender waited for its timer."""
     named: Mapping[int, str]
 
 
@@ -160,8 +195,11 @@ def sides(points: Mapping[int, Point]) -> tuple[int, int]:
 
 def timeline(label: str, senders: int) -> Timeline:
     """Run one round and record its queue and windows."""
-    result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **EVERYONE}, seed=1)
+    result = api.run(SCENARIO, set={**changes(label, senders, rounds=1), **_INSIDE}, seed=1)
     found = result.summary_dict
+    run = Recorded.of(result)
+    port = Drawn(run, run.port(), label)
+    ran = (port.timeouts["time_ps"] - port.timeouts["armed_ps"]).to_list()
     flows = figures.columns(result.table("flows"))
     return Timeline(
         title=f"{label}, {senders} sender{'s' if senders > 1 else ''}",
@@ -170,6 +208,9 @@ def timeline(label: str, senders: int) -> Timeline:
         end_s=float(np.nanmax(flows["end_s"].astype(float))),
         drops=int(found["drops"]),
         timeouts=int(found["timeouts"]),
+        shortest_timer_s=min(ran) / PS_PER_S if ran else None,
+        idle_s=port.idle * (port.end - port.begin) / PS_PER_S,
+        waits_of_idle=port.idle_with_timer,
         named=_stories(flows),
     )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 import shlex
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
-from incast import demo, figures, scenarios, svg
+from incast import demo, figures, scenarios, svg, text
 from incast._native import version
 
 if TYPE_CHECKING:
@@ -32,19 +33,12 @@ def build(
         most=counts[-1],
         seeds=seeds,
         findings=_findings(points),
-        before=before,
-        before_drops=_drops(timelines[0]),
+        remedies=_WORDS.get(len(demo.CURVES) - 1, str(len(demo.CURVES) - 1)),
+        rounds=_rounds(timelines, before, after),
+        segment=f"{demo.MSS_BYTES / 1024:g}&nbsp;KiB",
+        thin=_thin(timelines),
+        timer=_timer(timelines),
         after=after,
-        after_drops=_drops(timelines[1]),
-        after_timeouts=_timeouts(timelines[1]),
-        after_ms=f"{timelines[1].end_s * 1e3:.0f}",
-        needed_ms=f"{after * demo.RESPONSE_BYTES * 8 / demo.LINE_RATE_BPS * 1e3:.0f}",
-        dctcp_ms=f"{timelines[2].end_s * 1e3:.0f}",
-        dctcp_drops=_drops(timelines[2]),
-        dctcp_timeouts=_timeouts(timelines[2]),
-        credit_ms=f"{timelines[3].end_s * 1e3:.0f}",
-        credit_drops=_drops(timelines[3]),
-        credit_timeouts=_timeouts(timelines[3]),
         light=svg.variables(figures.LIGHT),
         dark=svg.variables(figures.DARK),
         goodput=svg.text(svg.element(demo.draw_goodput(points, svg.STYLE), f"Goodput of 1 to {counts[-1]} senders")),
@@ -58,6 +52,65 @@ def build(
         again=f"incast demo --senders {counts[-1]} --seeds {seeds}",
         command=html.escape(_command("NewReno", after)),
     )
+
+
+def _rounds(timelines: Sequence[demo.Timeline], before: int, after: int) -> str:
+    """Say what happened in the rounds that are drawn."""
+    one, collapsed, dctcp, credit = timelines
+    needed_s = after * demo.RESPONSE_BYTES * 8 / demo.LINE_RATE_BPS
+    said = [f"In the round with {_senders(before)} of NewReno, {_drops(one)}, and {_timeouts(one)}."]
+    said.append(f"With {after}, {_drops(collapsed)}, and {_timeouts(collapsed)}.")
+    said.append(f"The round takes {_ms(collapsed.end_s)}; the link needs {_ms(needed_s)} for the payload.")
+    if collapsed.timeouts:
+        share = _share(collapsed.waits_of_idle)
+        said.append(
+            f"For {_ms(collapsed.idle_s)} the link is idle; {share} of that time some sender waits for its timer."
+        )
+    said.append(f"With DCTCP and {_senders(after)}, {_round(dctcp)}: {_DCTCP}.")
+    said.append(f"With credit, {_round(credit)}: {_CREDIT}.")
+    return " ".join(said)
+
+
+_WORDS = {1: "one", 2: "two", 3: "three", 4: "four", 5: "five", 6: "six"}
+# How each works, which is so however a round ends.
+_DCTCP = "the switch marks packets before its buffer is full, and senders slow down by the share of marks"
+_CREDIT = "the client, which knows whom it has asked, divides one budget among the senders"
+
+
+def _round(line: demo.Timeline) -> str:
+    return f"{_drops(line)}, {_timeouts(line)}, and the round takes {_ms(line.end_s)}"
+
+
+def _senders(count: int) -> str:
+    return f"{count} sender{'s' if count > 1 else ''}"
+
+
+def _ms(seconds: float) -> str:
+    """Write milliseconds, with a digit behind the point where they are few."""
+    ms = seconds * 1e3
+    return f"{ms:.0f}&nbsp;ms" if ms >= 10 else f"{ms:.1f}&nbsp;ms"
+
+
+def _share(share: float) -> str:
+    """Write a share of a time, which is all of it only if nothing is missing."""
+    if share >= 1:
+        return "all"
+    return f"{min(math.floor(share * 1000) / 10, 99.9):g}&nbsp;%"
+
+
+def _thin(timelines: Sequence[demo.Timeline]) -> str:
+    """Name the lines without a name, where there are any."""
+    others = any(set(line.windows["connection"].tolist()) - set(line.named) for line in timelines)
+    return " Thin lines are the other senders." if others else ""
+
+
+def _timer(timelines: Sequence[demo.Timeline]) -> str:
+    """Say how long timers ran in the rounds that are drawn, or would have run at least."""
+    ran = [line.shortest_timer_s for line in timelines if line.shortest_timer_s is not None]
+    shortest = min(ran, default=demo.RTO_MIN_S)
+    times = shortest / demo.RTT_S
+    said = f"{text.seconds(shortest).replace(' ', '&nbsp;')}, {times:,.0f} times the round-trip time of an idle network"
+    return f". The shortest of them ran for {said}" if ran else f", which runs for at least {said}"
 
 
 def _command(label: str, senders: int) -> str:
