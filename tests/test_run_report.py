@@ -6,9 +6,7 @@ import base64
 import gzip
 import json
 import re
-import shutil
 import struct
-import subprocess
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -21,6 +19,7 @@ import polars as pl
 import pytest
 
 import incast as package
+import programs
 from accessibility import GRAPHICS, SEEN, TEXT, contrast, distance
 from conftest import SMALL, Command
 from incast import figures
@@ -460,7 +459,6 @@ def test_the_page_can_be_read_and_its_colours_told_apart(style: figures.Style, r
         assert distance(colours["waitfill"], own, SEEN[seen]) >= 10, own
 
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVE = """
 addEventListener("error", (e) => { document.title = "broken: " + e.message; });
 addEventListener("unhandledrejection", (e) => { document.title = "broken: " + e.reason; });
@@ -484,23 +482,16 @@ const wait = setInterval(() => {
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed: the script of the page is NOT tested")
 def test_the_script_runs_without_an_error(tmp_path: Path) -> None:
     text = page.build([recorded("newreno"), recorded("dctcp")])
     file = tmp_path / "report.html"
     file.write_text(text.replace("<script>", f"<script>{DRIVE}</script><script>", 1), encoding="utf-8")
-    assert CHROMIUM
     for width in (1200, 390):
-        done = subprocess.run(
-            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--window-size={width},900",
-             "--virtual-time-budget=8000", f"--user-data-dir={tmp_path / str(width)}", "--enable-logging=stderr",
-             "--dump-dom", file.as_uri()],
-            capture_output=True, text=True, timeout=100, check=False,
-        )  # fmt: skip
+        done = programs.chromium(tmp_path / str(width), file, f"--window-size={width},900", "--dump-dom")
         (title,) = re.findall("<title>(.*?)</title>", done.stdout)
         assert title == "driven", done.stderr[-2000:]
         assert 'data-ready="true"' in done.stdout
-        assert not re.findall(r"CONSOLE.*(?:Uncaught|Error).*", done.stderr)
+        assert not programs.complaints(done)
         assert re.search(r"Windows of flow \d+", done.stdout)
 
 
@@ -540,21 +531,14 @@ def test_a_capture_holds_the_packets_of_its_port(side: export.Side) -> None:
         assert body[20 + 33] == row["flags"] & 0xFF
 
 
-TSHARK = shutil.which("tshark")
-
-
-@pytest.mark.skipif(
-    TSHARK is None, reason="tshark is not installed: captures are only read back by this test's own code"
-)
 def test_tshark_reads_a_capture(tmp_path: Path) -> None:
     run = recorded("newreno")
     file = tmp_path / "port.pcapng"
     file.write_bytes(export.pcapng(run, run.port()))
-    assert TSHARK
-    fields = ["-T", "fields", "-e", "frame.comment", "-e", "tcp.analysis.retransmission", "-e", "tcp.len"]
-    more = ["-e", "tcp.analysis.fast_retransmission", "-e", "tcp.analysis.out_of_order", "-e", "_ws.malformed"]
-    done = subprocess.run([TSHARK, "-r", file, *fields, *more], capture_output=True, text=True, timeout=60, check=True)
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    rows = programs.tshark(
+        file, "frame.comment", "tcp.analysis.retransmission", "tcp.len", "tcp.analysis.fast_retransmission",
+        "tcp.analysis.out_of_order", "_ws.malformed",
+    )  # fmt: skip
     assert len(rows) == len(run.packets)
     assert sum("dropped" in row[0] for row in rows) == run.summary["drops"]
     assert [int(row[2]) for row in rows] == run.packets["payload_bytes"].to_list()
