@@ -24,7 +24,7 @@ NEGLIGIBLE = 1e-4
 _MOST_WORKERS = 100_000
 # Of a port's buffer; the rest is for headers and tail probes. Measured: the documentation of the application `credit`.
 _SAFE_SHARE = 0.7
-# What waits longer in the port is sent twice: half of Linux's least retransmission timeout.
+# What waits longer in the port is sent twice: half of Linux's minimum retransmission timeout.
 _LONGEST_QUEUE_S = 0.1
 # Of segments. Smaller windows wait for delayed ACKs.
 _LIMITED_WINDOW_PKTS = 4

@@ -20,7 +20,7 @@ pub struct HostNoise {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoisePer {
-    /// Each packet.
+    /// Each packet has a time of its own.
     #[default]
     Packet,
     /// The first packet of a burst. Those that come while it waits go with it, as where a host is woken up and then handles
@@ -39,7 +39,7 @@ pub enum Ticks {
     Shared,
 }
 
-/// A distribution of time.
+/// How long a host takes for a packet: the distribution of a random time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Noise {
@@ -48,12 +48,12 @@ pub enum Noise {
     None,
     /// Evenly distributed from 0 to a maximum.
     Uniform {
-        /// Longest time, e.g. "2us".
+        /// Longest time, e.g. "2us"; the mean is half of it.
         max: Duration,
     },
-    /// Exponentially distributed.
+    /// Exponentially distributed: mostly short, now and then several times the mean.
     Exponential {
-        /// Mean time, e.g. "1us".
+        /// Mean of the exponential distribution, e.g. "1us".
         mean: Duration,
     },
     /// A distribution that was measured.

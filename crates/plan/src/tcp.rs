@@ -370,7 +370,7 @@ pub enum LostSyn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlowStartRestart {
-    /// No effect.
+    /// None: the window stays as it was, however long the connection is idle.
     Off,
     /// After one RTO the window is at most the initial window (RFC 5681 section 4.1).
     Rfc5681,

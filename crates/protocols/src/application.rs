@@ -43,7 +43,7 @@ pub struct ApplicationContext {
     pub bottleneck: Bottleneck,
     /// How many connections may answer at once, where that is known.
     pub workers: Option<u32>,
-    /// Least retransmission timeout of the workers.
+    /// Minimum retransmission timeout of the workers.
     pub rto_min: Duration,
 }
 

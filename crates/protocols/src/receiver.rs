@@ -64,7 +64,7 @@ pub struct LastPort {
     pub buffer: Amount,
     /// Longest round trip on an idle network, of all connections on which data come.
     pub base_rtt: Duration,
-    /// Least retransmission timeout of the senders.
+    /// Minimum retransmission timeout of the senders.
     pub rto_min: Duration,
 }
 

@@ -72,7 +72,7 @@ pub struct PathFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches, each with its own source")]
 pub struct WindowRules {
-    /// What a loss halves.
+    /// What a loss halves: the bytes in flight, or the window.
     pub loss_basis: LossBasis,
     /// Minimum window in segments after a cut by marks: 2 in Linux and RFC 8257's ssthresh, 1 in some papers. With n
     /// senders, n times as many segments are always in flight.
@@ -141,7 +141,7 @@ pub enum ObservationEnd {
     At,
 }
 
-/// What a loss halves.
+/// What a loss halves: the bytes in flight, or the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossBasis {
@@ -151,7 +151,7 @@ pub enum LossBasis {
     Cwnd,
 }
 
-/// How the window grows.
+/// How the window grows: byte by byte, or in whole segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Growth {

@@ -86,7 +86,7 @@ impl Builder {
     }
 
     /// 70 % of a port with so many bytes of buffer and a link of so many bits per second, or less where that would take the
-    /// link more than half of the least retransmission timeout (100 ms).
+    /// link more than half of the minimum retransmission timeout (100 ms).
     pub fn port(mut self, rate_bps: u64, buffer_bytes: u64) -> Self {
         (self.config.budget, self.config.learn) = (None, false);
         (self.bottleneck.rate, self.bottleneck.buffer) = (Rate(rate_bps), Bytes(buffer_bytes));

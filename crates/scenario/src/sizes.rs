@@ -13,16 +13,16 @@ use crate::limits;
 use crate::node::Path;
 use crate::random::Stream;
 
-/// Sizes of messages.
+/// Sizes of messages: their payload, from one value or drawn from a distribution.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[schemars(rename = "Sizes")]
 pub(crate) enum SizesSpec {
     /// The same size for all.
     Constant(ConstantSpec),
-    /// Uniform between two sizes.
+    /// Drawn uniformly between two sizes.
     Uniform(UniformSpec),
-    /// Log-normal.
+    /// Drawn from a log-normal distribution: its mean and its spread are given.
     LogNormal(LogNormalSpec),
     /// An empirical distribution: a published one, or your own table.
     Cdf(CdfSpec),
@@ -42,17 +42,17 @@ pub(crate) struct ConstantSpec {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UniformSpec {
-    /// Smallest payload, e.g. "1KB".
+    /// Smallest payload of a message, e.g. "1KB"; drawn sizes include it.
     min: Bytes,
-    /// Largest payload, e.g. "64KB".
+    /// Largest payload of a message, e.g. "64KB"; drawn sizes include it.
     max: Bytes,
 }
 
-/// Log-normal. Sizes are at most 1 TiB.
+/// Drawn from a log-normal distribution. Sizes are at most 1 TiB.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogNormalSpec {
-    /// Mean payload, e.g. "50KB".
+    /// Mean payload of a message, e.g. "50KB".
     mean: Bytes,
     /// Standard deviation of the logarithm of the size.
     #[schemars(range(min = 0.0, max = 5.0))]
@@ -88,9 +88,9 @@ pub(crate) struct MixtureSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ShareOf {
-    /// The number of messages.
+    /// The number of messages: a share of 0.2 is one message in five.
     Messages,
-    /// All bytes sent.
+    /// All bytes sent: a share of 0.2 is a fifth of the payload.
     Bytes,
 }
 
@@ -99,10 +99,10 @@ pub(crate) enum ShareOf {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "MixturePart")]
 pub(crate) struct PartSpec {
-    /// Share, e.g. 0.2.
+    /// Share of this distribution in the mixture, e.g. 0.2; the shares add up to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     share: f64,
-    /// Sizes of these messages.
+    /// Sizes of the messages of this share.
     sizes: SizesSpec,
 }
 

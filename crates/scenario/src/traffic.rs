@@ -27,7 +27,7 @@ mod rounds;
 mod service;
 mod trace;
 
-/// A class of traffic.
+/// A class of traffic; `kind` says when its messages start, and who sends to whom.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[schemars(rename = "Traffic")]

@@ -27,11 +27,11 @@ use crate::units::{Bytes, Duration, Time};
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Most bytes that may be under way at once, e.g. "45KB". Without it 70 % of the buffer of the last port, but no more than its
-    /// link carries in half the least retransmission timeout: what waits longer is sent twice.
+    /// link carries in half the minimum retransmission timeout: what waits longer is sent twice.
     pub budget: Option<Bytes>,
     /// The budget is learned from the responses: it grows while that pays. It begins with four windows.
     pub learn: bool,
-    /// How it is learned.
+    /// How the budget is learned.
     pub search: Search,
     /// Whether the receive windows of the aggregator's connections are limited.
     pub clamp: bool,

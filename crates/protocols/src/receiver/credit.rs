@@ -29,7 +29,7 @@ const REMINDERS: u32 = 2;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Most bytes that may be granted and not have arrived, headers included: "45KB". Without it the least of 90 % of what
-    /// the last port holds, of what its link carries in half the least retransmission timeout, and of two bandwidth-delay
+    /// the last port holds, of what its link carries in half the minimum retransmission timeout, and of two bandwidth-delay
     /// products and 16 full packets. At least two full packets.
     pub budget: Option<Bytes>,
     /// Window with which a response begins, in segments. It grows by what arrives, as that of a sender in slow start: more

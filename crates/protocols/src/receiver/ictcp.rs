@@ -48,7 +48,7 @@ pub struct Config {
     /// Window of a new connection, in segments.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub initial_window: u64,
-    /// Least window, in segments.
+    /// Minimum window of a connection, in segments.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub window_floor: u64,
     /// Connections with round trips from here on are left alone.

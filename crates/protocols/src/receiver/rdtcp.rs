@@ -39,7 +39,7 @@ pub struct Config {
     pub queue_known: bool,
     /// What decides the priority of a flow.
     pub priority: PriorityRule,
-    /// Which size that is.
+    /// Which size decides the priority of a flow.
     pub size_basis: SizeBasis,
     /// When budget that rounding has left is given out.
     pub refill: Refill,
@@ -109,7 +109,7 @@ pub enum Refill {
     Always,
     /// With priorities only, as line 13 of Algorithm 1 has it.
     WithPriority,
-    /// Never.
+    /// Never: it stays unused until the next division.
     Never,
 }
 

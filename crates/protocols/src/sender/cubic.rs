@@ -39,13 +39,13 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HyStart {
-    /// Nothing.
+    /// Nothing: slow start ends with a loss.
     Off,
     /// A train of ACKs longer than half the least round trip.
     Train,
     /// A round trip longer than the least one by an eighth, and by 4 ms at least.
     Delay,
-    /// Both (Linux).
+    /// Whichever of `train` and `delay` comes first (Linux).
     Both,
 }
 

@@ -48,7 +48,7 @@ pub enum Theta {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeadlinePassed {
-    /// No minimum rate.
+    /// None: the flow competes as one without a deadline.
     #[default]
     Reset,
     /// The minimum rate that the message had at its start.

@@ -16,7 +16,7 @@ use crate::units::{Bytes, Offset};
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The sender inside.
+    /// The sender whose window Pulser saves and brings back, e.g. "dctcp".
     pub inner: Box<SenderChoice>,
     /// The window during incast, in segments.
     #[schemars(range(min = 1))]
@@ -29,7 +29,7 @@ pub struct Config {
     pub save_again: bool,
     /// What congestion marks do to the old window meanwhile.
     pub marks_in_safe: MarksInSafe,
-    /// What becomes of ssthresh.
+    /// What becomes of ssthresh when the old window comes back.
     pub ssthresh: Ssthresh,
 }
 
@@ -77,7 +77,7 @@ pub enum MarksInSafe {
     Learn,
 }
 
-/// What becomes of ssthresh.
+/// What becomes of ssthresh when the old window comes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ssthresh {

@@ -26,7 +26,7 @@ use incast_plan::{Aggregator, Node, Response, Round, WindowPerMessage};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ForkJoinSpec {
-    /// Hosts with a scheduler.
+    /// Hosts that start jobs: each has a scheduler, which sends requests to workers.
     schedulers: HostSet,
     /// Workers. Default: all hosts without a scheduler.
     workers: Option<Vec<HostRef>>,
@@ -94,15 +94,15 @@ pub(crate) enum FanInSpec {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "FanInRange")]
 pub(crate) struct BetweenSpec {
-    /// Smallest number.
+    /// Smallest number of workers of a job.
     #[schemars(range(min = 1))]
     min: u32,
-    /// Largest number.
+    /// Largest number of workers of a job.
     #[schemars(range(min = 1))]
     max: u32,
 }
 
-/// A kind of jobs.
+/// One of several kinds of jobs in a class, each with its own deadline and service time.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "JobCase")]

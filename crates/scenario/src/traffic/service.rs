@@ -27,30 +27,30 @@ pub(crate) enum ServiceSpec {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[schemars(rename = "DrawnServiceTime")]
 pub(crate) enum DrawnSpec {
-    /// Exponential.
+    /// Drawn from an exponential distribution.
     Exponential(ExponentialSpec),
-    /// Exponential, truncated.
+    /// Drawn from an exponential distribution up to a maximum.
     TruncatedExponential(TruncatedSpec),
     /// Drawn uniformly from measured times.
     Measured(MeasuredSpec),
 }
 
-/// Exponential.
+/// Drawn from an exponential distribution.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExponentialSpec {
-    /// Mean time, e.g. "5ms".
+    /// Mean of the exponential distribution, e.g. "5ms".
     mean: Duration,
 }
 
-/// Exponential, truncated.
+/// Drawn from an exponential distribution up to a maximum.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "TruncatedExponential")]
 pub(crate) struct TruncatedSpec {
     /// Mean of the exponential distribution before truncation.
     mean: Duration,
-    /// Maximum time.
+    /// Longest service time, e.g. "50ms".
     cut: Duration,
     /// Treatment of times beyond the cut. Default: "drawn-again".
     #[schemars(extend("default" = "drawn-again"))]

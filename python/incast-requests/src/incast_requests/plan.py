@@ -39,7 +39,7 @@ class Port:
     base_rtt_us: float = 100.0
     """Round-trip time of an empty network, in microseconds."""
     rto_min_ms: float = 200.0
-    """Least retransmission timeout of the servers, in milliseconds."""
+    """Minimum retransmission timeout of the servers, in milliseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)

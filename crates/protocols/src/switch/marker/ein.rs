@@ -25,7 +25,7 @@ const MOST_SAMPLES: u32 = 65_536;
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// When CE is set.
+    /// At which queue the marker also sets CE, the mark of congestion.
     pub ecn: ecn_threshold::Config,
     /// N, the number of gradients that are averaged.
     #[schemars(range(min = 1, max = 65536))]
