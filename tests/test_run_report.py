@@ -516,6 +516,7 @@ def test_a_capture_holds_the_packets_of_its_port(side: export.Side) -> None:
     if side == "leaving":
         rows = rows.filter(pl.col("begin_ps").is_not_null())
     packets = [body for kind, body in blocks(export.pcapng(run, port, side)) if kind == 6]
+    assert not any(run.packets["sack"].to_list())
     assert len(packets) == len(rows)
     times = [(high << 32) + low for high, low in (struct.unpack_from("<II", body, 4) for body in packets)]
     assert times == sorted(ns(rows["arrive_ps" if side == "arriving" else "begin_ps"].to_list()))
@@ -523,6 +524,7 @@ def test_a_capture_holds_the_packets_of_its_port(side: export.Side) -> None:
     assert dropped == (rows["dropped"].sum() if side == "arriving" else 0)
     for body, row in zip(packets, rows.to_dicts(), strict=True):
         assert struct.unpack_from("<I", body, 16) == (max(row["wire_bytes"], 40),)
+        assert body[20 + 32] == 0x50
         (length,) = struct.unpack_from("!H", body, 20 + 2)
         sequence, acknowledgement = struct.unpack_from("!II", body, 20 + 24)
         assert length == 40 + row["payload_bytes"]
@@ -545,6 +547,76 @@ def test_tshark_reads_a_capture(tmp_path: Path) -> None:
     assert not any(row[5:] and row[5] for row in rows)
     again = sum(any(row[index] for index in (1, 3, 4)) for row in rows)
     assert again == run.packets.filter(pl.col("number") > 1).height
+
+
+def options_of(run: Recorded, port: str, file: Path, *fields: str) -> tuple[pl.DataFrame, list[list[str]]]:
+    """Return the packets at a port, and fields that tshark finds in a capture of it."""
+    chosen = run.any_port(port)
+    file.write_bytes(export.pcapng(run, chosen))
+    rows = programs.tshark(file, "_ws.malformed", "_ws.expert.message", *fields)
+    assert not any(row[0] for row in rows)
+    packets = run.packets.filter(pl.col("link") == chosen.link)
+    assert len(rows) == len(packets)
+    return packets, [row[2:] for row in rows]
+
+
+def test_tshark_finds_the_options_of_tcp_at_the_port_of_a_host(tmp_path: Path) -> None:
+    changes: dict[str, object] = {
+        **INSIDE, "record.packets": ["bottlenecks", "hosts"], "tcp.profile": "linux", "tcp.mss": "1024B",
+        "tcp.header": "40B", "tcp.timestamps": False, "tcp.handshake": "counted", "tcp.receive_buffer": "1MB",
+        "traffic.requests.workers": 20, "traffic.requests.rounds": 2,
+    }  # fmt: skip
+    run = Recorded.of(package.run("incast", set=changes))
+    fields = ("tcp.options.sack_le", "tcp.options.sack_re", "tcp.options.wscale.shift", "tcp.options.mss_val",
+              "tcp.window_size", "tcp.flags.syn", "tcp.options.sack_perm", "tcp.ack", "tcp.stream")  # fmt: skip
+    # Where the ACKs of all senders begin their way.
+    packets, rows = options_of(run, "host 0", tmp_path / "host.pcapng", *fields)
+    assert packets["from_client"].all()
+    # tshark counts from each connection's first number, which is 0 here as well.
+    syns = 0
+    for packet, (left, right, shift, mss, window, syn, permitted, ack, _) in zip(packets.to_dicts(), rows, strict=True):
+        edges = [f"{int(edge) + 1}" for block in packet["sack"].split() for edge in block.split("-")]
+        assert (left.split(",") if left else []) == edges[::2]
+        assert (right.split(",") if right else []) == edges[1::2]
+        assert syn in {"0", "1"}
+        if syn == "1":
+            syns += 1
+            assert (mss, bool(permitted)) == ("1024", True)
+            assert int(shift) >= 1
+            assert int(window) == min(packet["rwnd_bytes"], 65_535)
+        else:
+            # The scale is that of the SYN, and no window loses a byte by it.
+            assert int(window) == packet["rwnd_bytes"]
+            assert int(ack) == packet["ack_bytes"] + 1
+    assert syns >= 20
+    assert sum(bool(row[0]) for row in rows) > 20
+    assert packets["rwnd_bytes"].max() > 65_535  # type: ignore[operator]
+    with pytest.raises(package.ScenarioError, match=r"port 'host 99' were not recorded; there are: .*host 0, host 1"):
+        run.any_port("host 99")
+
+
+def test_tshark_finds_incast_marks_where_they_are_on_the_wire(tmp_path: Path) -> None:
+    changes: dict[str, object] = {
+        **INSIDE, "record.packets": ["bottlenecks", "hosts"], "stack.sender": "pulser",
+        "switch.marker": {"name": "ein"}, "traffic.requests.workers": 20, "traffic.requests.rounds": 1,
+    }  # fmt: skip
+    run = Recorded.of(package.run("incast", set=changes))
+    packets, rows = options_of(run, "switch->host 0", tmp_path / "marks.pcapng", "ip.dsfield", "ip.dsfield.ecn")
+    marked = [flags & 1024 > 0 for flags in packets["flags"]]
+    assert 0 < sum(marked) < len(marked)
+    assert [int(tos, 16) & 4 > 0 for tos, _ in rows] == marked
+    assert [int(ecn) for _, ecn in rows] == [
+        3 if flags & 512 else 2 if flags & 256 else 0 for flags in packets["flags"]
+    ]
+    fields = ("tcp.options.experimental.data", "tcp.options.experimental.exid", "tcp.srcport", "tcp.dstport")
+    packets, rows = options_of(run, "host 0", tmp_path / "echoes.pcapng", *fields)
+    echoed = [flags & 2048 > 0 for flags in packets["flags"]]
+    assert any(echoed)
+    counts: Counter[str] = Counter()
+    for echo, (told, magic, client, _) in zip(echoed, rows, strict=True):
+        counts[client] += echo
+        assert bool(magic) is echo
+        assert not echo or (int(magic, 16), int(told, 16)) == (0xE1A0, counts[client])
 
 
 def test_trace_events_hold_flows_waits_and_losses() -> None:

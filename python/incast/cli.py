@@ -432,7 +432,13 @@ def export(
         Literal["arriving", "leaving"], Parameter(help="with --pcapng: packets as they arrive at the port, or leave it")
     ] = "arriving",
     perfetto: Annotated[Path | None, Parameter(help="file of trace events to write, for ui.perfetto.dev")] = None,
-    port: PortName = None,
+    port: Annotated[
+        str | None,
+        Parameter(
+            help="switch port, such as 'switch->host 0', or with --pcapng that of a host, such as 'host 3' "
+            "[default: the recorded one with most drops]"
+        ),
+    ] = None,
     fct: Annotated[Path | None, Parameter(help="file of completion times to write, as HPCC's fct.txt")] = None,
     trace: Annotated[
         Path | None, Parameter(help="file of flows to write, as HPCC's flow.txt, for ns-3 or traffic of kind trace")
@@ -456,11 +462,10 @@ def export(
     if pcapng is None and perfetto is None:
         return
     recorded = Recorded.read(run)
-    chosen = recorded.port(port)
     if pcapng is not None:
-        print(output.save(pcapng, exports.pcapng(recorded, chosen, side)))
+        print(output.save(pcapng, exports.pcapng(recorded, recorded.any_port(port), side)))
     if perfetto is not None:
-        print(output.save(perfetto, exports.perfetto(recorded, chosen)))
+        print(output.save(perfetto, exports.perfetto(recorded, recorded.port(port))))
 
 
 @app.command

@@ -44,6 +44,8 @@ pub struct Run {
     pub events: Vec<Event>,
     /// Packets at the chosen ports, by (arrival, link).
     pub packets: Vec<PacketSample>,
+    /// SACK options of recorded packets: `start-end` of each block in stream offsets, in the order of the option.
+    pub sacks: Vec<String>,
     /// Incasts at the watched ports, by (begin, link).
     pub incasts: Vec<Incast>,
     /// Whether a watched port marks EIN.

@@ -22,6 +22,8 @@ pub struct PacketSample {
     pub number: u32,
     /// Advertised window.
     pub window: u32,
+    /// Place of its SACK option in [`Run::sacks`](crate::Run::sacks), from 1; 0 without one.
+    pub sack: u32,
     /// Payload in bytes.
     pub payload: u16,
     /// Bytes on the wire.

@@ -117,8 +117,9 @@ pub(crate) fn small_run() -> Run {
         }],
         packets: vec![
             packet(us(2), Some(Duration(120)), 0),
-            PacketSample { dropped: true, ..packet(us(3), None, 1460) },
+            PacketSample { dropped: true, sack: 1, ..packet(us(3), None, 1460) },
         ],
+        sacks: vec!["2920-4380 5840-7300".to_owned()],
         incasts: incasts(),
         ein_watched: true,
         alarms: alarms(),
@@ -198,6 +199,7 @@ fn packet(arrive: Time, wait: Option<Duration>, offset: u64) -> PacketSample {
         connection: 0,
         number: 1,
         window: 65_535,
+        sack: 0,
         payload: 1460,
         wire: 1500,
         flags: PacketFlags(PacketFlags::ACK.0 | PacketFlags::ECT.0 | PacketFlags::CE.0),

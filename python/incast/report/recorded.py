@@ -227,6 +227,40 @@ class Recorded:
             for row in ports.iter_rows(named=True)
         ]
 
+    @cached_property
+    def host_ports(self) -> list[Port]:
+        """The ports of hosts whose packets were recorded, by host. What limits them is not in the tables."""
+        sources = {(flow.connection, flow.from_client): flow.source for flow in self.flows.values()}
+        sources |= {
+            (flow.connection, not flow.from_client): flow.destination
+            for flow in self.flows.values()
+            if (flow.connection, not flow.from_client) not in sources
+        }
+        switches = self._tables["ports"]["link"].to_list()
+        ends = self._tables["packets"].filter(~pl.col("link").is_in(switches)).unique("link", maintain_order=True)
+        hosts = sorted(
+            (sources[connection, from_client], link)
+            for link, connection, from_client in ends.select("link", "connection", "from_client").iter_rows()
+            if (connection, from_client) in sources
+        )
+        return [Port(link, f"host {host}", 0, None, None) for host, link in hosts]
+
+    def any_port(self, name: str | None = None) -> Port:
+        """Return the port of this name, also that of a host, by default the first of `ports`.
+
+        Raises:
+            ScenarioError: its packets were not recorded.
+
+        """
+        for port in self.host_ports:
+            if name is not None and name.split() == port.name.split():
+                return port
+        try:
+            return self.port(name)
+        except ScenarioError as error:
+            some = [port.name for port in self.host_ports]
+            raise ScenarioError(", ".join([str(error), *some]) if some else str(error)) from error
+
     def port(self, name: str | None = None) -> Port:
         """Return the port of this name, by default the first of `ports`.
 

@@ -14,6 +14,7 @@ use incast_record::{Alarm, Event, EventKind, Incast, PacketSample, QueueSample, 
 
 use crate::packet::{Flags, Packet};
 use crate::tcp::Signal;
+use crate::tcp::sack::SackOption;
 
 /// Is told of everything; the defaults write nothing down.
 pub(crate) trait Observer {
@@ -49,6 +50,15 @@ pub(crate) trait Observer {
     fn follows(&self, _link: u32) -> bool {
         false
     }
+
+    /// Whether packets at some port are wanted one by one.
+    #[inline]
+    fn follows_some(&self) -> bool {
+        false
+    }
+
+    /// An end has written the options that `packet` carries, and keeps so many.
+    fn options_written(&mut self, _packet: &Packet, _sack: SackOption, _kept: usize) {}
 
     /// A packet arrived at a port that is followed; if it is admitted, that is told next of this port.
     fn packet_arrived(&mut self, _link: u32, _now: u64, _packet: &Packet) {}
@@ -87,6 +97,7 @@ pub(crate) struct Written {
     pub(crate) window_samples: Vec<WindowSample>,
     pub(crate) events: Vec<Event>,
     pub(crate) packets: Vec<PacketSample>,
+    pub(crate) sacks: Vec<String>,
     pub(crate) incasts: Vec<Incast>,
     pub(crate) alarms: Vec<Alarm>,
 }
@@ -253,6 +264,17 @@ impl Observer for Recorder {
         self.packets.as_ref().is_some_and(|packets| packets.follows(link))
     }
 
+    #[inline]
+    fn follows_some(&self) -> bool {
+        self.packets.is_some()
+    }
+
+    fn options_written(&mut self, packet: &Packet, sack: SackOption, kept: usize) {
+        if let Some(packets) = &mut self.packets {
+            packets.options_written(packet, sack, kept);
+        }
+    }
+
     fn packet_arrived(&mut self, link: u32, now: u64, packet: &Packet) {
         if let Some(packets) = &mut self.packets {
             packets.arrived(link, now, packet);
@@ -301,13 +323,15 @@ impl Observer for Recorder {
             let since = queue.since?;
             Some(QueueStatistics { observed: Duration(queue.changed_at - since), ..queue.statistics })
         });
+        let (packets, sacks) = self.packets.map(Packets::finish).unwrap_or_default();
         let (incasts, alarms) = self.incasts.map(Incasts::finish).unwrap_or_default();
         Written {
             statistics: if self.statistics { statistics.collect() } else { Vec::new() },
             queue_samples: self.queue_samples,
             window_samples: self.window_samples,
             events: self.events,
-            packets: self.packets.map(Packets::finish).unwrap_or_default(),
+            packets,
+            sacks,
             incasts,
             alarms,
         }

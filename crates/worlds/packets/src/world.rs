@@ -519,6 +519,9 @@ impl<O: Observer> World<'_, O> {
             self.totals.sent += sent as u64;
             let uplink = self.routes.uplink[host as usize];
             let mut packets = std::mem::take(&mut self.out.packets);
+            if self.observer.follows_some() {
+                self.note_options(index, &packets);
+            }
             if let Some(&delays) = self.sending.get(host as usize) {
                 self.send_late(uplink, host, now, delays, &packets, schedule);
             } else {
@@ -550,6 +553,16 @@ impl<O: Observer> World<'_, O> {
         let late = packets.iter().map(|packet| (delays.through(now, sending, *per), packet));
         self.enqueue_all(uplink, late, schedule);
         self.sending[host as usize] = delays;
+    }
+
+    /// Who writes packets down has to know the options that travel beside them.
+    #[cold]
+    fn note_options(&mut self, index: u32, packets: &[Packet]) {
+        let options = &self.endpoints[index as usize].receive.options;
+        for packet in packets.iter().filter(|packet| packet.flags.has(Flags::OPTIONS)) {
+            let (sack, kept) = options.written(packet);
+            self.observer.options_written(packet, sack, kept);
+        }
     }
 
     #[cold]

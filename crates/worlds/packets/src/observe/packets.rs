@@ -1,12 +1,14 @@
 //! Packets at ports, one by one, as they arrive and as they leave.
 
 use std::collections::VecDeque;
+use std::fmt::Write as _;
 
 use incast_plan::Plan;
 use incast_protocols::{Duration, Time};
 use incast_record::{PacketFlags, PacketSample};
 
 use crate::packet::{Flags, Packet};
+use crate::tcp::sack::SackOption;
 use crate::tcp::unwrap;
 
 /// No row.
@@ -30,6 +32,16 @@ struct Near {
     ack: u64,
 }
 
+/// A SACK option on its way.
+#[derive(Clone, Copy, Debug)]
+struct Sack {
+    /// Its number, which packets carry.
+    number: u16,
+    option: SackOption,
+    /// Its place among the texts, from 1; 0 until a packet that carries it is written down.
+    text: u32,
+}
+
 /// Writes packets down.
 #[derive(Debug)]
 pub(super) struct Packets {
@@ -39,13 +51,16 @@ pub(super) struct Packets {
     wanted: Vec<bool>,
     /// By connection and side.
     near: Vec<[Near; 2]>,
+    /// By connection and side: options that its end keeps, by number.
+    options: Vec<[VecDeque<Sack>; 2]>,
+    texts: Vec<String>,
     rows: Vec<PacketSample>,
 }
 
 impl Packets {
     /// What its rows take.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.rows[..])
+        size_of_val(&self.rows[..]) + self.texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>()
     }
 
     pub(super) fn new(plan: &Plan) -> Self {
@@ -58,7 +73,9 @@ impl Packets {
         for &connection in &record.packets_of {
             wanted[connection as usize] = true;
         }
-        Self { ports, wanted, near: vec![[Near::default(); 2]; plan.connections.len()], rows: Vec::new() }
+        let near = vec![[Near::default(); 2]; plan.connections.len()];
+        let options = vec![<[VecDeque<Sack>; 2]>::default(); plan.connections.len()];
+        Self { ports, wanted, near, options, texts: Vec::new(), rows: Vec::new() }
     }
 
     #[inline]
@@ -66,9 +83,43 @@ impl Packets {
         self.ports[link as usize].is_some()
     }
 
+    fn wants(&self, packet: &Packet) -> bool {
+        self.wanted.is_empty() || self.wanted[packet.connection as usize]
+    }
+
+    pub(super) fn options_written(&mut self, packet: &Packet, option: SackOption, kept: usize) {
+        if self.wants(packet) {
+            let side = usize::from(packet.flags.has(Flags::FROM_CLIENT));
+            let options = &mut self.options[packet.connection as usize][side];
+            options.push_back(Sack { number: packet.option, option, text: 0 });
+            // The end that has written them forgets old ones, too.
+            options.drain(..options.len().saturating_sub(kept));
+        }
+    }
+
+    /// The place of a packet's SACK option among the texts, from 1; 0 without one.
+    fn sack_of(&mut self, packet: &Packet, near: u64) -> u32 {
+        let side = usize::from(packet.flags.has(Flags::FROM_CLIENT));
+        let options = &mut self.options[packet.connection as usize][side];
+        // Their numbers have no gaps.
+        let first = options.front().map_or(0, |option| option.number);
+        let Some(sack) = options.get_mut(usize::from(packet.option.wrapping_sub(first))) else { return 0 };
+        if sack.text == 0 && !sack.option.blocks().is_empty() {
+            let mut text = String::new();
+            for &(start, end) in sack.option.blocks() {
+                let blank = if text.is_empty() { "" } else { " " };
+                let _ = write!(text, "{blank}{}-{}", unwrap(near, start), unwrap(near, end));
+            }
+            self.texts.push(text);
+            sack.text = self.texts.len() as u32;
+        }
+        sack.text
+    }
+
     pub(super) fn arrived(&mut self, link: u32, now: u64, packet: &Packet) {
+        let is_wanted = self.wants(packet);
         let Some(port) = &mut self.ports[link as usize] else { return };
-        if !self.wanted.is_empty() && !self.wanted[packet.connection as usize] {
+        if !is_wanted {
             port.arriving = NONE;
             return;
         }
@@ -77,6 +128,8 @@ impl Packets {
         let near = &mut self.near[packet.connection as usize][usize::from(from_client)];
         near.offset = unwrap(near.offset, packet.sequence);
         near.ack = unwrap(near.ack, packet.acknowledgement);
+        let near = *near;
+        let sack = if packet.flags.has(Flags::OPTIONS) { self.sack_of(packet, near.ack) } else { 0 };
         self.rows.push(PacketSample {
             arrive: Time(now),
             wait: None,
@@ -86,6 +139,7 @@ impl Packets {
             connection: packet.connection,
             number: 0,
             window: packet.window,
+            sack,
             payload: payload_of(packet),
             wire: packet.wire,
             flags: flags_of(packet, packet.flags),
@@ -126,7 +180,7 @@ impl Packets {
     }
 
     /// By (arrival, link), with the number of each time that a segment came by.
-    pub(super) fn finish(mut self) -> Vec<PacketSample> {
+    pub(super) fn finish(mut self) -> (Vec<PacketSample>, Vec<String>) {
         // A stable sort: what arrived at one port at one time keeps its order.
         self.rows.sort_by_key(|row| (row.arrive, row.link));
         let segment = |row: &PacketSample| (row.link, row.connection, row.from_client, row.offset);
@@ -139,7 +193,17 @@ impl Packets {
             last = Some(segment(row));
             row.number = number;
         }
-        self.rows
+        // In the order of the rows, whatever order the driver went through the ports in.
+        let (mut texts, mut places) = (Vec::new(), vec![0; self.texts.len()]);
+        for row in self.rows.iter_mut().filter(|row| row.sack > 0) {
+            let old = row.sack as usize - 1;
+            if places[old] == 0 {
+                texts.push(std::mem::take(&mut self.texts[old]));
+                places[old] = texts.len() as u32;
+            }
+            row.sack = places[old];
+        }
+        (self.rows, texts)
     }
 }
 

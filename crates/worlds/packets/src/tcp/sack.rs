@@ -206,6 +206,12 @@ impl OptionsWriter {
         (self.push(option), option.count)
     }
 
+    /// The SACK option that a packet just made carries, and how many options are kept by now.
+    pub(crate) fn written(&self, packet: &Packet) -> (SackOption, usize) {
+        let ahead = usize::from(packet.option.wrapping_sub(self.first as u16));
+        (self.sent.get(ahead).copied().unwrap_or(SackOption::NONE), self.sent.len())
+    }
+
     /// The options that `packet` carries.
     pub(crate) fn read(&mut self, packet: &Packet) -> (SackOption, Option<Carried>) {
         let ahead = usize::from(packet.option.wrapping_sub(self.first as u16));

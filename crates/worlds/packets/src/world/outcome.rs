@@ -66,6 +66,7 @@ impl<O: Observer> World<'_, O> {
             window_columns: self.columns.columns,
             events: written.events,
             packets: written.packets,
+            sacks: written.sacks,
             incasts: written.incasts,
             ein_watched: self.plan.watches_ein(),
             alarms: written.alarms,

@@ -111,6 +111,39 @@ fn the_same_through_token_buckets() {
     }
 }
 
+/// What SACK options say is written down with the ACKs that carry them, at every port on their way.
+#[test]
+fn the_same_with_sack_options_written_down() {
+    let network = star(8, cable(1_000_000_000, Duration::from_us(20)), &packets(20), &no_marks());
+    let mut plan = plan(network, new_reno(), Tcp { sack: true, dsack: true, ..tcp() });
+    follow_packets(&mut plan);
+    for sender in 1..8 {
+        add_flow(&mut plan, sender, 0, Some(300_000), Time(0), Handshake::Counted);
+    }
+    let run = run_both(&plan);
+    let (mut with, mut last) = (0, 0);
+    for row in run.packets.iter().filter(|row| row.payload == 0) {
+        let option = if row.sack == 0 { "" } else { run.sacks[row.sack as usize - 1].as_str() };
+        let blocks: Vec<(u64, u64)> = option
+            .split_terminator(' ')
+            .map(|block| {
+                block.split_once('-').map(|(start, end)| (start.parse().unwrap(), end.parse().unwrap())).unwrap()
+            })
+            .collect();
+        // Two bytes of option, eight of each block, and two that align it.
+        let room = if blocks.is_empty() { 0 } else { 4 + 8 * blocks.len() as u64 };
+        assert_eq!(u64::from(row.wire), plan.classes[0].tcp.header.0 + room, "{option}");
+        assert!(blocks.iter().all(|&(start, end)| start < end && end <= 300_000), "{option}");
+        with += u32::from(!blocks.is_empty());
+        // In the order of the rows.
+        assert!(row.sack <= last + 1);
+        last = last.max(row.sack);
+    }
+    assert!(with > 100 && last as usize == run.sacks.len(), "{with} {last}");
+    // An ACK has the same option at the next port.
+    assert!(run.sacks.len() as u32 <= with / 2 + 1, "{with}");
+}
+
 #[test]
 fn the_same_when_endless_flows_outlast_the_others_and_when_time_is_up() {
     for stop_at in [None, Some(Time(3_141_592_653))] {
