@@ -214,6 +214,8 @@ def test_the_same_description_gives_the_same_bytes_however_many_workers(incast: 
     again = incast("advise", "cluster.toml", "--out", "one", "--json", "again.json")
     assert (again.returncode, again.stderr) == (0, "")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "one.json").read_bytes()
+    only = incast("advise", "cluster.toml", "--out", "one", "--json", "-")
+    assert (only.returncode, only.stdout) == (0, (tmp_path / "one.json").read_text(encoding="utf-8"))
     # The scenario beside the page is the one that was run.
     assert incast("check", "one/today.toml").returncode == 0
     said = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))

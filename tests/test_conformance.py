@@ -58,6 +58,8 @@ def test_every_script_has_a_row_with_its_verdict(incast: Command, folder: Path, 
     found = json.loads(verdicts.read_text(encoding="utf-8"))
     assert [report["verdict"] for report in found] == ["passes", "not-applicable", "unreadable", "fails"]
     assert found[3]["line"] == 8
+    only = incast("conform", folder, "--json", "-")
+    assert (only.returncode, json.loads(only.stdout)) == (1, found)
 
 
 def test_scripts_that_do_not_fail_exit_with_zero(incast: Command, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import re
 import shlex
 import tomllib
@@ -50,6 +51,14 @@ def test_the_same_demo_gives_the_same_bytes(incast: Command, tmp_path: Path) -> 
     assert len(files) == 5
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    told = incast("demo", "--out", "two", "--senders", "2", "--seeds", "2", "--json")
+    shown = json.loads(told.stdout)
+    first = {"curve": "NewReno", "senders": 1}
+    assert {name: shown["goodput"][0][name] for name in first} == first
+    rows = (tmp_path / "one" / "goodput.csv").read_text(encoding="utf-8").splitlines()
+    assert sum(len(point["goodput_bps"]) for point in shown["goodput"]) == len(rows) - 1
+    assert [line["title"] for line in shown["rounds"]][:2] == ["NewReno, 2 senders", "NewReno, 2 senders"]
+    assert shown["rounds"][0]["timeouts"] == 0
     page = (tmp_path / "one" / "index.html").read_text(encoding="utf-8")
     assert "With 2, no packet is dropped, and there are no timeouts" in page
     # Nothing is said of what did not happen here.

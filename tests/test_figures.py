@@ -122,14 +122,22 @@ def test_figures_for_papers_are_the_same_bytes_every_time(
     pl.DataFrame(
         {"class": ["a", "a"], "size_bytes": [1, 2], "fct_s": [0.1, 0.2], "slowdown": [1.0, 2.0]}
     ).write_parquet(tmp_path / "flows.parquet")
-    style = figures.LIGHT.in_column()
+    style = figures.LIGHT.as_wide_as("column")
     once, again = (figures.from_results(tmp_path, style=style, suffix=suffix)[0].read_bytes() for _ in range(2))
     assert once == again
     assert once.startswith(begins)
     # Publishers refuse fonts of type 3.
     assert b"/Type3" not in once
+    # Letters in a vector figure are letters, which can be searched and edited.
+    assert (b">share of messages</text>" in once) is (suffix == "svg")
     # What is drawn anew replaces pictures of every kind.
     assert [path.suffix for path in tmp_path.iterdir() if path.stem == "completion-times"] == [f".{suffix}"]
+
+
+@pytest.mark.parametrize(("width", "points"), [("page", 432), ("column", 241.2), ("columns", 504)])
+def test_figures_are_as_wide_as_a_page_or_the_columns_of_a_paper(width: figures.Width, points: float) -> None:
+    picture = figures.svg(figures.completion_times({"a": np.array([0.1, 0.2])}, style=figures.LIGHT.as_wide_as(width)))
+    assert f'width="{points:g}pt"'.encode() in picture
 
 
 def test_a_message_that_is_not_complete_counts_as_one_that_is_not() -> None:

@@ -62,6 +62,23 @@ Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "
 DryRun = Annotated[
     bool, Parameter(negative="", help="print the estimated cost, and how many runs are done already, and stop")
 ]
+
+
+def _file_or_stdout(_: object, file: Path | None) -> None:
+    """Refuse an option in the place of a file, since `-` is allowed there."""
+    if file is not None and file != output.STDOUT and str(file).startswith("-"):
+        raise ValueError(f"expected a file, or - for stdout, found {file}")
+
+
+JsonFile = Annotated[
+    Path | None,
+    Parameter(
+        name="--json",
+        help="write everything to this file; -: print only that on stdout",
+        allow_leading_hyphen=True,
+        validator=_file_or_stdout,
+    ),
+]
 Json = Annotated[bool, Parameter(name="--json", negative="", help="print only one JSON object on stdout")]
 
 
@@ -363,15 +380,15 @@ def plot(
         Literal["png", "svg", "pdf"], Parameter(help="of the files; pdf has its fonts in it")
     ] = "png",
     width: Annotated[
-        Literal["page", "column"], Parameter(help="of the figures: 6 inches, or 3.3 as a column of a paper")
+        Literal["page", "column", "columns"],
+        Parameter(help="of the figures: 6 inches, 3.35 as a column of a paper, or 7 as both columns"),
     ] = "page",
 ) -> None:
     """Draw figures from the tables of a run, into the same directory."""
     from incast import figures
 
-    style = figures.LIGHT if width == "page" else figures.LIGHT.in_column()
     try:
-        files = figures.from_results(output.existing(directory), style=style, suffix=format)
+        files = figures.from_results(output.existing(directory), style=figures.LIGHT.as_wide_as(width), suffix=format)
     except FileNotFoundError as error:
         raise _native.ScenarioError(str(error)) from error
     print("\n".join(map(str, files)) or "these tables contain nothing to draw")
@@ -626,7 +643,7 @@ def advise(
     out: Annotated[Path, Parameter(help="directory for the page; finished runs are kept in its folder runs")] = Path(
         "out/advise"
     ),
-    json_file: Annotated[Path | None, Parameter(name="--json", help="write everything to this file")] = None,
+    json_file: JsonFile = None,
     workers: Annotated[int | None, Parameter(help="parallel runs [default: one per core]")] = None,
 ) -> int:
     """Say whether a cluster suffers from incast, and which remedy helps it most.
@@ -651,7 +668,7 @@ def advise(
 @app.command
 def conform(
     *scripts: Annotated[Path, Parameter(help="scripts (.pkt), and folders with scripts in them")],
-    json_file: Annotated[Path | None, Parameter(name="--json", help="write the verdicts to this file")] = None,
+    json_file: JsonFile = None,
 ) -> int:
     """Hold the simulator's TCP to scripts in packetdrill's language.
 
@@ -671,11 +688,12 @@ def demo(
     out: Annotated[Path, Parameter(help="directory for the page and the figures")] = Path("out/demo"),
     senders: Annotated[int, Parameter(help="largest number of senders")] = 100,
     seeds: Annotated[int, Parameter(help="replications per point, each with its own jitter")] = 5,
+    as_json: Json = False,
 ) -> None:
-    """Show TCP incast: goodput against the number of senders for NewReno and DCTCP, as one HTML page."""
+    """Show TCP incast: goodput against the number of senders for NewReno and four remedies, as one HTML page."""
     from incast import demo as show
 
-    show.main(output.prepare(out), senders=senders, seeds=seeds)
+    show.main(output.prepare(out), senders=senders, seeds=seeds, as_json=as_json)
 
 
 @bench.command(name="leaf-spine")

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from incast import _native, scenarios, text
+from incast import _native, output, scenarios, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +35,13 @@ def main(paths: Sequence[Path], json_file: Path | None) -> int:
         for path in paths
         for script in _scripts(path)
     ]
+    counts = Counter(report["verdict"] for report in reports)
+    written = json.dumps(reports, indent=1)
+    if json_file == output.STDOUT:
+        print(written)
+        return int(any(counts[verdict] for verdict in _BAD))
     rows = [[report["script"], _VERDICTS[report["verdict"]][0], _reason(report)] for report in reports]
     print(text.fitting(["script", "verdict", "reason"], rows))
-    counts = Counter(report["verdict"] for report in reports)
     said = ", ".join(f"{counts[verdict]} {plural}" for verdict, (_, plural) in _VERDICTS.items() if counts[verdict])
     print(f"\n{len(reports)} scripts: {said}")
     not_understood = Counter(setting for report in reports for setting in report["not_understood"])
@@ -45,7 +49,7 @@ def main(paths: Sequence[Path], json_file: Path | None) -> int:
         where = f"in {count} of {len(reports)} scripts"
         print(f"warning: the setting {setting} is not understood ({where})", file=sys.stderr)
     if json_file:
-        json_file.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
+        json_file.write_text(written + "\n", encoding="utf-8")
     return int(any(counts[verdict] for verdict in _BAD))
 
 

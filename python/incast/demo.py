@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
@@ -119,7 +120,7 @@ class Timeline:
     named: Mapping[int, str]
 
 
-def main(directory: Path, *, senders: int, seeds: int) -> None:
+def main(directory: Path, *, senders: int, seeds: int, as_json: bool = False) -> None:
     """Simulate, draw and write the page into `directory`."""
     if senders < 2 or seeds < 2:
         raise api.ScenarioError("the demo needs at least 2 senders and 2 seeds")
@@ -144,12 +145,38 @@ def main(directory: Path, *, senders: int, seeds: int) -> None:
     page = directory / "index.html"
     page.write_text(demo_page.build(points, timelines, before, after, seeds), encoding="utf-8")
 
+    if as_json:
+        print(json.dumps(_as_json(points, timelines)))
+        return
     print(summary(points))
     runs = sum(map(len, counts.values())) * seeds
     print(f"\n{runs:,} runs in {simulated:.1f} s, {time.monotonic() - started:.1f} s in total")
     print(f"page     {page}")
     print(f"figures  {', '.join(map(str, files))}")
     print(f"data     {directory / 'goodput.csv'}")
+
+
+def _as_json(points: Sweep, timelines: Sequence[Timeline]) -> dict[str, object]:
+    """Return what the page shows: every run, and the rounds whose queues and windows are drawn."""
+    return {
+        "goodput": [
+            {"curve": label, "senders": n, "goodput_bps": point.goodput_bps, "timeouts": point.timeouts}
+            for label, row in points.items()
+            for n, point in row.items()
+        ],
+        "rounds": [
+            {
+                "title": line.title,
+                "end_s": line.end_s,
+                "drops": line.drops,
+                "timeouts": line.timeouts,
+                "shortest_timer_s": line.shortest_timer_s,
+                "idle_s": line.idle_s,
+                "share_of_idle_with_timer": line.waits_of_idle,
+            }
+            for line in timelines
+        ],
+    }
 
 
 def sweep(counts: Mapping[str, Sequence[int]], seeds: int) -> Sweep:

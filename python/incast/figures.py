@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.float64]
 
 Suffix: TypeAlias = Literal["png", "svg", "pdf"]
+Width: TypeAlias = Literal["page", "column", "columns"]
+# What the columns of papers of the field measure.
+WIDTHS_IN: dict[Width, float] = {"column": 3.35, "columns": 7.0}
 
 DPI = 200
 # More points than this are indistinguishable in a figure of this width.
@@ -77,9 +80,9 @@ class Style:
         """How many letters there is room for beside the axis of a panel."""
         return round(12 * 11 / self.points * (self.width_in - _LEFT_IN))
 
-    def in_column(self) -> Style:
-        """Return the same style for a column of a paper, with the letters that papers have."""
-        return replace(self, width_in=3.3, points=8.0)
+    def as_wide_as(self, width: Width) -> Style:
+        """Return the same style for a page, or for one or both columns of a paper, with the letters of papers."""
+        return self if width == "page" else replace(self, width_in=WIDTHS_IN[width], points=8.0)
 
 
 LIGHT = Style(
@@ -429,11 +432,11 @@ def pdf(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> bytes:
-    """Return a figure as SVG, without timestamps or versions, with letters as outlines."""
+    """Return a figure as SVG, without timestamps or versions; its text is text, which can be searched and edited."""
     FigureCanvasAgg(figure)
     file = io.BytesIO()
     # Names of parts would be random.
-    with mpl.rc_context({"svg.hashsalt": "incast"}):
+    with mpl.rc_context({"svg.hashsalt": "incast", "svg.fonttype": "none"}):
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return file.getvalue()
 

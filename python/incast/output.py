@@ -13,6 +13,8 @@ from incast._native import ScenarioError
 # Outcomes of runs that ended before their time.
 PARTIAL = ("interrupted",)
 
+# Where a file can be named, this stands for standard output.
+STDOUT = Path("-")
 # The figures of a run. Their names are here because the code that draws them takes long to load.
 PICTURES = tuple(
     f"{name}.{suffix}"

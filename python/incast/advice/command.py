@@ -46,7 +46,9 @@ def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) 
     output.prepare(out)
     if json_file is not None:
         output.prepare(json_file.parent)
-    print(closed_form.report(described, closed_form.compute(described)), flush=True)
+    only_json = json_file == output.STDOUT
+    if not only_json:
+        print(closed_form.report(described, closed_form.compute(described)), flush=True)
     try:
         advice = advise(described, Store(out / "runs"), workers=workers)
     except (KeyboardInterrupt, RunError, OSError) as error:
@@ -55,11 +57,16 @@ def main(file: Path, *, out: Path, json_file: Path | None, workers: int | None) 
             file=sys.stderr,
         )
         return ends.code(error)
-    print("\n" + report.report(advice))
+    if not only_json:
+        print("\n" + report.report(advice))
     (out / "today.toml").write_text(tomli_w.dumps(simulation.scenario(described)), encoding="utf-8")
     again = f"incast advise {shlex.quote(str(file))}"
     (out / "index.html").write_text(page.build(advice, again, file.read_text(encoding="utf-8")), encoding="utf-8")
+    written = json.dumps(judging.as_json(advice), indent=2)
+    if only_json:
+        print(written)
+        return 0
     if json_file is not None:
-        json_file.write_text(json.dumps(judging.as_json(advice), indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(written + "\n", encoding="utf-8")
     print(f"\n{out / 'index.html'}: the same as a page; today.toml beside it is the scenario ({advice.runs:,} runs)")
     return 0
