@@ -257,6 +257,41 @@ unit = "us"
     assert (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8").count(said) == page.count(said)
 
 
+def test_slowdowns_over_sizes_are_those_of_the_messages_of_all_seeds(
+    incast: Command, paper: Path, tmp_path: Path
+) -> None:
+    figure = paper / "figure-1.toml"
+    # Sizes that differ, among which one is as frequent as all in a bin.
+    panel = """[[panels]]
+kind = "slowdown"
+percentile = 90
+bins = 4
+at = { workers = 8 }
+sql = "SELECT CASE WHEN id % 3 = 0 THEN 500 ELSE 1000 + connection * 100 + id END, slowdown FROM flows"
+
+[[claims]]"""
+    figure.write_text(figure.read_text(encoding="utf-8").replace("[[claims]]", panel, 1), encoding="utf-8")
+    assert incast("reproduce", "paper", "--update").returncode == 0
+    page = (tmp_path / "out" / "paper" / "report.html").read_text(encoding="utf-8")
+    slow = page[page.index("<h3>p90 of the slowdown</h3>") :]
+    changes = {"tcp.initial_window": 4, "stack.sender": "newreno", "traffic.burst.workers": 8}
+    runs = [api.run(paper / "scenarios" / "small.toml", set=changes, seed=seed).flows for seed in (1, 2, 3)]
+    sizes = np.concatenate(
+        [np.where(run["id"].to_numpy() % 3 == 0, 500, 1000 + run["connection"].to_numpy() * 100 + run["id"].to_numpy())
+         for run in runs]
+    )  # fmt: skip
+    slowdowns = np.concatenate([run["slowdown"].to_numpy() for run in runs])
+    ends = sorted(set(np.quantile(sizes, [0.25, 0.5, 0.75, 1], method="inverted_cdf")))
+    assert ends[0] == 500
+    said = re.findall(r'data-at="size of the message \(bytes\): ([\d,]+)" data-said="([\d.]+)', slow)
+    for low, high, (at, value) in zip([0, *ends], ends, said, strict=False):
+        within = slowdowns[(sizes > low) & (sizes <= high)]
+        assert at == page_charts.quantity(float(high))
+        assert value == page_charts.quantity(float(np.quantile(within, 0.9, method="inverted_cdf")))
+    assert len(said) == 2 * len(ends), "both curves"
+    assert f"Points are p90 of all values of 3 seeds together, in {len(ends)} bins of sizes with " in slow
+
+
 def test_the_estimate_of_packet_hops_is_what_a_run_without_loss_has(
     incast: Command, paper: Path, tmp_path: Path
 ) -> None:

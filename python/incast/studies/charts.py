@@ -14,11 +14,16 @@ from incast.studies import execution, measuring, plan, pooling
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TypeAlias
+
+    from numpy.typing import NDArray
 
     from incast.studies.plan import Task
     from incast.studies.store import Store
-    from incast.studies.study import Axis, Lines, Percentile, Study, Trace
+    from incast.studies.study import Axis, Lines, Percentile, Slowdown, Study, Trace
     from incast.studies.table import Table
+
+    _Numbers: TypeAlias = NDArray[np.float64]
 
 # More of a series cannot be seen, and every point is a part of the page.
 _MOST_POINTS = 900
@@ -115,16 +120,54 @@ def of_percentile(study: Study, panel: Percentile, store: Store) -> Chart:
         log_x="x" in panel.log, log_y="y" in panel.log, unit=panel.unit,
     )  # fmt: skip
     points_, intervals = ("Dots", "bars") if chart.is_of_kinds else ("Lines", "bands")
-    of = f"all values of {study.seeds} seeds together" if study.seeds > 1 else "the values of one run"
-    about = [f"{points_} are p{panel.percent:g} of {of}"]
+    about = [f"{points_} are p{panel.percent:g} of {_of_seeds(study)}"]
     if study.seeds > 1:
         about.append(f"{intervals} are 95 % bootstrap intervals over seeds")
     return replace(chart, caption=", ".join([*about, *study.fixed(panel)]) + ".")
 
 
-def _values(panel: Percentile, task: Task, store: Store) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _values(panel: Percentile, task: Task, store: Store) -> _Numbers:
     found = measuring.values(panel.sql, panel.place, partial(execution.table, task, store))
     return np.array(found, dtype=np.float64)
+
+
+def of_slowdown(study: Study, panel: Slowdown, store: Store) -> Chart:
+    """Return a percentile of slowdowns over sizes, in bins of as many messages each; the runs are in the store."""
+    found = {
+        label: [_pairs(panel, task, store) for task in tasks] for label, tasks in plan.of_point(study, panel)
+    }  # fmt: skip
+    # All curves have the same bins, so that their points stand above one another.
+    sizes = np.concatenate([sizes for runs in found.values() for sizes, _ in runs])
+    shares = np.arange(1, panel.bins + 1) / panel.bins
+    ends = np.unique(np.quantile(sizes, shares, method="inverted_cdf")) if len(sizes) else sizes
+    lines = []
+    for label, runs in found.items():
+        bins = [np.searchsorted(ends, sizes) for sizes, _ in runs]
+        pooled = [
+            pooling.percentile([slow[of == number] for (_, slow), of in zip(runs, bins, strict=True)], panel.percent)
+            for number in range(len(ends))
+        ]
+        value, low, high = (tuple(part) for part in zip(*pooled, strict=True)) if pooled else ((), (), ())
+        lines.append(Line(label, tuple(ends.tolist()), value, Span(low, high) if study.seeds > 1 else None))
+    counts = np.bincount(np.searchsorted(ends, sizes), minlength=len(ends)) // max(1, len(found))
+    about = [f"Points are p{panel.percent:g} of {_of_seeds(study)}, in {len(ends)} bins of sizes"]
+    if len(ends):
+        about[0] += f" with {counts.min():,} messages or more each, at the largest of each bin"
+    if study.seeds > 1:
+        about.append("bands are 95 % bootstrap intervals over seeds")
+    return Chart(
+        panel.title, "size of the message (bytes)", "slowdown", tuple(lines), log_x=True, log_y=True,
+        caption=", ".join([*about, *study.fixed(panel)]) + ".",
+    )  # fmt: skip
+
+
+def _of_seeds(study: Study) -> str:
+    return f"all values of {study.seeds} seeds together" if study.seeds > 1 else "the values of one run"
+
+
+def _pairs(panel: Slowdown, task: Task, store: Store) -> tuple[_Numbers, _Numbers]:
+    x, y = measuring.pairs(panel.sql, panel.place, partial(execution.table, task, store))
+    return np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
 
 
 def _along(axis: Axis) -> tuple[float, ...]:

@@ -230,6 +230,17 @@ def values(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> list[f
     return [math.inf if value is None else float(value) for (value,) in _rows(sql, place, table)]
 
 
+def pairs(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> tuple[list[float], list[float]]:
+    """Return the two columns of a query, without rows that have no first one; a null in the second is infinite.
+
+    Raises:
+        RunError: the query fails on the values of this run.
+
+    """
+    rows = [row for row in _rows(sql, place, table) if row[0] is not None]
+    return [float(x) for x, _ in rows], [math.inf if y is None else float(y) for _, y in rows]
+
+
 def series(sql: str, place: str, table: Callable[[str], pl.DataFrame]) -> tuple[list[float], list[float]]:
     """Return the two columns of a query.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from incast import _native, scenarios
 from incast._native import ScenarioError
 from incast.studies import measuring
-from incast.studies.study import Percentile, Trace
+from incast.studies.study import Percentile, Slowdown, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ def rows(study: Study) -> list[Row]:
         return [Row(point, seed, None) for point in study.points() for seed in seeds]
     source = scenarios.read(study.scenario)
     queries = [metric.sql for metric in study.metrics if metric.sql]
-    queries += [panel.sql for panel in study.panels if isinstance(panel, Percentile)]
+    queries += [panel.sql for panel in study.panels if isinstance(panel, Percentile | Slowdown)]
     wanted = frozenset().union(*map(measuring.tables_of, queries), {measuring.ALWAYS})
     return [Row(point, one.seed, one) for point in study.points() for one in tasks(study, source, point, seeds, wanted)]
 
@@ -108,17 +108,34 @@ def pooled(study: Study, panel: Percentile) -> list[tuple[str, list[list[Task]]]
     ]
 
 
+def of_point(study: Study, panel: Slowdown) -> list[tuple[str, list[Task]]]:
+    """Return the runs of a panel at one point: by label of the curve, those of all seeds."""
+    found, at = rows(study), tuple(panel.at[axis.name] for axis in study.axes)
+    by_point = [found[start : start + study.seeds] for start in range(0, len(found), study.seeds)]
+    return [(some[0].point.curve.label, runs(some)) for some in by_point if some[0].point.at == at]
+
+
 def drawn(study: Study) -> list[Task]:
     """Return the runs that panels are drawn from, rather than from the table of the study."""
     over_time = [task for panel in study.panels if isinstance(panel, Trace) for _, task in traces(study, panel)]
-    return over_time + [
-        task
-        for panel in study.panels
-        if isinstance(panel, Percentile)
-        for _, points in pooled(study, panel)
-        for some in points
-        for task in some
-    ]
+    return (
+        over_time
+        + [
+            task
+            for panel in study.panels
+            if isinstance(panel, Percentile)
+            for _, points in pooled(study, panel)
+            for some in points
+            for task in some
+        ]
+        + [
+            task
+            for panel in study.panels
+            if isinstance(panel, Slowdown)
+            for _, some in of_point(study, panel)
+            for task in some
+        ]
+    )
 
 
 def tasks(

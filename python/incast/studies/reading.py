@@ -28,6 +28,7 @@ from incast.studies.study import (
     Panel,
     Percentile,
     Ranking,
+    Slowdown,
     Study,
     Trace,
     Winners,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from incast.studies.expressions import Expression
     from incast.studies.study import Value
 
-_KINDS = ("lines", "percentile", "trace", "dots", "map", "winners", "ranking")
+_KINDS = ("lines", "percentile", "slowdown", "trace", "dots", "map", "winners", "ranking")
 _KEYS = [
     "axes", "baselines", "claims", "curves", "figure", "frozen", "full", "judged", "like", "metrics", "note", "only",
     "open", "panels", "scenario", "seeds", "set", "title", "use", "worlds",
@@ -395,6 +396,10 @@ def _panel(
         if not runs:
             table.refuse("kind", _NOTHING_RUNS)
         panel = _percentile(table, axes, scope)
+    elif kind == "slowdown":
+        if not runs:
+            table.refuse("kind", _NOTHING_RUNS)
+        panel = _slowdown(table, axes, scope)
     elif kind in ("trace", "dots"):
         if not runs:
             table.refuse("kind", _NOTHING_RUNS)
@@ -439,6 +444,19 @@ def _percentile(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Percentil
     )  # fmt: skip
     measuring.check(panel.sql, panel.place, columns=1)
     return panel
+
+
+def _slowdown(table: Table, axes: tuple[Axis, ...], scope: Scope) -> Slowdown:
+    percent, bins = table.number("percentile"), table.number("bins") if "bins" in table else 10
+    if percent is None or not 0 < percent < 100:
+        table.refuse("percentile", f"expected a number between 0 and 100, found {percent}")
+    if bins is None or bins != int(bins) or not 2 <= bins <= 100:
+        table.refuse("bins", f"expected a whole number from 2 to 100, found {bins}")
+    at = _at(table, axes, (), scope, "slowdowns over sizes show one point")
+    sql = table.text("sql", "SELECT size_bytes, slowdown FROM flows")
+    place = table.place("sql" if "sql" in table else "kind")
+    measuring.check(sql, place, columns=2)
+    return Slowdown(sql, percent, int(bins), table.text("title", f"p{percent:g} of the slowdown"), at, place)
 
 
 def _one_axis(table: Table, axes: tuple[Axis, ...], scope: Scope) -> tuple[str, dict[str, Value]]:

@@ -26,7 +26,7 @@ from incast.studies import (
 )
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart
-from incast.studies.study import Lines, Map, Percentile, Ranking, Trace, Winners, for_readers
+from incast.studies.study import Lines, Map, Percentile, Ranking, Slowdown, Trace, Winners, for_readers
 from incast.studies.winners import WinnerMap
 
 if TYPE_CHECKING:
@@ -144,6 +144,8 @@ def panels(study: Study, numbers: Table | None, store: Store) -> list[Drawn]:
             drawn.append(charts.of_trace(study, panel, store))
         elif isinstance(panel, Percentile):
             drawn.append(charts.of_percentile(study, panel, store))
+        elif isinstance(panel, Slowdown):
+            drawn.append(charts.of_slowdown(study, panel, store))
         elif numbers and isinstance(panel, Map):
             drawn.append(cells.of_map(study, panel, numbers))
         elif numbers and isinstance(panel, Winners):

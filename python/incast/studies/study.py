@@ -175,6 +175,19 @@ class Percentile:
 
 
 @dataclass(frozen=True)
+class Slowdown:
+    """A panel of a figure: a percentile of slowdowns over the size of messages, of all seeds together, at one point."""
+
+    sql: str
+    """Gives the size and the slowdown of each message of a run."""
+    percent: float
+    bins: int
+    title: str
+    at: Mapping[str, Value]
+    place: str
+
+
+@dataclass(frozen=True)
 class Map:
     """A panel of a figure: an expression at every point of two axes, as coloured cells."""
 
@@ -221,7 +234,7 @@ class Ranking:
     title: str
 
 
-Panel: TypeAlias = "Lines | Percentile | Trace | Map | Winners | Ranking"
+Panel: TypeAlias = "Lines | Percentile | Slowdown | Trace | Map | Winners | Ranking"
 
 
 @dataclass(frozen=True)
@@ -382,7 +395,7 @@ class Study:
         places = [dict(zip(names, place, strict=True)) for place in self.grid()]
         return [index for index, place in enumerate(places) if all(place[name] == at for name, at in panel.at.items())]
 
-    def fixed(self, panel: Lines | Percentile | Map | Winners) -> list[str]:
+    def fixed(self, panel: Lines | Percentile | Slowdown | Map | Winners) -> list[str]:
         """Say for readers at which values a panel fixes the axes over which it is not drawn."""
         return [f"{self.axis(name).label}: {for_readers(value)}" for name, value in panel.at.items()]
 
