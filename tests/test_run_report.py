@@ -265,6 +265,7 @@ def test_the_page_holds_what_the_tables_hold(world: str) -> None:
         flow = run.flows[lane["id"]]
         during = windows.filter(pl.col("time_ps").is_between(flow.begin, flow.end))
         assert lane["win"]["cwnd"] == during["cwnd_bytes"].to_list()
+        assert lane["win"]["rwnd"] == during["rwnd_bytes"].to_list()
     timeouts = run.events.filter(pl.col("kind").str.starts_with("timeout") & ~pl.col("from_client"))
     last = max(flow.end for flow in run.flows.values())
     assert sorted(waits) == sorted(ns(timeouts.filter(pl.col("time_ps") <= last)["time_ps"].to_list()))
@@ -294,6 +295,11 @@ def test_what_the_page_says_is_what_it_draws() -> None:
     # Every share of every flow is there on a click.
     why = shown[0]["why"]
     assert set(why) == {str(flow.id) for flow in newreno.flows.values()}
+
+
+@pytest.mark.parametrize(("part", "said"), [(1.0, "all"), (0.9999, "more than 99%"), (0.994, "99%"), (0.0, "0%")])
+def test_a_share_is_all_only_if_nothing_is_missing(part: float, said: str) -> None:
+    assert page.share(part) == said
 
 
 def test_a_limit_far_above_the_queue_is_said_and_not_drawn() -> None:
@@ -493,6 +499,25 @@ def test_the_script_runs_without_an_error(tmp_path: Path) -> None:
         assert 'data-ready="true"' in done.stdout
         assert not programs.complaints(done)
         assert re.search(r"Windows of flow \d+", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("receiver", "said", "unsaid"),
+    [
+        ("none", "far above: the receive window, at least 1 GiB", "long dashes"),
+        ("ictcp", "long dashes: receive window", "far above: the receive window"),
+    ],
+)
+def test_the_receive_window_is_drawn_or_said(receiver: str, said: str, unsaid: str, tmp_path: Path) -> None:
+    changes = {"traffic.requests.workers": 4, "traffic.requests.rounds": 1, "stack.receiver": receiver, **INSIDE}
+    run = Recorded.of(package.run("incast", set=changes))
+    file = tmp_path / "report.html"
+    file.write_text(page.build([run]), encoding="utf-8")
+    done = programs.chromium(tmp_path, file, "--dump-dom")
+    (key,) = re.findall('id="windows_key">(.*?)<', done.stdout)
+    assert said in key, done.stderr[-2000:]
+    assert unsaid not in key
+    assert key.startswith("(line: congestion window; filled: in flight")
 
 
 # ---- traces

@@ -320,6 +320,7 @@ class Drawn:
                 "cwnd": windows["cwnd_bytes"].to_list(),
                 "flight": windows["flight_bytes"].to_list(),
                 "ssthresh": windows["ssthresh_bytes"].fill_null(-1).to_list(),
+                "rwnd": windows["rwnd_bytes"].to_list(),
             },
         }
 

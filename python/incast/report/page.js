@@ -72,6 +72,7 @@
   const fill = (pattern, ...values) => { let i = 0; return pattern.replace(/\{\}/g, () => values[i++]); };
   const ms = (t, digits = 3) => (t / 1e6).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + " ms";
   const lasting = (t) => (t >= 1e9 ? +(t / 1e9).toPrecision(3) + " s" : t >= 1e6 ? +(t / 1e6).toPrecision(3) + " ms" : +(t / 1e3).toPrecision(3) + " us");
+  const size = (kib) => (kib >= 1048576 ? +(kib / 1048576).toPrecision(3) + " GiB" : kib >= 1024 ? +(kib / 1024).toPrecision(3) + " MiB" : +kib.toPrecision(3) + " KiB");
   const bits = (v) => (v >= 1e9 ? +(v / 1e9).toPrecision(3) + " Gbit/s" : +(v / 1e6).toPrecision(3) + " Mbit/s");
 
   const lost = (run, segment) => fill(run.packets ? words.segment : words.byte, segment.toLocaleString("en"));
@@ -251,6 +252,7 @@
       if (!lane) continue;
       steps(u, lane.win.t, lane.win.flight, 1024, own(run), [], "only", lane.begin, lane.end);
       if (lane.win.ssthresh.some((v) => v >= 0)) steps(u, lane.win.t, lane.win.ssthresh.map((v) => (v < 0 ? NaN : v)), 1024, ink.muted, [1, 2], false, lane.begin, lane.end);
+      if (lane.win.rwnd.some((v) => v / 1024 <= u.top)) steps(u, lane.win.t, lane.win.rwnd, 1024, ink.muted, [7, 3], false, lane.begin, lane.end);
       steps(u, lane.win.t, lane.win.cwnd, 1024, own(run), run.dash, false, lane.begin, lane.end);
     }
     gaps(u); c.restore();
@@ -279,11 +281,23 @@
       const u = make("lanes" + i, Math.round(n * row) + 36, n, { scale: { dir: -1 }, run, y: { splits: () => splits, values: () => splits.map((at) => order[Math.floor(at)]), label: unit.flow, grid: { show: false }, space: 1 } }, paintLanes(run));
       u.run = run;
     });
-    make("windows", 150, windowsTop(), { y: { label: "KiB" } }, paintWindows);
+    const top = windowsTop();
+    make("windows", 150, top, { y: { label: "KiB" } }, paintWindows).top = top;
+    $("windows_key").textContent = "(" + windowsKey(top).join("; ") + ")";
     make("goodput", phone() ? 140 : 160, Math.max(...list.map((run) => Math.max(run.rate, ...run.goodput.bps))) / unit.rate * 1.05, { y: { label: unit.rateLabel } }, paintGoodput);
     $("windows_title").textContent = fill(words.windows, selected);
   }
-  const windowsTop = () => 1.08 * Math.max(1, ...shown().map((run) => { const lane = run.lane.get(selected); return lane ? Math.max(0, ...[lane.win.cwnd, lane.win.flight].map((v) => v.reduce((a, b) => Math.max(a, b), 0))) / 1024 : 0; }));
+  const most = (values) => values.reduce((a, b) => Math.max(a, b), 0), least = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+  // A receive window that is not far above what the sender has is in the picture.
+  const windowsTop = () => 1.08 * Math.max(1, ...shown().map((run) => { const lane = run.lane.get(selected); if (!lane) return 0; const own = Math.max(most(lane.win.cwnd), most(lane.win.flight)), seen = lane.win.rwnd.filter((v) => v <= 1.5 * own); return Math.max(own, most(seen)) / 1024; }));
+  function windowsKey(top) {
+    const having = shown().filter((run) => run.lane.get(selected)?.win.t.length), wins = having.map((run) => run.lane.get(selected).win), said = [words.windowsLine];
+    if (wins.some((win) => win.ssthresh.some((v) => v >= 0 && v / 1024 <= top))) said.push(words.windowsThreshold);
+    const low = wins.map((win) => least(win.rwnd) / 1024);
+    if (low.some((one) => one <= top)) said.push(words.windowsReceiver);
+    low.forEach((one, i) => { if (one > top) said.push((wins.length > 1 ? having[i].label + ": " : "") + fill(words.windowsReceiverAbove, size(one))); });
+    return said;
+  }
 
   // ---- view
   function go(a, b) {

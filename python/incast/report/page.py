@@ -109,6 +109,10 @@ WORDS = {
     "idle": "{} idle",
     "flow": "flow {}",
     "windows": "Windows of flow {}",
+    "windowsLine": "line: congestion window; filled: in flight",
+    "windowsThreshold": "dotted: slow-start threshold",
+    "windowsReceiver": "long dashes: receive window",
+    "windowsReceiverAbove": "far above: the receive window, at least {}",
     "waitTimer": "waits for a retransmission timer until {} ({})",
     "waitProbe": "waits for the timer of a probe until {} ({})",
     "ranTimer": "a retransmission timer ran out at {} ({})",
@@ -202,13 +206,18 @@ def lead(drawn: Sequence[Drawn]) -> str:
         if not one.records_packets:
             said.append(f"<p>{own}: {how}. It ran on a kernel, where packets are not recorded.</p>")
             continue
-        how += f". The line was idle for {one.idle:.0%} of that time"
+        how += f". The line was idle for {share(one.idle)} of that time"
         if one.idle_with_timer >= 0.005:
-            how += f"; during {one.idle_with_timer:.0%} of the idle time some flow waited for a retransmission timer"
+            how += f"; during {share(one.idle_with_timer)} of the idle time some flow waited for a retransmission timer"
         said.append(f"<p>{own}: {how}.</p>")
     ports = list(dict.fromkeys(f"{one.port.name} at {text.rate(one.port.rate_bps)}" for one in drawn))
     where = f"<p>All of this is about the port {html.escape(' and '.join(ports))}.</p>"
     return "".join(said) + where
+
+
+def share(part: float) -> str:
+    """Write a share in per cent, which is all only if nothing is missing."""
+    return "all" if part >= 1 else "more than 99%" if part >= 0.995 else f"{part:.0%}"
 
 
 def card(one: Drawn, index: int) -> str:
