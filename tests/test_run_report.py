@@ -15,6 +15,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -425,6 +426,29 @@ def test_long_runs_are_thinned_but_no_loss_and_no_timeout_is_left_out(monkeypatc
     for lane in thin["lanes"]:
         own = len(left.filter(pl.col("flow") == lane["id"]))
         assert own == (sum(lane["pk"]["n"]) if lane["pk"]["n"] else len(lane["pk"]["a"]))
+
+
+def test_of_many_marks_and_steps_some_are_drawn_and_the_page_says_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    dctcp, newreno = recorded("dctcp"), recorded("newreno")
+    marks = Drawn(dctcp, dctcp.port(), "x").marks["time_ps"].to_list()
+    assert not any("is drawn" in page.note([Drawn(run, run.port(), "x")]) for run in (dctcp, newreno))
+    whole = {story.flow.id: len(story.steps) for story in Drawn(newreno, newreno.port(), "x").lanes}
+    monkeypatch.setattr(data, "MOST_MARKS", 50)
+    monkeypatch.setattr(data, "MOST_STEPS", 2 * len(whole))
+    thin = Drawn(dctcp, dctcp.port(), "x")
+    assert len(marks) > 200
+    assert 10 < len(thin.drawn_marks) <= 51
+    # The first of each stretch: none is made up, and none is far from one that is drawn.
+    assert set(thin.drawn_marks.tolist()) <= set(marks)
+    drawn = np.array(thin.drawn_marks)
+    last_drawn = drawn[np.searchsorted(drawn, marks, side="right") - 1]
+    assert max(np.array(marks) - last_drawn) <= thin.mark_ps
+    assert f"of {len(marks):,} marks the first in each " in page.note([thin])
+    told = Drawn(newreno, newreno.port(), "x").lanes
+    assert any(story.left_out for story in told)
+    for story in told:
+        assert len(story.steps) + story.left_out == whole[story.flow.id]
+        assert (f"{story.left_out} shorter step" in page.why(story)) is (story.left_out > 0)
 
 
 def test_what_users_write_is_text_on_the_page() -> None:

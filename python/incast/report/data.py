@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from incast.report.explain import Explainer, Story, union
+from incast.report.explain import Explainer, Story, union, union_of
 from incast.report.recorded import PS_PER_S, Flow, Port, Recorded
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ MOST_LANES = 100
 MOST_PACKETS = 120_000
 MOST_QUEUE = 40_000
 MOST_WINDOWS = 60_000
+MOST_MARKS = 20_000
+# Of all flows together; those that took longest are told.
+MOST_STEPS = 10_000
 # Bins of goodput while something moves.
 _BINS = 300
 # Packets of a flow closer than this are one block, where they are too many.
@@ -60,7 +63,7 @@ class Drawn:
         flows = [flow for flow in self.run.flows.values() if flow.id in here]
         slowest = sorted(flows, key=lambda flow: (flow.begin - flow.end, flow.id))[:MOST_LANES]
         slowest.sort(key=lambda flow: (flow.end, flow.id))
-        return [self.explainer.story(flow) for flow in slowest]
+        return [self.explainer.story(flow, most_steps=MOST_STEPS // len(slowest)) for flow in slowest]
 
     @cached_property
     def payload(self) -> pl.DataFrame:
@@ -92,13 +95,19 @@ class Drawn:
 
     def most(self, unit: str) -> int:
         """Return the most that ever waited, in `bytes` or `packets`."""
-        waiting: list[int] = self.queue[f"waiting_{unit}"].to_list()
-        return max(waiting, default=0)
+        waiting = self.queue[f"waiting_{unit}"]
+        return 0 if waiting.is_empty() else int(waiting.to_numpy().max())
 
     @property
     def most_waiting(self) -> int:
         """The most bytes that ever waited."""
         return self.most("bytes")
+
+    @property
+    def largest(self) -> int:
+        """The bytes on the wire of the largest packet."""
+        wire = self.payload["wire_bytes"]
+        return 0 if wire.is_empty() else int(wire.to_numpy().max())
 
     @cached_property
     def drops(self) -> pl.DataFrame:
@@ -139,10 +148,25 @@ class Drawn:
         return events.filter((pl.col("kind") == "ce-mark") & (pl.col("link") == self.port.link))
 
     @cached_property
+    def drawn_marks(self) -> Whole:
+        """When packets were marked; of too many the first in each of equal stretches of time."""
+        times: Whole = np.asarray(self.marks["time_ps"].to_numpy(), dtype=np.int64)
+        if len(times) <= MOST_MARKS:
+            return times
+        stretch = (times - self.begin) // self.mark_ps
+        first: Whole = times[np.concatenate([[True], stretch[1:] != stretch[:-1]])]
+        return first
+
+    @property
+    def mark_ps(self) -> int:
+        """How long such a stretch is."""
+        return max(1, (self.end - self.begin) // MOST_MARKS)
+
+    @cached_property
     def line(self) -> list[tuple[int, int]]:
         """When the line of the port carries payload."""
         left = self.payload.filter(pl.col("leave_ps").is_not_null())
-        return union(zip(left["begin_ps"].to_list(), left["leave_ps"].to_list(), strict=True))
+        return union_of(left["begin_ps"].to_numpy(), left["leave_ps"].to_numpy())
 
     @cached_property
     def idle(self) -> float:
@@ -175,7 +199,7 @@ class Drawn:
         """When packets wait at the port or are on its line."""
         rows = self.run.packets.filter(pl.col("link") == self.port.link)
         last = rows["begin_ps"].fill_null(rows["arrive_ps"])
-        return union(zip((rows["arrive_ps"] - 1).to_list(), (last + 1_000_000).to_list(), strict=True))
+        return union_of(rows["arrive_ps"].to_numpy() - 1, last.to_numpy() + 1_000_000)
 
     @cached_property
     def busy(self) -> list[tuple[int, int]]:
@@ -277,11 +301,11 @@ class Drawn:
             "limitPackets": self.port.limit_packets,
             "limitText": self.port.limit(),
             "rate": self.port.rate_bps,
-            "packet": ns(int(self.port.takes(np.array([max(self.payload["wire_bytes"], default=0)]))[0])),
+            "packet": ns(int(self.port.takes(np.array([self.largest]))[0])),
             "packets": self.records_packets,
             "queue": {"t": deltas(queue["time_ps"].to_numpy()), unit: queue[f"waiting_{unit}"].to_list()},
             "drops": deltas(self.drops["arrive_ps"].to_numpy()),
-            "marks": deltas(self.marks["time_ps"].to_numpy()),
+            "marks": deltas(self.drawn_marks),
             "busy": [[ns(a), ns(b)] for a, b in self.busy],
             "goodput": {
                 "width": width // 1000,

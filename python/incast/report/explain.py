@@ -225,13 +225,13 @@ class Explainer:
         for at, segment in drops:
             sent = again.next(segment, at)
             repairs.append((at, flow.end if sent is None else sent))
-        layers: dict[str, Iterable[Span]] = {
+        layers: dict[str, Iterable[Span] | NDArray[np.int64]] = {
             "timer": [(wait.armed, wait.fired) for wait in waits if wait.kind != "tail-probe"],
             "probe": [(wait.armed, wait.fired) for wait in waits if wait.kind == "tail-probe"],
             "start": [(flow.begin, first)],
             "repair": repairs,
-            "line": union_of(begin, end),
-            "queue": union_of(arrive, begin),
+            "line": np.column_stack([begin, end]),
+            "queue": np.column_stack([arrive, begin]),
             "away": [(flow.begin, flow.end)],
         }
         return partition((flow.begin, flow.end), layers)
@@ -385,17 +385,19 @@ class Explainer:
         return f", {ran / 1e12 / srtt:,.0f} times the round trip of {text.seconds(srtt)}" if srtt > 0 else ""
 
 
-def partition(whole: Span, layers: Mapping[str, Iterable[Span]]) -> dict[str, int]:
-    """Divide a stretch of time: each moment belongs to the first layer that covers it.
-
-    The last layer must cover everything, so that the parts add up to the whole.
-    """
-    rest = [whole] if whole[1] > whole[0] else []
+def partition(whole: Span, layers: Mapping[str, Iterable[Span] | NDArray[np.int64]]) -> dict[str, int]:
+    """Divide a stretch of time among layers: each moment belongs to the first layer that covers it."""
+    merged = {kind: _merged(_array(spans).clip(*whole)) for kind, spans in layers.items()}
+    edges = np.unique(np.concatenate([np.array(whole), *(part for spans in merged.values() for part in spans)]))
+    starts, lengths, left = edges[:-1], np.diff(edges), np.ones(len(edges) - 1, dtype=bool)
     parts = {}
-    for name, spans in layers.items():
-        left = _without(rest, union(spans))
-        parts[name] = _length(rest) - _length(left)
-        rest = left
+    for kind, (begins, ends) in merged.items():
+        covered = np.zeros(len(starts), dtype=bool)
+        if len(begins):
+            before = np.searchsorted(begins, starts, side="right") - 1
+            covered = (before >= 0) & (ends[before] > starts)
+        parts[kind] = int(lengths[left & covered].sum())
+        left &= ~covered
     return parts
 
 
@@ -412,36 +414,26 @@ def union(spans: Iterable[Span]) -> list[Span]:
 
 def union_of(begins: NDArray[np.int64], ends: NDArray[np.int64]) -> list[Span]:
     """Merge many spans, as `union` does."""
-    kept = ends > begins
-    order = np.argsort(begins[kept], kind="stable")
-    begins, ends = begins[kept][order], np.maximum.accumulate(ends[kept][order])
+    begins, ends = _merged(np.column_stack([begins, ends]))
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))
+
+
+def _array(spans: Iterable[Span] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return spans as rows of begin and end."""
+    found = spans if isinstance(spans, np.ndarray) else np.array(list(spans), dtype=np.int64)
+    return found.reshape(-1, 2)
+
+
+def _merged(spans: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Merge spans that overlap or touch; return their begins and ends, in order."""
+    spans = spans[spans[:, 1] > spans[:, 0]]
+    spans = spans[np.argsort(spans[:, 0], kind="stable")]
+    begins, ends = spans[:, 0], np.maximum.accumulate(spans[:, 1])
     if not len(begins):
-        return []
+        return begins, ends
     first = np.flatnonzero(np.concatenate([[True], begins[1:] > ends[:-1]]))
     last = np.concatenate([first[1:] - 1, [len(ends) - 1]])
-    return list(zip(begins[first].tolist(), ends[last].tolist(), strict=True))
-
-
-def _without(spans: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
-    """Return what of `spans` is not in `taken`; both sorted, and neither overlaps itself."""
-    left = []
-    first = 0
-    for begin, end in spans:
-        while first < len(taken) and taken[first][1] <= begin:
-            first += 1
-        at, index = begin, first
-        while index < len(taken) and taken[index][0] < end:
-            if taken[index][0] > at:
-                left.append((at, taken[index][0]))
-            at = max(at, taken[index][1])
-            index += 1
-        if at < end:
-            left.append((at, end))
-    return left
-
-
-def _length(spans: Iterable[Span]) -> int:
-    return sum(end - begin for begin, end in spans)
+    return begins[first], ends[last]
 
 
 class _Moments:

@@ -65,7 +65,10 @@
     add(at, end, false);
     total = Math.max(x, 1);
   }
-  const toX = (t) => { let f = folds[0]; for (const next of folds) { if (next.t0 > t) break; f = next; } return f.x0 + Math.max(-1e15, Math.min(1, (t - f.t0) / (f.t1 - f.t0))) * (f.x1 - f.x0); };
+  // Most times are asked for in order.
+  let lastFold = 0;
+  const foldOf = (t) => { let i = Math.min(lastFold, folds.length - 1); while (i + 1 < folds.length && folds[i + 1].t0 <= t) i++; while (i > 0 && folds[i].t0 > t) i--; return folds[lastFold = i]; };
+  const toX = (t) => { const f = foldOf(t); return f.x0 + Math.max(-1e15, Math.min(1, (t - f.t0) / (f.t1 - f.t0))) * (f.x1 - f.x0); };
   const toT = (x) => { let f = folds[0]; for (const next of folds) { if (next.x0 > x) break; f = next; } return f.t0 + Math.min(1, (x - f.x0) / (f.x1 - f.x0)) * (f.t1 - f.t0); };
 
   // ---- words with numbers
@@ -139,28 +142,33 @@
   }
   // A stepped line: in each column of pixels its first, least, greatest and last value.
   function steps(u, t, v, scale, colour, dash, filled, from, to) {
-    const c = u.ctx, y = (value) => u.valToPos(value / scale, "y", true), t0 = Math.max(toT(view[0]), from), t1 = Math.min(toT(view[1]), to);
+    const zero = u.valToPos(0, "y", true), slope = (u.valToPos(1, "y", true) - zero) / scale;
+    const c = u.ctx, y = (value) => zero + value * slope, t0 = Math.max(toT(view[0]), from), t1 = Math.min(toT(view[1]), to);
     let i = Math.max(0, after(t, t0) - 1);
     const end = after(t, t1);
     if (!t.length || i >= end || t1 < t0) return;
+    // Of a line that goes up and down in most columns dashes cannot be seen, and take most of the time.
+    const dense = end - i > 2 * u.bbox.width;
     const line = new Path2D(), base = y(0);
-    let x = place(u, toX(Math.max(t[i], from))), column = Math.round(x), last = y(v[i]), low = last, high = last;
+    let x = place(u, toX(Math.max(t[i], from))), column = Math.round(x), at = x, last = y(v[i]), low = last, high = last;
     const first = x;
     line.moveTo(x, last);
+    const finish = () => { if (low !== last || high !== last) { line.lineTo(at, low); line.lineTo(at, high); line.lineTo(at, last); } };
     for (i++; i < end; i++) {
       x = place(u, toX(t[i]));
       const here = y(v[i]);
       if (Math.round(x) !== column) {
-        if (low !== last || high !== last) { line.lineTo(column, low); line.lineTo(column, high); line.lineTo(column, last); }
-        line.lineTo(x, last); column = Math.round(x); low = high = last;
-      }
-      line.lineTo(x, here);
-      low = Math.min(low, here); high = Math.max(high, here); last = here;
+        finish();
+        line.lineTo(x, last); line.lineTo(x, here);
+        column = Math.round(x); at = x; low = high = here;
+      } else { low = Math.min(low, here); high = Math.max(high, here); }
+      last = here;
     }
+    finish();
     const right = place(u, toX(t1));
     line.lineTo(right, last);
     if (filled) { const area = new Path2D(line); area.lineTo(right, base); area.lineTo(first, base); area.closePath(); c.globalAlpha = 0.16; c.fillStyle = colour; c.fill(area); c.globalAlpha = 1; }
-    if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dash.map((d) => d * 1.6 * ratio())); c.lineJoin = "round"; c.stroke(line); c.setLineDash([]); }
+    if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dense ? [] : dash.map((d) => d * 1.6 * ratio())); c.lineJoin = dense ? "bevel" : "round"; c.stroke(line); c.setLineDash([]); }
   }
   const each = (u, times, draw) => { let last = -9; const end = after(times, toT(view[1])); for (let i = Math.max(0, after(times, toT(view[0]) - 1)); i < end; i++) { const x = place(u, toX(times[i])); if (x - last >= 1) { draw(x); last = x; } } };
   function cross(c, x, y, r) {

@@ -337,6 +337,8 @@ def note(drawn: Sequence[Drawn]) -> str:
                 f"{one.label}: the {MOST_LANES} slowest of {count(len(one.flows), 'flow')} have a row of their own; "
                 "losses and timeouts of the others are in the last row."
             )
+        if len(one.drawn_marks) < len(one.marks):
+            said.append(f"{one.label}: of {len(one.marks):,} marks the first in each {duration(one.mark_ps)} is drawn.")
         if one.in_blocks:
             said.append(
                 f"{one.label}: packets of {count(one.in_blocks, 'flow')} are drawn as blocks; every loss is drawn."
@@ -359,6 +361,8 @@ def why(story: Story) -> str:
         f"{f' to {moment(step.end)}' if step.end > step.begin else ''}</button> {html.escape(step.text)}</li>"
         for step in story.steps
     )
+    if story.left_out:
+        steps += f"<li>{count(story.left_out, 'shorter step')} of it are not told here.</li>"
     head = f"<p>{html.escape(story.headline)}</p>"
     table = f"<table><tbody>{shares}</tbody></table>" if shares else ""
     return f"{head}{table}<ol>{steps}</ol>"
