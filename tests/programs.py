@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,24 @@ def chromium(folder: Path, page: Path, *options: str) -> subprocess.CompletedPro
         "--enable-logging=stderr", *options, page.as_uri(),
     ]  # fmt: skip
     return subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+
+def printed_colours(folder: Path, page: Path) -> set[str]:
+    """Print a page where screens are dark, and return the colours of lines, areas and letters on the paper."""
+    file = folder / "printed.pdf"
+    done = chromium(
+        folder, page, "--blink-settings=preferredColorScheme=0", "--no-pdf-header-footer", f"--print-to-pdf={file}"
+    )
+    assert file.is_file(), done.stderr[-2000:]
+    found = set()
+    for stream in re.findall(rb"stream\r?\n(.*?)endstream", file.read_bytes(), re.DOTALL):
+        try:
+            content = zlib.decompress(stream)
+        except zlib.error:
+            continue  # not one with drawings
+        for red, green, blue in re.findall(rb"([\d.]+) ([\d.]+) ([\d.]+) (?:rg|RG)\b", content):
+            found.add("#" + "".join(f"{round(float(part) * 255):02x}" for part in (red, green, blue)))
+    return found
 
 
 def complaints(done: subprocess.CompletedProcess[str]) -> list[str]:

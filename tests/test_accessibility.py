@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +16,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import incast as package
+import programs
 from accessibility import SEEN, TEXT, contrast, distance, faults
-from incast import figures
+from incast import demo, figures, planning
 from incast.advice import pictures as advice
 from incast.advice.judging import Ratio
-from incast.studies import pictures
+from incast.studies import pictures, reading
 from incast.studies.cells import Cells
 from incast.studies.charts import Chart, Line, Span
 from incast.studies.winners import Cell, WinnerMap
+from side_by_side import pictures as ns3
 
 ROOT = Path(__file__).parents[1]
 STYLES = {style.name: style for style in (figures.LIGHT, figures.DARK)}
@@ -84,6 +89,41 @@ def _over_time(column: str, of: str) -> dict[str, np.ndarray[Any, Any]]:
     return {"time_s": time, of: np.arange(60) % 6, column: time}
 
 
+def _plan(style: figures.Style) -> Figure:
+    network = planning.Network.read(rate="1Gbps", rtt="100us", buffer="64KB", response="64KB", mss="1460B")
+    return planning.draw(planning.plan(network, 40), style)
+
+
+def _shared_buffer(_: figures.Style) -> Figure:
+    path = ROOT / "studies/shared-buffer/tolerance.py"
+    spec = importlib.util.spec_from_file_location("tolerance", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look
+    spec.loader.exec_module(module)
+    drawn = module.figure(module.read())
+    assert isinstance(drawn, Figure)
+    return drawn
+
+
+def _ns3_sweep(_: figures.Style) -> Figure:
+    study = reading.read(ROOT / "validation/ns3/sweep.toml")
+    untied, met = (
+        (ROOT / f"validation/ns3/results/sweep-{name}.csv").read_text(encoding="utf-8") for name in ("untied", "met")
+    )
+    return ns3.sweep(study, untied, met)
+
+
+def _ns3_grid(_: figures.Style) -> Figure:
+    return ns3.grid((ROOT / "validation/ns3/results/grid-held-out-agreement.csv").read_text(encoding="utf-8"))
+
+
+def _ns3_loss(_: figures.Style) -> Figure:
+    windows = {"time_s": np.arange(8.0), "connection": np.arange(8) % 2, "cwnd_bytes": np.full(8, 2920.0)}
+    return ns3.dctcp_loss({"windows": windows}, {"windows": (0.0, 8.0)})
+
+
 KINDS: dict[str, Callable[[figures.Style], Figure]] = {
     "goodput": lambda style: figures.goodput(
         {name: {1: [1e6, 2e6], 2: [1e6, 3e6]} for name in NAMES}, line_rate_bps=1e7, style=style
@@ -102,6 +142,11 @@ KINDS: dict[str, Callable[[figures.Style], Figure]] = {
     "winners": _winners,
     "sweep of the advice": _advice_sweep,
     "ranking of the advice": _advice_ranking,
+    "plan of requests": _plan,
+    "shared buffers": _shared_buffer,
+    "ns-3: sweep": _ns3_sweep,
+    "ns-3: grid": _ns3_grid,
+    "ns-3: losses": _ns3_loss,
 }
 
 
@@ -141,6 +186,32 @@ def test_a_bad_palette_is_found() -> None:
     assert "a and b differ in colour alone" not in faults(figure)
     black = _cells(replace(figures.LIGHT, cycle=("#000000",)))
     assert "contrast of the text '1.00': 3.6" in faults(black)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "python").rglob("*.html")), ids=lambda path: path.parent.name)
+def test_dark_colours_are_for_screens_alone(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    medias = re.findall(r"@media ([^{]*prefers-color-scheme[^{]*){", text)
+    assert all(media.startswith("screen and") for media in medias)
+    # Else a script sets the class, which takes it away before the page is printed.
+    assert medias or ".dark {" in text
+
+
+@pytest.mark.parametrize("kind", ["report", "demo"])
+def test_a_page_is_printed_in_the_colours_of_paper_where_screens_are_dark(kind: str, tmp_path: Path) -> None:
+    if kind == "report":
+        changes = {"traffic.requests.workers": 20, "traffic.requests.rounds": 1}
+        file = package.run("incast", set=changes, inside=True).report(tmp_path / "report.html")
+    else:
+        demo.main(tmp_path, senders=4, seeds=2)
+        file = tmp_path / "index.html"
+    colours = programs.printed_colours(tmp_path, file)
+    light, dark = (
+        {style.paper, style.ink, style.muted, style.grid, *style.cycle} for style in (figures.LIGHT, figures.DARK)
+    )
+    assert figures.LIGHT.ink in colours
+    assert figures.LIGHT.cycle[0] in colours, "curves and cards"
+    assert not colours & (dark - light)
 
 
 def test_colours_of_pages_are_those_of_pictures() -> None:

@@ -124,9 +124,16 @@ def read() -> dict[Point, int]:
 
 
 def draw(found: dict[Point, int]) -> None:
+    """Write the picture, with the table that it shows."""
+    PICTURE.parent.mkdir(parents=True, exist_ok=True)
+    about = description(TABLE.read_text(encoding="utf-8"))
+    figure(found).savefig(PICTURE, dpi=160, metadata={"Software": None, "Description": about})
+
+
+def figure(found: dict[Point, int]) -> Figure:
     """Draw tolerance over alpha: one panel per protocol of the long flows."""
-    figure = Figure(figsize=(9.5, 4.2), layout="constrained")
-    axes = figure.subplots(1, 2, sharey=True)
+    drawn = Figure(figsize=(9.5, 4.2), layout="constrained")
+    axes = drawn.subplots(1, 2, sharey=True)
     titles = {"newreno": "other ports filled by NewReno", "dctcp": "other ports held at K = 65 by DCTCP"}
     hollow = {"markerfacecolor": LIGHT.paper, "markersize": 3.5, "markeredgewidth": 0.8}
     for panel, (background, title) in zip(axes, titles.items(), strict=True):
@@ -144,9 +151,7 @@ def draw(found: dict[Point, int]) -> None:
         panel.grid(visible=True, color=LIGHT.grid)
     axes[0].set_ylabel("senders whose burst is taken whole")
     axes[0].legend(title="dashed, hollow: textbook share", frameon=False, loc="upper left")
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    about = description(TABLE.read_text(encoding="utf-8"))
-    figure.savefig(PICTURE, dpi=160, metadata={"Software": None, "Description": about})
+    return drawn
 
 
 def check() -> int:
