@@ -8,7 +8,6 @@ are the bottleneck, and packets are not joined: about the worst case. Rounds wit
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
@@ -20,49 +19,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from attached import BPF
+import loaded
+from loaded import bpf
 from slow_port import HERE, HOST, Bottleneck, Host, built, hosted
 
-GET_NEXT_ID, GET_FD_BY_ID, OBJ_GET_INFO_BY_FD, ENABLE_STATS = 11, 13, 15, 32
-# Offsets in struct bpf_prog_info.
-NAME, RUN_TIME_NS, RUN_COUNT, INFO_LENGTH = 64, 192, 200, 224
+ENABLE_STATS = 32
 SIZE = 200_000_000
 REPETITIONS = 5
 
 
-def bpf(command: int, attributes: bytearray) -> int:
-    """Call the kernel; the result is not negative."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
-    result = int(libc.syscall(BPF, command, buffer, len(attributes)))
-    if result < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return result
-
-
 def programs() -> Iterator[tuple[str, int, int]]:
     """Name, runs and nanoseconds of each program of incast-host."""
-    number = 0
-    while True:
-        attributes = bytearray(struct.pack("II24x", number, 0))
-        try:
-            bpf(GET_NEXT_ID, attributes)
-        except FileNotFoundError:
-            return
-        number = struct.unpack_from("I", attributes, 4)[0]
-        # It may have gone meanwhile.
-        with contextlib.suppress(FileNotFoundError):
-            program = bpf(GET_FD_BY_ID, bytearray(struct.pack("I28x", number)))
-            try:
-                info = bytearray(INFO_LENGTH)
-                place = ctypes.addressof((ctypes.c_char * len(info)).from_buffer(info))
-                bpf(OBJ_GET_INFO_BY_FD, bytearray(struct.pack("IIQ16x", program, len(info), place)))
-            finally:
-                os.close(program)
-            name = info[NAME : NAME + 16].split(b"\0")[0].decode()
-            if name.startswith("incast_"):
-                runs, time_ns = (struct.unpack_from("Q", info, at)[0] for at in (RUN_COUNT, RUN_TIME_NS))
-                yield name, runs, time_ns
+    for _, name, info in loaded.programs():
+        runs, time_ns = (struct.unpack_from("Q", info, at)[0] for at in (loaded.RUN_COUNT, loaded.RUN_TIME_NS))
+        yield name, runs, time_ns
 
 
 def full_name(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import loaded
 from slow_port import HOST, RATE_BPS, Attach, Bottleneck, Host, close, eventually
 
 RECEIVERS = ["ictcp", "dcmrg", "rdtcp", "static-window", "credit"]
@@ -152,6 +154,21 @@ def test_a_sender_and_a_receiver_work_together(
     runs = {program["name"]: program["runs"] for program in report["programs"]}
     assert runs[f"{name(sender)}.incast_cc_in_ack_event"] > 0
     assert attached.detach() == 0
+
+
+def test_the_verifier_has_room_for_every_receiver(attach: Attach, bottleneck: Bottleneck) -> None:
+    """It gives up after a million instructions, and needs more on some kernels than on others."""
+    for algorithm in RECEIVERS:
+        before = set(loaded.numbers("prog"))
+        attached = attach(request(bottleneck, algorithm))
+        needed = {
+            name: struct.unpack_from("I", info, loaded.VERIFIED)[0]
+            for number, name, info in loaded.programs()
+            if number not in before
+        }
+        assert "incast_receive" in needed
+        assert max(needed.values()) < 700_000, (algorithm, needed)
+        assert attached.detach() == 0
 
 
 def test_what_will_come_is_told_by_a_socket_option(attach: Attach, bottleneck: Bottleneck) -> None:

@@ -69,14 +69,15 @@ INCAST_FUNCTION void controller_init(struct controller_host *host, const struct 
  */
 INCAST_FUNCTION void controller_settle(struct controller_host *host)
 {
-	u64 level = 0, step, sum, try, busy = 0, rate;
+	u64 step, sum, try, busy = 0, rate;
 	u32 each;
 
 	if (!host->changed)
 		return;
 	host->changed = 0;
+	incast_keep(&host->level, 0);
 	for (step = 1ULL << (CONTROLLER_RATE_BITS - 1); step; step >>= 1) {
-		try = level + step;
+		try = incast_kept(&host->level) + step;
 		sum = 0;
 		for (each = 0; each < CONTROLLER_FLOWS; each++) {
 			rate = host->reservation[each];
@@ -85,9 +86,10 @@ INCAST_FUNCTION void controller_settle(struct controller_host *host)
 		}
 		busy |= sum;
 		if (sum <= host->capacity)
-			level = try;
+			incast_keep(&host->level, try);
 	}
-	host->level = busy ? level : host->capacity;
+	if (!busy)
+		host->level = host->capacity;
 }
 
 INCAST_FUNCTION void controller_set(struct controller_host *host, u32 index, u64 reservation, u64 busy)

@@ -70,6 +70,10 @@ struct scheduler_host {
 	/* Windows have to be assigned anew. */
 	u32 changed;
 	u64 coming;
+	/* Of use only while that is done: packets that have been assigned, those of one round, and how many rounds there are. */
+	u64 sum;
+	u64 given;
+	u64 rounds;
 	/* What flows could use besides, in the order of service; nothing behind the last. */
 	u64 wants[SCHEDULER_FLOWS];
 	struct scheduler_flow flows[SCHEDULER_FLOWS];
@@ -172,7 +176,7 @@ INCAST_FUNCTION u64 scheduler_most(const struct scheduler_flow *flow, u64 mss)
  */
 INCAST_FUNCTION void scheduler_settle(struct scheduler_host *host, const struct incast_receiver_parameters *p)
 {
-	u64 mss = incast_most(p->mss, 1), budget = p->budget / mss, sum = 0, most, part, step, rounds = 0, given;
+	u64 mss = incast_most(p->mss, 1), budget = p->budget / mss, most, part, step, try;
 	struct incast_real total = incast_nothing(), whole = incast_real(budget);
 	struct scheduler_flow *flow;
 	u32 each;
@@ -188,6 +192,7 @@ INCAST_FUNCTION void scheduler_settle(struct scheduler_host *host, const struct 
 		flow->weight = scheduler_weight(flow, p);
 		total = incast_real_plus(total, flow->weight);
 	}
+	incast_keep(&host->sum, 0);
 	for (each = 0; each < SCHEDULER_FLOWS; each++) {
 		if (each >= incast_count(&host->count))
 			break;
@@ -196,36 +201,37 @@ INCAST_FUNCTION void scheduler_settle(struct scheduler_host *host, const struct 
 		most = incast_most(scheduler_most(flow, mss), 1);
 		flow->assigned = incast_least(incast_most(part, 1), most);
 		flow->wants = incast_least(most - flow->assigned, SCHEDULER_ENOUGH);
-		sum += flow->assigned;
+		incast_keep(&host->sum, incast_kept(&host->sum) + flow->assigned);
 		host->wants[each] = flow->wants;
 	}
-	if (!p->refills || sum >= budget)
+	if (!p->refills || incast_kept(&host->sum) >= budget)
 		return;
 	/* The most rounds that there is enough for, bit by bit. */
+	incast_keep(&host->rounds, 0);
 	for (step = 1 << (SCHEDULER_BUDGET_BITS - 1); step; step >>= 1) {
-		given = 0;
+		try = incast_kept(&host->rounds) + step;
+		incast_keep(&host->given, incast_kept(&host->sum));
 		for (each = 0; each < SCHEDULER_FLOWS; each++)
-			given += incast_lesser(host->wants[each], rounds + step);
-		if (sum + given <= budget)
-			rounds += step;
+			incast_keep(&host->given, incast_kept(&host->given) + incast_lesser(host->wants[each], try));
+		if (incast_kept(&host->given) <= budget)
+			incast_keep(&host->rounds, try);
 	}
-	given = 0;
 	for (each = 0; each < SCHEDULER_FLOWS; each++) {
 		if (each >= incast_count(&host->count))
 			break;
 		flow = scheduler_at(host, host->order[each]);
-		part = incast_least(flow->wants, rounds);
+		part = incast_least(flow->wants, incast_kept(&host->rounds));
 		flow->assigned += part;
 		flow->wants -= part;
-		given += part;
+		incast_keep(&host->sum, incast_kept(&host->sum) + part);
 	}
 	for (each = 0; each < SCHEDULER_FLOWS; each++) {
-		if (each >= incast_count(&host->count) || sum + given >= budget)
+		if (each >= incast_count(&host->count) || incast_kept(&host->sum) >= budget)
 			break;
 		flow = scheduler_at(host, host->order[each]);
 		if (flow->wants) {
 			flow->assigned++;
-			given++;
+			incast_keep(&host->sum, incast_kept(&host->sum) + 1);
 		}
 	}
 }

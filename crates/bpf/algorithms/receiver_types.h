@@ -105,6 +105,20 @@ INCAST_FUNCTION u32 incast_count(const u32 *count)
 	return *(const volatile u32 *)count;
 }
 
+/*
+ * A sum that stays in memory, of which the verifier knows nothing. Of one in a register kernels from 7 on learn what it can be,
+ * and follow a loop once for each such range.
+ */
+INCAST_FUNCTION u64 incast_kept(const u64 *sum)
+{
+	return *(const volatile u64 *)sum;
+}
+
+INCAST_FUNCTION void incast_keep(u64 *sum, u64 value)
+{
+	*(volatile u64 *)sum = value;
+}
+
 INCAST_FUNCTION u64 incast_least(u64 left, u64 right)
 {
 	return left < right ? left : right;

@@ -583,12 +583,12 @@ INCAST_FUNCTION void choose_window(struct bpf_sock_ops *ops, const struct incast
 	now = now_ps();
 	track = track_at(host, flow);
 
-	rtt = round_trip_of(tp, incast_receiver_round_trip(&host->receiver, p, flow));
-
 	bpf_spin_lock(&host->lock);
 	incast_receiver_catch_up(&host->receiver, p, now);
 	look_for_request(host, p, flow, now, written, next);
 	incast_receiver_settle(&host->receiver, p);
+	/* Behind the loops, or the verifier follows them once for each way to come to a round trip. */
+	rtt = round_trip_of(tp, incast_receiver_round_trip(&host->receiver, p, flow));
 	window = incast_receiver_window(&host->receiver, p, flow, rtt);
 	incast_receiver_reserve(&host->receiver, p, flow);
 	host->windows_set++;
