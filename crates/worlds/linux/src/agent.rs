@@ -358,6 +358,15 @@ impl<'p> Agent<'p> {
         for send in &self.plan.sends {
             self.sides[side_of(send.connection, send.from)].to_come += 1;
         }
+        // Of each round a request and a response.
+        for aggregator in &self.plan.aggregators {
+            let rounds = aggregator.rounds.len() as u32;
+            for (worker, &asked) in aggregator.workers.iter().enumerate() {
+                let (connection, from) = aggregator.responds_on(worker);
+                self.sides[side_of(asked, End::Client)].to_come += rounds;
+                self.sides[side_of(connection, from)].to_come += rounds;
+            }
+        }
     }
 
     fn tell_sides_of_programs(&mut self) {
