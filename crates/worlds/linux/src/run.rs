@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration as Wall, Instant};
 
 use incast_plan::{Node, Plan};
-use incast_protocols::{Bytes, Time};
-use incast_record::{Machine, PortRow, QueueSample, Run, Totals};
+use incast_protocols::Bytes;
+use incast_record::{Machine, Run, Totals};
 use incast_world::rows::unused_ports;
 use incast_world::{Control, Routes, RunError};
 use nix::fcntl::{Flock, FlockArg};
@@ -17,10 +17,12 @@ use crate::attached::{Attached, Counted};
 use crate::counters::DevicePackets;
 use crate::events::Happened;
 use crate::kernel::{self, Ahead};
+use crate::looks::{self, Looked};
 use crate::namespace::Failure;
 use crate::network::{HostFiles, Network, device};
 use crate::quality::{Unloaded, Watch};
 use crate::queues::{Asking, PortCounts};
+use crate::refusals;
 
 /// How often a run is begun anew because the machine was too busy, and the pause before that.
 const ATTEMPTS: u32 = 10;
@@ -29,8 +31,6 @@ const PAUSE: Wall = Wall::from_secs(2);
 const ATTEMPTS_AT_ALL_PROGRAMS: u32 = 4;
 /// Above ordinary threads, below those of the kernel that are at 99.
 const PRIORITY: i32 = 50;
-/// How often queues are looked at.
-const SAMPLING: Wall = Wall::from_millis(1);
 
 /// Carries out a plan that nothing refuses.
 pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
@@ -117,21 +117,20 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let before = (ports.counts()?, devices(plan, routes, &files)?);
     let ended = AtomicBool::new(false);
     let watch = Watch::begin(&network);
-    let (seen, samples) = thread::scope(|scope| {
+    let (seen, looked) = thread::scope(|scope| {
         let (began, ended) = (Instant::now(), &ended);
-        let watching = (!plan.record.queue_series.is_empty()).then(|| {
-            let (network, links) = (&network, &ports.links);
-            scope.spawn(move || sample_queues(plan, network, links, began, ended))
-        });
+        let (network, links) = (&network, &ports.links);
+        let watching =
+            looks::wanted(plan).then(|| scope.spawn(move || looks::look(plan, network, links, began, ended)));
         let seen = agent.run(control);
         ended.store(true, Ordering::Relaxed);
-        let samples = watching.map_or_else(
-            || Ok(Vec::new()),
+        let looked = watching.map_or_else(
+            || Ok(Looked::default()),
             |thread| thread.join().unwrap_or_else(|_| Err("the thread that looks at queues has ended early".into())),
         );
-        (seen, samples)
+        (seen, looked)
     });
-    let (seen, samples) = (seen?, samples?);
+    let (seen, looked) = (seen?, looked?);
     let machine = watch.end(&unloaded);
     drop(ahead);
     let interrupted = seen.outcome == incast_record::Outcome::Interrupted;
@@ -143,7 +142,7 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let happened = counted.as_ref().and_then(|counted| counted.happened.as_ref());
     let mss = |connection: u32| plan.classes[plan.connections[connection as usize].class as usize].tcp.mss;
     let events = happened.map(|happened| happened.events(seen.began_ns, &seen.connection_from, mss));
-    let mut run = record(plan, seen, machine, &ports, (before, after), samples);
+    let mut run = record(plan, seen, machine, &ports, (before, after), looked);
     run.events = events.unwrap_or_default();
     run.warnings.extend(happened.and_then(Happened::warning));
     let left_out = counted.as_ref().and_then(Counted::warning);
@@ -172,7 +171,7 @@ fn record(
     machine: Machine,
     ports: &Ports,
     counts: (Counts, Counts),
-    samples: Vec<QueueSample>,
+    mut looked: Looked,
 ) -> Run {
     let ((ports_before, devices_before), (ports_after, devices_after)) = counts;
     let mut rows = unused_ports(&plan.network);
@@ -180,7 +179,10 @@ fn record(
         row.packets = after.packets - before.packets;
         row.bytes = Bytes(after.bytes - before.bytes);
         row.drops = after.drops - before.drops;
-        row.max_waiting = most_waiting(&samples, row);
+        if let Some(port) = looked.ports.remove(&row.link) {
+            row.max_waiting = port.max_waiting;
+            row.queue = port.statistics;
+        }
     }
     debug_assert_eq!(rows.len(), ports.links.len());
     let devices = devices_before.iter().zip(&devices_after).map(|(before, after)| *after - *before);
@@ -194,6 +196,7 @@ fn record(
     totals.packet_hops += rows.iter().map(|row| row.packets).sum::<u64>();
     totals.in_network = totals.sent.saturating_sub(totals.delivered + totals.dropped);
     let mut warnings = plan.warnings.clone();
+    warnings.extend(refusals::not_recorded(plan).map(str::to_owned));
     warnings.push(format!(
         "noise of hosts and delays of wires are this machine's: a round trip of {} (median) on the unloaded network",
         machine.round_trip_median
@@ -208,17 +211,13 @@ fn record(
         outcome: seen.outcome,
         flows: seen.flows,
         ports: rows,
-        queue_samples: samples,
+        queue_samples: looked.samples,
         window_samples: seen.windows,
         totals,
         delivered: seen.delivered,
         machine: Some(machine),
         ..Run::default()
     }
-}
-
-fn most_waiting(samples: &[QueueSample], row: &PortRow) -> u32 {
-    samples.iter().filter(|sample| sample.link == row.link).map(|sample| sample.waiting_packets).max().unwrap_or(0)
 }
 
 fn devices(plan: &Plan, routes: &Routes, files: &[HostFiles]) -> Result<Vec<DevicePackets>, Failure> {
@@ -269,44 +268,4 @@ fn switch_ports(plan: &Plan, network: &Network) -> Result<Vec<(u32, u32, i32)>, 
         found.push((number, switch, index as i32));
     }
     Ok(found)
-}
-
-/// Looks at the chosen queues until the run has ended.
-fn sample_queues(
-    plan: &Plan,
-    network: &Network,
-    links: &[(u32, u32, i32)],
-    began: Instant,
-    ended: &AtomicBool,
-) -> Result<Vec<QueueSample>, Failure> {
-    let recorded = |(link, ..): &&(u32, u32, i32)| plan.record.queue_series.contains(link);
-    let chosen: Vec<_> = links.iter().filter(recorded).collect();
-    let mut asking: Vec<(u32, Asking)> = Vec::new();
-    for &&(_, switch, _) in &chosen {
-        if !asking.iter().any(|(known, _)| *known == switch) {
-            asking.push((switch, Asking::open(network.switch(switch))?));
-        }
-    }
-    let mut last = vec![None; chosen.len()];
-    let mut samples = Vec::new();
-    while !ended.load(Ordering::Relaxed) {
-        for (switch, asking) in &mut asking {
-            let told = asking.ports()?;
-            let time = Time(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX) * 1000);
-            for (&&(link, of, index), last) in chosen.iter().zip(&mut last) {
-                let Some(counts) = told.iter().find(|counts| of == *switch && counts.index == index) else { continue };
-                let waiting = (counts.waiting_packets, counts.waiting_bytes);
-                if last.replace(waiting) != Some(waiting) {
-                    samples.push(QueueSample {
-                        time,
-                        link,
-                        waiting_packets: waiting.0,
-                        waiting_bytes: Bytes(waiting.1.into()),
-                    });
-                }
-            }
-        }
-        thread::sleep(SAMPLING);
-    }
-    Ok(samples)
 }
