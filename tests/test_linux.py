@@ -14,7 +14,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import loaded
 from kernel_fixtures import RERUNS
+from slow_port import cgroup_root
 
 REQUIRED = os.environ.get("INCAST_KERNEL_TESTS") == "required"
 RIGHTS = sys.platform == "linux" and os.geteuid() == 0
@@ -285,7 +287,7 @@ def test_hosts_receive_in_threads_of_their_own_while_programs_are_attached(tmp_p
         time.sleep(0.02)
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_behind_however_it_ends(tmp_path: Path, how: signal.Signals) -> None:
     own, before = settings(), namespaces(Path("/proc/self"))
     command = [str(INCAST), "run", "linux", "--world", "linux", "--set", "traffic.requests.rounds=2000"]
@@ -302,3 +304,110 @@ def test_nothing_is_left_behind_however_it_ends(tmp_path: Path, how: signal.Sign
     assert not any(namespaces(process) & made for process in Path("/proc").glob("[0-9]*"))
     assert not any(name in Path("/proc/self/mountinfo").read_text(encoding="utf-8") for name in made)
     assert settings() == own
+
+
+def begun(command: list[str], cwd: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def hosts_and_switches(running: subprocess.Popen[bytes], before: set[str]) -> set[str]:
+    """Wait until a run has one namespace for each."""
+    until = time.monotonic() + PATIENCE_S
+    while len(made := namespaces(Path("/proc", str(running.pid))) - before) < 19:
+        assert running.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return made
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    """The second has nothing of its own until the first has ended, and then counts as if it had been alone."""
+    before = namespaces(Path("/proc/self"))
+    command = [str(INCAST), "run", "linux", "--world", "linux"]
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    endless = [*command, "--set", "traffic.requests.rounds=2000"]
+    with begun(endless, tmp_path / "first") as first:
+        hosts_and_switches(first, before)
+        short = [*command, "--set", "traffic.requests.rounds=2"]
+        with begun(short, tmp_path / "second") as second:
+            # It has come to where it waits.
+            until = time.monotonic() + PATIENCE_S
+            files = Path(f"/proc/{second.pid}/fd")
+            while not any(file.readlink().name == "incast-linux.lock" for file in files.iterdir()):
+                assert time.monotonic() < until
+                time.sleep(0.02)
+            time.sleep(0.2)
+            assert first.poll() is None
+            assert namespaces(Path("/proc", str(second.pid))) <= before
+            first.kill()
+            first.wait(PATIENCE_S)
+            assert second.wait(PATIENCE_S) == 0
+    assert pl.read_parquet(tmp_path / "second/out/linux/flows.parquet").height == 32
+
+
+def test_the_next_start_removes_what_a_killed_run_with_programs_has_left(tmp_path: Path) -> None:
+    require_incast_host()
+    root = cgroup_root()
+    assert root is not None
+    command = [
+        str(INCAST), "run", "linux", "--world", "linux", "--set", 'stack.sender="pulser"',
+        "--set", 'switch.marker={ name = "ein", ecn = { threshold = "20KB", count_in_service = true } }',
+    ]  # fmt: skip
+    before, held_before = namespaces(Path("/proc/self")), loaded.held_by_nobody()
+    endless = [*command, "--set", "traffic.requests.rounds=2000"]
+    with begun(endless, tmp_path) as running:
+        group = root / f"incast-run-{running.pid}"
+        hosts_and_switches(running, before)
+        until = time.monotonic() + PATIENCE_S
+        while not group.exists() or str(running.pid) not in (group / "cgroup.procs").read_text().split():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        # What it sends goes through programs.
+        time.sleep(0.3)
+        made = loaded.everything()
+        running.kill()
+        running.wait(PATIENCE_S)
+    # A directory with nobody in it is all that outlives it.
+    while (loaded.held_by_nobody() - held_before) & made:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert group.exists()
+    assert (group / "cgroup.procs").read_text() == ""
+    short = [*command, "--set", "traffic.requests.rounds=1"]
+    done = subprocess.run(short, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not group.exists()
+
+
+HOG = """if True:
+    import os, time
+    os.sched_setaffinity(0, {cpu})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(80))
+    print("begins", flush=True)
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        until = time.monotonic() + 0.01
+        while time.monotonic() < until:
+            pass
+        time.sleep(0.01)
+"""
+
+
+def test_a_starved_run_is_no_result(tmp_path: Path) -> None:
+    """Something more urgent takes half of the only processor that the run may use."""
+    cpu = min(os.sched_getaffinity(0))
+    command = ["taskset", "-c", str(cpu), str(INCAST), "run", "linux", "--world", "linux"]
+    few = ("--set", "traffic.requests.rounds=2", "--set", "traffic.requests.workers=4")
+    hog = [sys.executable, "-c", HOG.replace("{cpu}", f"{{{cpu}}}")]
+    with subprocess.Popen(hog, stdout=subprocess.PIPE, text=True) as urgent:
+        assert urgent.stdout is not None
+        assert urgent.stdout.readline() == "begins\n"
+        done = subprocess.run(
+            [*command, *few], cwd=tmp_path, capture_output=True, text=True, check=False,
+            env={**os.environ, "INCAST_LINUX_ATTEMPTS": "1"},
+        )  # fmt: skip
+        urgent.kill()
+    assert done.returncode == 1, done.stderr
+    assert "this machine is too busy to measure: 1 attempts did not count, the last because" in done.stderr
+    assert not list((tmp_path / "out").rglob("*.parquet"))

@@ -24,8 +24,9 @@ use crate::quality::{Unloaded, Watch};
 use crate::queues::{Asking, PortCounts};
 use crate::refusals;
 
-/// How often a run is begun anew because the machine was too busy, and the pause before that.
+/// How often a run is begun because the machine was too busy, unless the variable says another number, and the pause in between.
 const ATTEMPTS: u32 = 10;
+const ATTEMPTS_NAMED: &str = "INCAST_LINUX_ATTEMPTS";
 const PAUSE: Wall = Wall::from_secs(2);
 /// The same because the kernel left out programs. Where it always does, the last of them counts, with a warning.
 const ATTEMPTS_AT_ALL_PROGRAMS: u32 = 4;
@@ -40,6 +41,7 @@ pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
     let Some(_alone) = alone(control).map_err(RunError::Failed)? else {
         return Err(RunError::Failed(CANCELLED.into()));
     };
+    let attempts = attempts().map_err(RunError::Failed)?;
     let mut refused = Vec::new();
     loop {
         match attempt(plan, &routes, control).map_err(RunError::Failed)? {
@@ -56,15 +58,22 @@ pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
         if control.is_cancelled() {
             return Err(RunError::Failed(CANCELLED.into()));
         }
-        if refused.len() as u32 == ATTEMPTS {
+        if refused.len() as u32 >= attempts {
             let last = refused.last().map_or("", String::as_str);
             return Err(RunError::Failed(format!(
-                "this machine is too busy to measure: {ATTEMPTS} attempts did not count, the last because {last}; stop other work \
+                "this machine is too busy to measure: {attempts} attempts did not count, the last because {last}; stop other work \
                  and run the same command again"
             )));
         }
         thread::sleep(PAUSE);
     }
+}
+
+fn attempts() -> Result<u32, Failure> {
+    let Some(named) = std::env::var_os(ATTEMPTS_NAMED) else { return Ok(ATTEMPTS) };
+    let named = named.to_string_lossy();
+    let number = named.parse().ok().filter(|number| (1..=1000).contains(number));
+    number.ok_or_else(|| format!("{ATTEMPTS_NAMED} is {named:?}; allowed: 1 to 1000"))
 }
 
 const CANCELLED: &str = "interrupted before anything was measured";
