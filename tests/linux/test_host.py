@@ -20,7 +20,7 @@ from typing import TypeAlias
 import pytest
 
 import frames
-from slow_port import HOST, RECEIVER, RECEIVER_V6, Attach, Bottleneck, Connection
+from slow_port import HOST, RATE_BPS, RECEIVER, RECEIVER_V6, Attach, Bottleneck, Connection, run
 
 ALGORITHMS = ["dctcp", "d2tcp", "mrg", "dcmrg", "pulser", "rdtcp", "swift"]
 THRESHOLD_BYTES = 20_000
@@ -204,6 +204,29 @@ def test_incast_marks_reach_the_senders_one_by_one(attach: Attach, bottleneck: B
     assert sockets["acks_hurried"] <= sockets["marks_seen"]
     # Somebody has braked to the safe window.
     assert min(window for result in results for window in result["windows"]) <= 4
+
+
+@again_if_programs_were_left_out
+def test_marks_are_heard_of_late_and_not_lost_while_sack_blocks_fill_the_options(
+    attach: Attach, bottleneck: Bottleneck
+) -> None:
+    """Without timestamps four blocks leave four bytes, and the count needs eight: it goes with an ACK that has room."""
+    for host in ("a", "b"):
+        bottleneck.set_sysctls(host, "net.ipv4.tcp_timestamps=0")
+    # A small buffer, in which a growing window loses packets here and there.
+    small = ("burst", "3200", "rate", str(RATE_BPS), "limit", "15000")
+    run("tc", "-n", bottleneck.netns("switch"), "qdisc", "replace", "dev", "b", "root", "handle", "1:", "tbf", *small)
+    # Marks while the queue grows, and a sender that does not brake for them.
+    grows = {"growth": 0.01, "samples": 2, "high_water": 100}
+    attached = attach(request(bottleneck, [sender("pulser", safe_window=1000)], ein=grows))
+    port = bottleneck.receiver("reno")
+    transfers = [bottleneck.send(named("pulser"), port, MEGABYTE // 2) for _ in range(8)]
+    assert [transfer.result()["arrived"] for transfer in transfers] == 8 * [MEGABYTE // 2]
+    sockets = attached.report()["sockets"]
+    assert sockets["options_refused"] > 20
+    assert sockets["marks_seen"] > 100
+    # The last ones may find their socket closed.
+    assert sockets["marks_seen"] - len(transfers) <= sockets["marks_heard"] <= sockets["marks_seen"]
 
 
 @pytest.mark.parametrize("unaware", ["receiver", "sender"])
