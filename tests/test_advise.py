@@ -13,6 +13,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import incast.requests
@@ -155,6 +156,30 @@ def test_a_sample_tells_rate_fan_in_and_responses_and_says_what_it_cannot(tmp_pa
     assert 'missing key "buffer"' in missing
     (tmp_path / "sample" / "bursts.csv").write_text(BURSTS.splitlines()[0], encoding="utf-8")
     assert any("no burst with 10 connections or more came in" in line for line in errors(rest, tmp_path))
+
+
+def test_the_tables_of_a_sample_become_parquet(tmp_path: Path, inside: Command) -> None:
+    (tmp_path / "sample").mkdir()
+    missing = inside("export", str(tmp_path / "sample"), "--parquet", str(tmp_path / "out"))
+    assert (missing.returncode, "intervals.csv: no such file; incast-host sample writes it" in missing.stderr) == (
+        2,
+        True,
+    )
+    (tmp_path / "sample" / "bursts.csv").write_text(BURSTS, encoding="utf-8")
+    intervals = BURSTS.replace("duration_s,", "").replace("0.002000000,", "")
+    (tmp_path / "sample" / "intervals.csv").write_text(intervals, encoding="utf-8")
+    done = inside("export", str(tmp_path / "sample"), "--parquet", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    tables = [pl.read_parquet(tmp_path / "out" / f"{name}.parquet") for name in ("intervals", "bursts")]
+    assert [(table.columns, table.height) for table in tables] == [
+        (text.splitlines()[0].split(","), 5) for text in (intervals, BURSTS)
+    ]
+    incasts = tables[1].filter((pl.col("direction") == "in") & (pl.col("connections") >= 10))
+    assert incasts["bytes"].to_list() == [400_000, 900_000, 400_000]
+    assert incasts["duration_s"].to_list() == 3 * [0.002]
+    (tmp_path / "sample" / "bursts.csv").write_text(BURSTS.replace(",20,", ",many,"), encoding="utf-8")
+    wrong = inside("export", str(tmp_path / "sample"), "--parquet", str(tmp_path / "out"))
+    assert (wrong.returncode, "bursts.csv:2: not a row of a sample" in wrong.stderr) == (2, True)
 
 
 # The closed form.

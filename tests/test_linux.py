@@ -15,8 +15,9 @@ import polars as pl
 import pytest
 
 import loaded
+from incast.advice import closed_form, cluster
 from kernel_fixtures import RERUNS
-from slow_port import cgroup_root
+from slow_port import RATE_BPS, RECEIVER, Bottleneck, Host, cgroup_root
 
 REQUIRED = os.environ.get("INCAST_KERNEL_TESTS") == "required"
 RIGHTS = sys.platform == "linux" and os.geteuid() == 0
@@ -411,3 +412,47 @@ def test_a_starved_run_is_no_result(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "this machine is too busy to measure: 1 attempts did not count, the last because" in done.stderr
     assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
+SAMPLED = """\
+sample = "sample"
+rtt = "100us"
+buffer = { limit = "64KiB" }
+may_change = ["receiver"]
+"""
+
+
+def test_a_sample_of_real_incast_is_advised_on(tmp_path: Path, host: Host, bottleneck: Bottleneck) -> None:
+    """Three times 20 sockets send 2 datagrams of 1400 bytes each: from the wire to what the advice makes of it."""
+    require_incast_host()
+    inside = ("ip", "netns", "exec", bottleneck.netns("b"), str(INCAST.with_name("incast-host")))
+    sample = ("sample", "--dev", "eth0", "--rate", "50Mbps", "--out", str(tmp_path / "sample"))
+    with subprocess.Popen([*inside, *sample], stdout=subprocess.PIPE, text=True, env=host.env) as sampling:
+        assert sampling.stdout is not None
+        assert sampling.stdout.readline().startswith("sampling eth0 ")
+        for _ in range(3):
+            assert bottleneck.start_program("a", "datagrams.py", RECEIVER, "20", "2", "1400").wait() == 0
+            # 56 KB need 9 ms.
+            time.sleep(0.1)
+        sampling.send_signal(signal.SIGINT)
+        said = sampling.stdout.read()
+        assert sampling.wait(PATIENCE_S) == 0, said
+    assert "INCAST: 3 of 3 bursts" in said
+    done = incast("export", "sample", "--parquet", "tables", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    intervals, bursts = (pl.read_parquet(tmp_path / f"tables/{name}.parquet") for name in ("intervals", "bursts"))
+    datagram = 1400 + 8 + 20 + 14
+    arrived = intervals.filter(pl.col("direction") == "in")
+    # A few packets more are the kernel's own.
+    assert 0 <= arrived["bytes"].sum() - 3 * 40 * datagram < 10_000
+    incasts = bursts.filter(pl.col("direction") == "in")
+    assert incasts["connections"].to_list() == 3 * [20]
+    path = tmp_path / "cluster.toml"
+    path.write_text(SAMPLED, encoding="utf-8")
+    found = cluster.read(path)
+    assert (found.rate_bps, found.fan_in) == (RATE_BPS, 20)
+    # A connection's share of a burst, with headers.
+    assert 0.9 * 2 * datagram < found.response_bytes <= 2 * datagram + 100
+    assert "the rate of eth0, 50 Mbit/s" in " ".join(found.sampled)
+    # It fits: 64 KiB hold one query.
+    assert closed_form.compute(found).losses_from > 20

@@ -461,10 +461,13 @@ def export(
         Path | None, Parameter(help="file of flows to write, as HPCC's flow.txt, for ns-3 or traffic of kind trace")
     ] = None,
     csv: Annotated[Path | None, Parameter(help="directory for all tables as comma-separated values")] = None,
+    parquet: Annotated[
+        Path | None, Parameter(help="of a folder of incast-host sample: directory for its tables as Parquet")
+    ] = None,
 ) -> None:
     """Write the results of a run for other programs: traces of packets, and files of flows."""
-    if pcapng is None and perfetto is None and fct is None and trace is None and csv is None:
-        raise _native.ScenarioError("name what to write: --pcapng, --perfetto, --fct, --trace or --csv")
+    if all(wish is None for wish in (pcapng, perfetto, fct, trace, csv, parquet)):
+        raise _native.ScenarioError("name what to write: --pcapng, --perfetto, --fct, --trace, --csv or --parquet")
     from incast.report import export as exports
     from incast.report import files
     from incast.report.recorded import Recorded
@@ -476,6 +479,11 @@ def export(
     if csv is not None:
         for name, text in files.csv(run).items():
             print(output.save(csv / f"{name}.csv", text))
+    if parquet is not None:
+        from incast.advice import samples
+
+        for name, data in samples.parquet(run).items():
+            print(output.save(parquet / f"{name}.parquet", data))
     if pcapng is None and perfetto is None:
         return
     recorded = Recorded.read(run)

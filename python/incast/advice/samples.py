@@ -14,6 +14,9 @@ from incast._native import ScenarioError
 if TYPE_CHECKING:
     from pathlib import Path
 
+_COUNTS = ("connections", "bytes", "packets", "ce_packets", "incast_packets", "retransmitted_packets")
+_TABLES = {"intervals": ("time_s", "direction", *_COUNTS), "bursts": ("time_s", "duration_s", "direction", *_COUNTS)}
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -78,3 +81,38 @@ def read(folder: Path) -> Sample:
     each = sorted(size // one for one, size in bursts)
     fan_in = connections[-(-99 * len(bursts) // 100) - 1]
     return Sample(device, rate, len(bursts), fan_in, max(1, each[len(each) // 2]), shares[0], shares[1])
+
+
+def parquet(folder: Path) -> dict[str, bytes]:
+    """Make of the tables of a sample what results are: Parquet files, with the types of their columns.
+
+    Raises:
+        ScenarioError: they are missing, or no tables of a sample.
+
+    """
+    import polars as pl
+
+    missing = "no such file; incast-host sample writes it"
+    files = {}
+    for name, columns in _TABLES.items():
+        table = folder / f"{name}.csv"
+        rows: dict[str, list[float | int | str]] = {column: [] for column in columns}
+        for line, row in enumerate(csv.DictReader(io.StringIO(scenarios.text_of(table, "a sample", missing))), start=2):
+            try:
+                for column, values in rows.items():
+                    values.append(_type(column)(row[column]))
+            except (ValueError, KeyError, TypeError) as error:
+                what = f"not a row of a sample ({type(error).__name__}: {error})"
+                raise ScenarioError(f"{table}:{line}: {what}") from error
+        types = {str: pl.String, float: pl.Float64, int: pl.Int64}
+        frame = pl.DataFrame(rows, schema={column: types[_type(column)] for column in columns})
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer)
+        files[name] = buffer.getvalue()
+    return files
+
+
+def _type(column: str) -> type[str] | type[float] | type[int]:
+    if column == "direction":
+        return str
+    return float if column.endswith("_s") else int
