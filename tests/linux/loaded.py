@@ -15,6 +15,8 @@ from attached import BPF
 GET_FD_BY_ID, OBJ_GET_INFO_BY_FD = 13, 15
 # How to ask for the next number of each kind.
 NEXT = {"prog": 11, "map": 12, "link": 31}
+# Of a name the kernel keeps no more.
+LETTERS = 15
 # Offsets in struct bpf_prog_info.
 NAME, RUN_TIME_NS, RUN_COUNT, VERIFIED, INFO_LENGTH = 64, 192, 200, 216, 224
 
