@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::attach::{PORT, SOCKETS};
+use crate::events::EVENTS;
 use crate::flows::FLOWS;
 use crate::kernel::{self, Side};
 use crate::receivers::{self, RECEIVER};
@@ -38,6 +39,7 @@ pub(crate) fn run(output: &mut impl Write) -> std::io::Result<bool> {
         ("programs that sample", tried(|| loads("sample", SAMPLE))),
         ("iterators that move connections", tried(|| loads("sweep", SWEEP))),
         ("windows of receivers", tried(|| loads("receiver", RECEIVER))),
+        ("programs that tell of events", tried(|| loads("events", EVENTS))),
         ("links to devices (tcx)", tried(devices)),
         ("tc, to look at queues", tc()),
         ("compiler of programs (JIT)", compiler()),
