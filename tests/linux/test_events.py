@@ -24,11 +24,11 @@ def test_drops_and_retransmissions_are_those_that_others_count(attach: Attach, b
     kinds = Counter(row[1] for row in rows)
     # Both ends of one connection.
     assert kinds["established"] == 2
-    assert kinds["drop"] == bottleneck.drops() > 10
+    assert kinds["drop"] == bottleneck.drops() > 0
     assert {row[6] for row in rows if row[1] == "drop"} == {"b"}
     # What leaves again in one piece is told of once, with all its bytes.
     again = sum(-(-row[5] // 1448) for row in rows if row[1] == "retransmission")
-    assert again == result["retransmitted"] > 10
+    assert again == result["retransmitted"] > 0
     assert kinds["fast-retransmit"] > 0
     receiver = f"{RECEIVER}:{port}"
     assert all(receiver in row[2:4] for row in rows)
