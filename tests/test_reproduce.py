@@ -213,8 +213,21 @@ def test_the_cost_is_said_before_anything_is_run(incast: Command, paper: Path, t
     for command in (["sweep", str(paper / "figure-1.toml")], ["reproduce", "paper"]):
         done = incast(*command, "--dry-run")
         assert done.returncode == 0, done.stderr
-        assert re.search(r"figure-1: 18 runs, [\d.]+ million packet-hops, \d+ s of one core \(estimated\)", done.stdout)
+        takes = r"[\d.]+ million packet-hops, up to \d+ MB of memory each, \d+ s of one core \(estimated\)"
+        assert re.search(rf"figure-1: 18 runs, {takes}", done.stdout)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_memory_of_a_study_is_that_of_its_largest_run(incast: Command, paper: Path) -> None:
+    study = reading.read(paper / "figure-1.toml")
+    each = [point["memory_bytes"] for point in plan.check(study)]
+    assert min(each) < max(each)
+    told = json.loads(incast("sweep", paper / "figure-1.toml", "--dry-run", "--json").stdout)
+    assert told["cost"]["memory_bytes"] == max(each)
+    one, other = (cost.Cost(1, 1, 1.0, memory, was_measured=False) for memory in (2_000_000, None))
+    assert cost.total([one, other]).memory_bytes == 2_000_000
+    # Nobody has asked the plans.
+    assert "memory" not in other.line()
 
 
 def test_a_dry_run_says_how_many_runs_are_done_already(incast: Command, paper: Path, tmp_path: Path) -> None:

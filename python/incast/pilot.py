@@ -30,11 +30,16 @@ _SHORT_S = 0.02
 def line(packet_hops: int, memory_bytes: int, seconds: float) -> str:
     """Say in words what a run takes."""
     hops = f"{packet_hops / 1e6:,.1f} million" if packet_hops >= 1e6 else f"{packet_hops:,}"
-    gigabytes = memory_bytes / 1e9
-    memory = f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{memory_bytes / 1e6:.0f} MB"
     took = "less than a second" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else text.duration(seconds)
     # The ideal model has no packets.
-    return ", ".join([f"{hops} packet-hops"] * bool(packet_hops) + [f"{memory} of memory", f"{took} on one core"])
+    takes = [f"{memory(memory_bytes)} of memory", f"{took} on one core"]
+    return ", ".join([f"{hops} packet-hops"] * bool(packet_hops) + takes)
+
+
+def memory(in_bytes: int) -> str:
+    """Say how much memory that is."""
+    gigabytes = in_bytes / 1e9
+    return f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{in_bytes / 1e6:.0f} MB"
 
 
 def seconds(

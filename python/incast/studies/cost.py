@@ -9,7 +9,7 @@ from incast import pilot, scenarios, text
 from incast.studies import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from incast._native import Checked
     from incast.studies.plan import Row
@@ -31,6 +31,8 @@ class Cost:
     runs: int
     packet_hops: int
     cpu_minutes: float
+    memory_bytes: int | None
+    """What one run takes at most, by the plans; `None` if they were not asked."""
     was_measured: bool
 
     def line(self) -> str:
@@ -38,17 +40,19 @@ class Cost:
         if not self.runs:
             return "formulas, no runs"
         source = "measured" if self.was_measured else "estimated"
-        minutes = text.duration(self.cpu_minutes * 60)
-        return (
-            f"{self.runs:,} runs, {self.packet_hops / 1e6:,.1f} million packet-hops, {minutes} of one core ({source})"
-        )
+        said = [f"{self.runs:,} runs", f"{self.packet_hops / 1e6:,.1f} million packet-hops"]
+        if self.memory_bytes is not None:
+            said.append(f"up to {pilot.memory(self.memory_bytes)} of memory each")
+        said.append(f"{text.duration(self.cpu_minutes * 60)} of one core ({source})")
+        return ", ".join(said)
 
-    def as_json(self) -> dict[str, int | float | bool]:
+    def as_json(self) -> dict[str, int | float | bool | None]:
         """Say it for other programs."""
         return {
             "runs": self.runs,
             "packet_hops": self.packet_hops,
             "cpu_minutes": self.cpu_minutes,
+            "memory_bytes": self.memory_bytes,
             "was_measured": self.was_measured,
         }
 
@@ -65,13 +69,14 @@ def of(study: Study, known: Table | None, *, trusting: bool = False, checked: Se
     measured = known is not None and known.cpu_minutes is not None
     points = checked if checked is not None else [] if trusting and measured else plan.check(study)
     runs = len(plan.distinct(study)) * study.seeds if study.scenario else 0
+    memory = _most(point["memory_bytes"] for point in points)
     if known and known.cpu_minutes is not None:
-        return Cost(runs, known.packet_hops, known.cpu_minutes, was_measured=True)
+        return Cost(runs, known.packet_hops, known.cpu_minutes, memory, was_measured=True)
     hops = sum(point["packet_hops"] for point in points) * study.seeds
     seconds = sum(point["seconds"] for point in points) * study.seeds
     if seconds >= _LONG_S and not trusting:
         seconds *= _correction(study, points)
-    return Cost(runs, hops, (runs * RUN_S + seconds) / 60, was_measured=False)
+    return Cost(runs, hops, (runs * RUN_S + seconds) / 60, memory, was_measured=False)
 
 
 def _correction(study: Study, points: Sequence[Checked]) -> float:
@@ -97,10 +102,16 @@ def by_run(study: Study, rows: Sequence[Row], checked: Sequence[Checked]) -> dic
 
 
 def total(costs: Sequence[Cost]) -> Cost:
-    """Add up costs."""
+    """Add up costs; memory is that of the largest run."""
     return Cost(
         sum(cost.runs for cost in costs),
         sum(cost.packet_hops for cost in costs),
         sum(cost.cpu_minutes for cost in costs),
+        _most(cost.memory_bytes for cost in costs),
         was_measured=all(cost.was_measured for cost in costs),
     )
+
+
+def _most(bytes_: Iterable[int | None]) -> int | None:
+    """Return the most of what is known."""
+    return max((some for some in bytes_ if some is not None), default=None)
