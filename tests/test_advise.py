@@ -295,7 +295,12 @@ def test_the_examples_have_the_verdicts_that_their_papers_have(name: str, tmp_pa
     assert next(one for one in advice.results if one.candidate.id == advice.choice).timeouts_per_query == 0
 
 
-def test_ctrl_c_ends_it_cleanly_and_keeps_what_was_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "why"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "interrupted by SIGTERM")]
+)
+def test_signals_end_it_cleanly_and_keep_what_was_finished(
+    number: signal.Signals, code: int, why: str, tmp_path: Path
+) -> None:
     (tmp_path / "cluster.toml").write_text(cluster.example("fast-2008"), encoding="utf-8")
     process = subprocess.Popen(
         [sys.executable, "-m", "incast", "advise", "cluster.toml"],
@@ -307,10 +312,10 @@ def test_ctrl_c_ends_it_cleanly_and_keeps_what_was_finished(tmp_path: Path) -> N
     runs = tmp_path / "out" / "advise" / "runs"
     while not list(runs.glob("??/*")):
         assert process.poll() is None
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said, wrong = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert wrong.splitlines()[-1] == "incast: interrupted; finished runs are kept: run the same command again to resume"
+    assert process.returncode == code
+    assert wrong.splitlines()[-1] == f"incast: {why}; finished runs are kept: run the same command again to resume"
     assert "Traceback" not in wrong
     assert said.startswith("16 servers answer a query")
     assert list(runs.glob("??/*"))

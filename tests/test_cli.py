@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import incast as package
-from conftest import SMALL, Command, Completed
-from incast import bench, output, scenarios
+from conftest import SMALL, Command, Completed, small_paper
+from incast import __main__ as main_module
+from incast import bench, ends, output, scenarios
 
 TABLES = ["flows", "coflows", "ports", "queues", "windows", "events", "summary"]
 DETECTORS = ["incasts", "alarms"]
@@ -322,22 +323,59 @@ def test_check_and_a_dry_run_say_what_a_run_takes(incast: Command, small: Path, 
 MANY = ("--set", "traffic.burst.rounds=2500000")
 
 
-def test_planning_hears_signals(small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "number", "code", "said"),
+    [
+        (["check", "small.toml", *MANY], signal.SIGINT, 130, "interrupted"),
+        (["run", "small.toml", "--dry-run", *MANY], signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        (["run", "small.toml", *MANY], signal.SIGINT, 130, "interrupted"),
+        (["sweep", "study.toml", "--dry-run"], signal.SIGHUP, 129, "interrupted by SIGHUP"),
+        (["sweep", "study.toml"], signal.SIGINT, 130, "interrupted"),
+        (["reproduce", "paper"], signal.SIGTERM, 143, "interrupted by SIGTERM"),
+    ],
+)
+def test_planning_hears_signals(
+    command: list[str], number: signal.Signals, code: int, said: str, small: Path, tmp_path: Path
+) -> None:
+    many = MANY[1].replace("=", '" = ')
+    figure = small_paper(tmp_path) / "figure-1.toml"
+    study = figure.read_text(encoding="utf-8").replace('"tcp.initial_window" = 4', f'"{many}')
+    study = study.replace("values = [2, 5, 8]", "values = [8]")
+    figure.write_text(study, encoding="utf-8")
+    (tmp_path / "study.toml").write_text(study.replace("scenarios/small.toml", small.name), encoding="utf-8")
     process = subprocess.Popen(
-        [sys.executable, "-m", "incast", "check", small, *MANY],
+        [sys.executable, "-m", "incast", *command],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    while _resident_mb(process.pid) < 200:
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 130
-    assert process.communicate() == ("", "incast: interrupted\n")
+    try:
+        while _resident_mb(process.pid) < 200:
+            assert process.poll() is None
+        process.send_signal(number)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        process.kill()
+    assert process.returncode == code
+    assert process.communicate() == ("", f"incast: {said}\n")
     assert used.ru_maxrss < 1_000_000, "it went on"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_signal_while_the_program_is_loaded_ends_it_with_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def loading(_: list[str]) -> int:
+        raise ends.Ended(signal.SIGTERM)
+
+    monkeypatch.setattr(main_module, "invoke", loading)
+    monkeypatch.setattr(ends, "listen", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main_module.main()
+    assert ended.value.code == 143
+    assert capsys.readouterr().err == "incast: interrupted by SIGTERM\n"
 
 
 def _processor_s(pid: int) -> float:

@@ -179,7 +179,17 @@ def test_shards_are_balanced_by_what_their_runs_take_and_have_each_run_once(pape
     assert planned[rows[0].task.key] < planned[rows[2 * study.seeds].task.key]  # type: ignore[union-attr]
 
 
-def test_ctrl_c_keeps_what_is_finished(paper: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "why"),
+    [
+        (signal.SIGINT, 130, "interrupted"),
+        (signal.SIGTERM, 143, "interrupted by SIGTERM"),
+        (signal.SIGHUP, 129, "interrupted by SIGHUP"),
+    ],
+)
+def test_a_sweep_that_is_ended_early_keeps_what_is_finished(
+    number: signal.Signals, code: int, why: str, paper: Path, tmp_path: Path
+) -> None:
     scenario = paper / "scenarios" / "small.toml"
     scenario.write_text(scenario.read_text(encoding="utf-8").replace("rounds = 2", "rounds = 4000"), encoding="utf-8")
     process = subprocess.Popen(
@@ -188,11 +198,11 @@ def test_ctrl_c_keeps_what_is_finished(paper: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     while process.poll() is None and not runs(tmp_path / "out"):
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, said
+    assert process.returncode == code, said
     assert "Traceback" not in said
-    assert f"interrupted; {len(runs(tmp_path / 'out'))} of 18 runs are kept" in said
+    assert f"{why}; {len(runs(tmp_path / 'out'))} of 18 runs are kept" in said
     assert not (tmp_path / "out" / "figure-1.csv").exists()
 
 

@@ -17,8 +17,8 @@ def main() -> None:
         ends.listen()
         streams.prepare()
         code = invoke(sys.argv[1:])
-    except KeyboardInterrupt as end:  # while an error was being said
-        code = ends.code(end)
+    except KeyboardInterrupt as end:  # while the program was being loaded, or an error was being said
+        code = _say(ends.reason(end), ends.code(end))
     sys.exit(code)
 
 

@@ -24,7 +24,6 @@ pub use incast_scenario::{Override, Report, Scenario};
 pub use incast_world::{Control, Cost, Progress, Refusal, RunError, World};
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
 
 /// All worlds; the first is the default.
 pub const WORLDS: &[&dyn World] = &[&Packets, &Ideal, &Linux];
@@ -51,7 +50,7 @@ impl Job {
     /// The world is unknown; a draw fails ([`Scenario::plan`]); or the world cannot honour some keys, all of which are
     /// listed, each with its place in the file.
     pub fn new(scenario: &Scenario, seed: Option<u64>, name: Option<&str>) -> Result<Self, Report> {
-        Self::new_unless(scenario, seed, name, &AtomicBool::new(false))
+        Self::new_unless(scenario, seed, name, &|| false)
     }
 
     /// The same, for a caller that may lose interest meanwhile ([`Scenario::plan_unless`]).
@@ -62,7 +61,7 @@ impl Job {
         scenario: &Scenario,
         seed: Option<u64>,
         name: Option<&str>,
-        cancelled: &AtomicBool,
+        cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, Report> {
         let name = name.or(scenario.world()).unwrap_or(WORLDS[0].name());
         let Some(world) = world(name) else {

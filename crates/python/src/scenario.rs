@@ -47,7 +47,7 @@ pub(crate) fn job(wanted: &Wanted, cancelled: &AtomicBool) -> Result<Job, Report
     if let Some(available) = memory::available() {
         scenario.fits(available)?;
     }
-    Job::new_unless(&scenario, wanted.seed, wanted.world.as_deref(), cancelled)
+    Job::new_unless(&scenario, wanted.seed, wanted.world.as_deref(), &|| cancelled.load(Ordering::Relaxed))
 }
 
 /// The same in a thread of its own, so that Python hears signals meanwhile, or that `stop`, an event, is set.

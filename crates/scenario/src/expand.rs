@@ -1,7 +1,6 @@
 //! Writing a checked scenario out as a plan.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use incast_protocols::Bytes;
 use incast_protocols::switch::buffer::capacity::port_capacity;
@@ -35,8 +34,8 @@ pub(crate) struct Expansion<'e> {
     pub(crate) blame: &'e Problem,
     pub(crate) coflows: &'e mut u32,
     pub(crate) open: BTreeMap<(u32, u32), u32>,
-    /// Set once nobody wants the plan any more.
-    pub(crate) cancelled: &'e AtomicBool,
+    /// Whether nobody wants the plan any more.
+    pub(crate) cancelled: &'e dyn Fn() -> bool,
 }
 
 impl Expansion<'_> {
@@ -50,7 +49,7 @@ impl Expansion<'_> {
     /// # Errors
     /// It is not.
     pub(crate) fn go_on(&self) -> Result<(), Report> {
-        if self.cancelled.load(Ordering::Relaxed) { Err(self.problem("planning was cancelled".into())) } else { Ok(()) }
+        if (self.cancelled)() { Err(self.problem("planning was cancelled".into())) } else { Ok(()) }
     }
 
     /// The number of a new coflow.

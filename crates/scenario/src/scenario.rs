@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
@@ -214,14 +213,15 @@ impl Scenario {
     /// What only the draws show: more messages or later ones than a run may have, or a recorded connection that
     /// does not come to be.
     pub fn plan(&self, seed: Option<u64>) -> Result<Plan, Report> {
-        self.plan_unless(seed, &AtomicBool::new(false))
+        self.plan_unless(seed, &|| false)
     }
 
-    /// The same, for a caller that may lose interest meanwhile: millions of messages take seconds.
+    /// The same, for a caller that may lose interest meanwhile: millions of messages take seconds. `cancelled` is asked
+    /// before each message, or each round of requests.
     ///
     /// # Errors
     /// As before, or it was cancelled.
-    pub fn plan_unless(&self, seed: Option<u64>, cancelled: &AtomicBool) -> Result<Plan, Report> {
+    pub fn plan_unless(&self, seed: Option<u64>, cancelled: &dyn Fn() -> bool) -> Result<Plan, Report> {
         let seed = seed.unwrap_or(self.seed);
         let mut plan = Plan {
             name: self.name.clone(),

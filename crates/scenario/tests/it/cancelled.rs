@@ -1,6 +1,6 @@
 //! A plan that nobody wants any more is not written to its end, whatever its traffic.
 
-use std::sync::atomic::AtomicBool;
+use std::cell::Cell;
 
 use incast_scenario::Scenario;
 
@@ -30,9 +30,40 @@ fn every_kind_of_traffic_stops_planning_when_told_to() {
         let text = format!("{STAR}[traffic.some]\n{traffic}");
         let read = |_: &str| Ok("1\n0 1 3 100 1000 0.1\n".to_owned());
         let scenario = Scenario::parse_with(&text, "c.toml", &[], &read).unwrap_or_else(|report| panic!("{report}"));
-        assert!(scenario.plan_unless(None, &AtomicBool::new(false)).is_ok());
-        let told = scenario.plan_unless(None, &AtomicBool::new(true)).unwrap_err().to_string();
+        assert!(scenario.plan_unless(None, &|| false).is_ok());
+        let told = scenario.plan_unless(None, &|| true).unwrap_err().to_string();
         assert!(told.contains("traffic.some: planning was cancelled"), "{traffic}: {told}");
+    }
+}
+
+/// Ctrl-C is heard as soon as the next round of three workers.
+#[test]
+fn planning_asks_whether_to_go_on_in_every_round() {
+    for traffic in TRAFFIC {
+        let more = [
+            ("senders = 3", "senders = 3\nrepetitions = 1000\ninterval = \"1us\""),
+            ("rounds = 2", "rounds = 1000"),
+            ("jobs = 3", "jobs = 1000"),
+            ("flows = 3", "flows = 1000"),
+        ];
+        let traffic = more.iter().fold(traffic.to_owned(), |text, (few, many)| text.replace(few, many));
+        let text = format!("{STAR}[traffic.some]\n{traffic}");
+        let trace = format!("1000\n{}", "0 1 3 100 1000 0.1\n".repeat(1000));
+        let read = |_: &str| Ok(trace.clone());
+        let scenario = Scenario::parse_with(&text, "c.toml", &[], &read).unwrap_or_else(|report| panic!("{report}"));
+        let asked = Cell::new(0);
+        let ask = |limit| {
+            asked.set(asked.get() + 1);
+            asked.get() > limit
+        };
+        let plan = scenario.plan_unless(None, &|| ask(u64::MAX)).unwrap_or_else(|report| panic!("{report}"));
+        let requested = plan.aggregators.iter().flat_map(|one| &one.rounds).map(|round| round.responses.len());
+        let messages = plan.sends.len() + requested.sum::<usize>();
+        assert!(3 * asked.get() >= messages as u64, "{traffic}: {} looks, {messages} messages", asked.get());
+        // And it listens to every answer.
+        asked.set(0);
+        assert!(scenario.plan_unless(None, &|| ask(1)).is_err(), "{traffic}");
+        assert_eq!(asked.get(), 2, "{traffic}");
     }
 }
 
