@@ -28,11 +28,11 @@ def start(host: Host, out: Path, netns: str, device: str, *more: str) -> subproc
     return process
 
 
-def finish(process: subprocess.Popen[str]) -> str:
-    process.send_signal(signal.SIGINT)
+def finish(process: subprocess.Popen[str], by: signal.Signals = signal.SIGINT) -> str:
+    process.send_signal(by)
     assert process.stdout is not None
     text = process.stdout.read()
-    assert process.wait() == 0, text
+    assert process.wait() == 128 + by, text
     return text
 
 
@@ -103,7 +103,8 @@ def test_marks_and_retransmissions_are_those_that_others_count(
     receivers = {algorithm: bottleneck.receiver(algorithm) for algorithm in ("sampled", "reno")}
     transfers = [bottleneck.send(each, at, MEGABYTE) for each, at in receivers.items() for _ in range(4)]
     results = [transfer.result() for transfer in transfers]
-    text = finish(process)
+    text = finish(process, signal.SIGTERM)
+    assert "interrupted by SIGTERM\n" in text
     assert "connections: median" in text
     found = rows(tmp_path / "s")
     counted = total(found["out"])
@@ -129,7 +130,8 @@ def test_incast_marks_are_counted_where_they_arrive(host: Host, bottleneck: Bott
     before = device_counts(netns, "eth0")
     assert bottleneck.start_program("a", "datagrams.py", RECEIVER, "12", "4", "1000").wait() == 0
     eventually(lambda: device_counts(netns, "eth0")["rx"]["packets"] >= before["rx"]["packets"] + 48)
-    text = finish(process)
+    text = finish(process, signal.SIGHUP)
+    assert "interrupted by SIGHUP\n" in text
     marks = attached.report()["ports"][0]["ein_marks"]
     close(attached.process)
     assert total(rows(tmp_path / "s")["in"])["incast_packets"] == marks > 40

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::control::{self, Peer};
 use crate::daemon;
 use crate::enable::{self, AtPort, ForCgroup, OtherEnd};
+use crate::ends::End;
 use crate::receivers::OfCgroup;
 use crate::rights;
 use crate::sample;
@@ -182,7 +183,7 @@ fn table(settings: Vec<(String, Value)>) -> Result<Map<String, Value>, String> {
 }
 
 /// Carries out all but `doctor` and `attach`.
-pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<(), String> {
+pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<End, String> {
     match command {
         Command::Enable { name, receiver, cgroup, ports, dev, peer, peer_netns, rate, ce, settings, metrics } => {
             let settings = table(settings)?;
@@ -222,14 +223,14 @@ pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<(), Strin
             let cgroup = cgroup.ok_or(format!("{name} needs --cgroup PATH, the directory of a cgroup"))?;
             let cgroup = absolute(&cgroup)?;
             free(&Wanted::SenderOf(&cgroup))?;
-            daemon::run(|| ForCgroup::new(&name, &cgroup, ports, settings), metrics, output)
+            return daemon::run(|| ForCgroup::new(&name, &cgroup, ports, settings), metrics, output);
         }
-        Command::Status { json, flows, watch } => status::show(output, json, flows, watch),
+        Command::Status { json, flows, watch } => status::show(output, json, flows, watch)?,
         Command::Switch { name, cgroup, settings } => {
             let cgroup = cgroup.as_deref().map(absolute).transpose()?;
             let (peer, _) = the_one(cgroup.as_deref().map_or(Wanted::Sender, Wanted::SenderOf))?;
             let done = enable::switch(&peer, &name, table(settings)?)?;
-            say(output, &format!("{done}; connections that are open turn to it with their next round trip"))
+            say(output, &format!("{done}; connections that are open turn to it with their next round trip"))?;
         }
         Command::Disable { cgroup, dev } => {
             let cgroup = cgroup.as_deref().map(absolute).transpose()?;
@@ -239,7 +240,7 @@ pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<(), Strin
                 (None, None) => Wanted::Any,
             };
             end(&the_one(wanted)?.0, output)?;
-            sweep_up(output)
+            sweep_up(output)?;
         }
         Command::Restore { windows } => {
             let cgroup = windows.as_deref().map(absolute).transpose()?;
@@ -250,15 +251,16 @@ pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<(), Strin
             if let Some(cgroup) = cgroup {
                 say_windows(sweep::open_windows(&cgroup)?, output)?;
             }
-            say(output, "nothing is enabled")
+            say(output, "nothing is enabled")?;
         }
         Command::Sample { dev, interval, duration, rate, incast_connections, out } => {
             let rate_bps = rate.map(|rate| rate.0);
             let wanted = sample::Wanted { device: dev, interval, duration, rate_bps, incast_connections, out };
-            sample::run(&wanted, output)
+            return sample::run(&wanted, output);
         }
         Command::Doctor | Command::Attach => unreachable!("main carries these out"),
     }
+    Ok(End::Done)
 }
 
 /// Ends one, and gives the connections whose windows it has set theirs back, in all network namespaces.

@@ -7,23 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::control::{self, Listening};
 use crate::enable::Enabled;
+use crate::ends::{self, End};
 use crate::metrics;
 use crate::rights;
 
-/// Enables what `make` makes, and keeps it until this process is asked to end.
+/// Enables what `make` makes, and keeps it until this process is asked to end: by `disable`, which is what it is for, or
+/// by a signal.
 pub(crate) fn run<E: Enabled + 'static>(
     make: impl FnOnce() -> Result<E, String>,
     metrics_port: Option<u16>,
     output: &mut impl Write,
-) -> Result<(), String> {
+) -> Result<End, String> {
     let listening = Listening::open()?;
     let metrics = metrics_port.map(open_metrics).transpose()?;
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals: {error}"))?;
+    let mut signals = ends::listen()?;
     let enabled = Arc::new(make()?);
     // There is one thread up to here, and this is of threads.
     rights::drop_all()?;
@@ -46,18 +46,19 @@ pub(crate) fn run<E: Enabled + 'static>(
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             if matches!(answer(&stream, &*answering), Ok(true)) {
-                let _ = by_command.send(());
+                let _ = by_command.send(End::Done);
             }
         }
     });
     std::thread::spawn(move || {
-        signals.forever().next();
-        let _ = ended.send(());
+        if let Some(number) = signals.forever().next() {
+            let _ = ended.send(End::Signal(number));
+        }
     });
     // Returning closes all that holds something in the kernel, and removes the socket.
-    let _ = end.recv();
+    let by = end.recv().unwrap_or(End::Done);
     enabled.end();
-    Ok(())
+    Ok(by)
 }
 
 /// Answers one request; whether it was to end.

@@ -7,6 +7,7 @@ mod control;
 mod daemon;
 mod doctor;
 mod enable;
+mod ends;
 mod events;
 mod flows;
 mod kernel;
@@ -30,22 +31,27 @@ use commands::{Arguments, Command};
 fn main() -> ExitCode {
     kernel::keep_complaints();
     let done = match Arguments::parse().command {
-        Command::Doctor => doctor::run(&mut stdout().lock()).map_err(|error| format!("standard output: {error}")),
+        Command::Doctor => match doctor::run(&mut stdout().lock()) {
+            Ok(true) => Ok(ExitCode::SUCCESS),
+            Ok(false) => Ok(ExitCode::FAILURE),
+            Err(error) => Err(format!("standard output: {error}")),
+        },
         Command::Attach => match attach::run(&mut stdin().lock(), &mut stdout().lock()) {
-            Ok(()) => Ok(true),
+            Ok(()) => Ok(ExitCode::SUCCESS),
             Err(error) => {
                 println!("{}", serde_json::json!({ "error": error }));
-                Ok(false)
+                Ok(ExitCode::FAILURE)
             }
         },
-        command => commands::run(command, &mut stdout().lock()).map(|()| true),
+        command => commands::run(command, &mut stdout().lock()).map(|end| {
+            if let Some(message) = end.message() {
+                eprintln!("{message}");
+            }
+            end.code()
+        }),
     };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    done.unwrap_or_else(|error| {
+        eprintln!("{error}");
+        ExitCode::FAILURE
+    })
 }

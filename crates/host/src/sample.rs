@@ -10,9 +10,9 @@ use std::time::Duration;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::bursts::{Bursts, Interval, Terms};
+use crate::ends::{self, End};
 use crate::kernel::{self, Side};
 use crate::qdisc;
 use crate::rights;
@@ -42,13 +42,12 @@ pub(crate) struct Wanted {
 }
 
 /// Samples until the time is over or somebody asks it to end. What was sampled is kept in both cases.
-pub(crate) fn run(wanted: &Wanted, output: &mut impl Write) -> Result<(), String> {
+pub(crate) fn run(wanted: &Wanted, output: &mut impl Write) -> Result<End, String> {
     let Wanted { device, .. } = wanted;
     let place = kernel::device_here(device)?;
     let rate_bps = qdisc::rate(device, wanted.rate_bps)?;
     let (ended, end) = channel();
-    let mut signals =
-        signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("signals: {error}"))?;
+    let mut signals = ends::listen()?;
     let interval_ns = wanted.interval.as_nanos() as u64;
     let start_ns = now_ns();
     let mut open = kernel::open("sample", SAMPLE)?;
@@ -65,15 +64,16 @@ pub(crate) fn run(wanted: &Wanted, output: &mut impl Write) -> Result<(), String
         .collect::<Result<Vec<_>, _>>()?;
     rights::drop_all()?;
     std::thread::spawn(move || {
-        signals.forever().next();
-        let _ = ended.send(());
+        if let Some(number) = signals.forever().next() {
+            let _ = ended.send(number);
+        }
     });
     let until = wanted.duration.map_or("Ctrl-C".into(), |duration| format!("{} s have passed", duration.as_secs_f64()));
     say(output, &format!("sampling {device} every {} us until {until}", interval_ns / 1000))?;
     let ring = Ring { map, start_ns, interval_ns };
     let sampled = follow(&ring, links, wanted.duration, &end, terms, &mut tables);
     // What was sampled so far is kept, whatever came in between.
-    let (directions, problem) = sampled;
+    let (directions, end) = sampled;
     let summary = json!({
         "device": device,
         "interval_s": wanted.interval.as_secs_f64(),
@@ -86,7 +86,7 @@ pub(crate) fn run(wanted: &Wanted, output: &mut impl Write) -> Result<(), String
         say(output, &bursts.describe(name))?;
     }
     say(output, &format!("tables: {}", wanted.out.display()))?;
-    problem.map_or(Ok(()), Err)
+    end
 }
 
 fn say(output: &mut impl Write, text: &str) -> Result<(), String> {
@@ -98,18 +98,18 @@ fn now_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Reads intervals that are over until the end; what came of each direction, and what went wrong.
+/// Reads intervals that are over until the end; what came of each direction, and what ended it or went wrong.
 fn follow(
     ring: &Ring,
     links: Vec<OwnedFd>,
     duration: Option<Duration>,
-    end: &Receiver<()>,
+    end: &Receiver<i32>,
     terms: Terms,
     tables: &mut Tables,
-) -> ([Bursts; 2], Option<String>) {
+) -> ([Bursts; 2], Result<End, String>) {
     let mut directions = [Bursts::new(terms), Bursts::new(terms)];
     let (mut next, last) = (0, duration.map(|duration| duration.as_nanos() as u64 / ring.interval_ns));
-    let mut links = Some(links);
+    let (mut links, mut by) = (Some(links), End::Done);
     loop {
         let settled = if links.is_some() {
             (now_ns() - ring.start_ns).saturating_sub(SETTLED_NS) / ring.interval_ns
@@ -121,7 +121,7 @@ fn follow(
         if to.saturating_sub(next) >= RING - SETTLED_NS / ring.interval_ns - 2 {
             let late =
                 format!("this process fell behind by {} intervals, more than are kept: sample longer ones", to - next);
-            return (directions, Some(late));
+            return (directions, Err(late));
         }
         while next < to {
             for (direction, bursts) in directions.iter_mut().enumerate() {
@@ -130,7 +130,7 @@ fn follow(
                     tables.interval(next, terms.interval_ns, DIRECTIONS[direction], &interval)
                 });
                 if let Err(error) = read {
-                    return (directions, Some(error));
+                    return (directions, Err(error));
                 }
             }
             next += 1;
@@ -139,9 +139,11 @@ fn follow(
             for bursts in &mut directions {
                 bursts.end();
             }
-            return (directions, None);
+            return (directions, Ok(by));
         }
-        if !matches!(end.recv_timeout(READ_EVERY), Err(RecvTimeoutError::Timeout)) {
+        let heard = end.recv_timeout(READ_EVERY);
+        if !matches!(heard, Err(RecvTimeoutError::Timeout)) {
+            by = heard.map_or(End::Done, End::Signal);
             links = None;
             std::thread::sleep(Duration::from_nanos(SETTLED_NS));
         }
