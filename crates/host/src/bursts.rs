@@ -19,14 +19,15 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
+    /// Counts stop at the largest number rather than begin anew.
     fn add(&mut self, other: &Self) {
-        self.bytes += other.bytes;
-        self.packets += other.packets;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.packets = self.packets.saturating_add(other.packets);
         self.connections = self.connections.max(other.connections);
-        self.joined += other.joined;
-        self.ce_packets += other.ce_packets;
-        self.incast_packets += other.incast_packets;
-        self.retransmitted_packets += other.retransmitted_packets;
+        self.joined = self.joined.saturating_add(other.joined);
+        self.ce_packets = self.ce_packets.saturating_add(other.ce_packets);
+        self.incast_packets = self.incast_packets.saturating_add(other.incast_packets);
+        self.retransmitted_packets = self.retransmitted_packets.saturating_add(other.retransmitted_packets);
     }
 }
 
@@ -197,6 +198,39 @@ impl Bursts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// At any rate, of any intervals, such as a kernel whose counts are nonsense would give.
+        #[test]
+        fn mutated_intervals_add_up(
+            rate_bps in prop_oneof![1..=u64::MAX, 1_u64..1_000_000],
+            interval_ns in 10_000_u64..=1_000_000_000,
+            counts in prop::collection::vec((any::<u64>(), any::<u64>(), 0_u64..40, any::<bool>()), 0..40),
+        ) {
+            let terms = Terms { interval_ns, rate_bps, incast_connections: 10 };
+            prop_assert!(!terms.is_above(terms.half(), 50));
+            prop_assert!(terms.half() == u64::MAX || terms.is_above(terms.half() + 1, 50));
+            let mut bursts = Bursts::new(terms);
+            let mut bytes = 0_u64;
+            for (any, small, connections, is_full) in &counts {
+                let sent = if *is_full { *any } else { small % terms.half().saturating_add(1) };
+                bytes = bytes.saturating_add(sent);
+                bursts.add(&Interval {
+                    bytes: sent, packets: *small, connections: *connections, joined: *any, ..Interval::default()
+                });
+            }
+            bursts.end();
+            let above = counts.iter().filter(|one| one.3 && terms.is_above(one.0, 50)).count() as u64;
+            let inside: u64 = bursts.all().iter().map(|burst| burst.duration_ns / interval_ns).sum();
+            prop_assert_eq!(inside, above);
+            let apart = bursts.all().windows(2).all(|two| two[0].start_ns + two[0].duration_ns < two[1].start_ns);
+            prop_assert!(apart);
+            let summary = bursts.summary("in");
+            prop_assert_eq!(&summary["bytes"], &json!(bytes));
+            prop_assert!(bursts.describe("in").lines().count() >= 3);
+        }
+    }
 
     /// 1 Gbit/s and 1 ms are 125,000 bytes.
     fn bursts(intervals: &[(u64, u64)]) -> Bursts {

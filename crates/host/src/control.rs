@@ -164,7 +164,42 @@ pub(crate) fn peers() -> Result<Vec<Peer>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutations::mutated_text;
+    use proptest::prelude::*;
     use std::os::fd::AsFd as _;
+
+    proptest! {
+        /// Of any bytes and of JSON that is nearly right.
+        #[test]
+        fn mutated_messages_arrive_or_are_refused(
+            line in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..200),
+                mutated_text(vec![json!({ "ask": "switch", "sender": { "algorithm": "dctcp" }, "list": [1, "a\nb"] })])
+                    .prop_map(String::into_bytes),
+            ],
+        ) {
+            let (mut here, there) = UnixStream::pair().unwrap();
+            here.write_all(&line).unwrap();
+            drop(here);
+            match receive(&there) {
+                Ok(message) => prop_assert_eq!(serde_json::from_slice::<Value>(&line).unwrap(), message.value),
+                Err(error) => {
+                    let cut = line.last() != Some(&b'\n');
+                    let broken = error.kind() == io::ErrorKind::InvalidData || error.kind() == io::ErrorKind::UnexpectedEof;
+                    prop_assert!(cut || broken, "{error}");
+                }
+            }
+        }
+
+        #[test]
+        fn mutated_values_arrive_as_they_are(
+            value in crate::mutations::mutated(vec![json!({ "ask": "status", "of": [1, 2.5, null, { "a": "b" }] })]),
+        ) {
+            let (here, there) = UnixStream::pair().unwrap();
+            send(&here, &value, &[]).unwrap();
+            prop_assert_eq!(receive(&there).unwrap().value, value);
+        }
+    }
 
     #[test]
     fn a_message_of_any_length_arrives_with_its_descriptors() {

@@ -77,6 +77,15 @@ fn parse(bytes: &[u8]) -> Option<(u64, Value)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn mutated_events_are_read_or_left_out(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let known = bytes.len() >= LENGTH && bytes[9..12] == [0; 3] && usize::from(bytes[8]) < KINDS.len();
+            prop_assert_eq!(parse(&bytes).is_some(), known);
+        }
+    }
 
     #[test]
     fn an_event_is_read_as_the_kernel_writes_it() {

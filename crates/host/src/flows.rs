@@ -105,3 +105,20 @@ fn parse(bytes: &[u8]) -> Option<Flow> {
         marks_heard: heard,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn mutated_connections_are_read_unless_closed(bytes in prop::collection::vec(any::<u8>(), LENGTH)) {
+            let state = u32::from_ne_bytes(bytes[52..56].try_into().unwrap());
+            prop_assert_eq!(parse(&bytes).is_some(), state != CLOSED);
+            let mut closed = bytes;
+            closed[52..56].copy_from_slice(&CLOSED.to_ne_bytes());
+            prop_assert!(parse(&closed).is_none());
+        }
+    }
+}

@@ -12,6 +12,8 @@ mod events;
 mod flows;
 mod kernel;
 mod metrics;
+#[cfg(test)]
+mod mutations;
 mod qdisc;
 mod receivers;
 mod request;
@@ -51,7 +53,16 @@ fn main() -> ExitCode {
         }),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("{error}");
+        eprintln!("{}", printable(&error));
         ExitCode::FAILURE
     })
+}
+
+/// Without what a terminal would obey: names in messages may be anything.
+fn printable(text: &str) -> String {
+    let mut said = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && c != '\n' { said.extend(c.escape_default()) } else { said.push(c) }
+    }
+    said
 }

@@ -67,7 +67,29 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutations::mutated;
+    use proptest::prelude::*;
     use serde_json::json;
+
+    fn statuses() -> Vec<Value> {
+        let flow = json!({ "cwnd_segments": 10, "srtt_us": 200, "local": "10.0.0.1:80" });
+        vec![
+            json!({ "kind": "sender", "cgroup": "/a", "counts": { "timeouts": 3, "marks_seen": 1 }, "flows": [flow, flow] }),
+            json!({ "kind": "port", "device": "eth0", "counts": { "ein_marks": 3 }, "rate_bps": 1e9 }),
+        ]
+    }
+
+    proptest! {
+        /// A cgroup may have any name.
+        #[test]
+        fn metrics_of_a_mutated_status_are_lines_of_prometheus(status in mutated(statuses())) {
+            for line in text(&status).lines() {
+                let is_comment = line.starts_with("# HELP incast_host_") || line.starts_with("# TYPE incast_host_");
+                let number = line.rsplit_once(' ').and_then(|(_, number)| number.parse::<f64>().ok());
+                prop_assert!(is_comment || (line.starts_with("incast_host_") && number.is_some()), "{}", line);
+            }
+        }
+    }
 
     #[test]
     fn metrics_have_names_labels_and_values() {

@@ -96,7 +96,7 @@ fn queues(device: &str, shown: &str) -> Result<Queues, String> {
     let all: Vec<Shown> =
         serde_json::from_str(shown).map_err(|error| format!("tc qdisc show dev {device}: {error}"))?;
     let counts = |queue: &Shown| !WITHOUT_BACKLOG.contains(&queue.kind.as_str());
-    let rate_bps = |queue: &Shown| queue.options.rate.map(|bytes| bytes * 8);
+    let rate_bps = |queue: &Shown| queue.options.rate.map(|bytes| bytes.saturating_mul(8));
     match all.iter().find(|each| each.root) {
         Some(root) if counts(root) => Ok(Queues { rate_bps: rate_bps(root), shares_line: false }),
         Some(root) if root.kind == "mq" => {
@@ -122,7 +122,7 @@ fn queues(device: &str, shown: &str) -> Result<Queues, String> {
             if children.is_empty() {
                 return Err(format!("tc qdisc show dev {device}: mq has no queues"));
             }
-            Ok(Queues { rate_bps: children.iter().map(|child| rate_bps(child)).sum(), shares_line: true })
+            Ok(Queues { rate_bps: sum(children.iter().map(|child| rate_bps(child))), shares_line: true })
         }
         root => {
             let kind = root.map_or("noqueue", |root| root.kind.as_str());
@@ -133,6 +133,11 @@ fn queues(device: &str, shown: &str) -> Result<Queues, String> {
             ))
         }
     }
+}
+
+/// Of all rates, if all are known.
+fn sum(mut rates: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    rates.try_fold(0_u64, |sum, rate| Some(sum.saturating_add(rate?)))
 }
 
 /// What a real device says. Virtual ones say anything.
@@ -148,6 +153,40 @@ fn rate_of_link(device: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutations::{is_a_message, mutated_text};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn devices() -> Vec<serde_json::Value> {
+        vec![
+            json!([{ "kind": "tbf", "handle": "1:", "root": true, "options": { "rate": 6_250_000, "burst": 3200 } },
+                   { "kind": "bfifo", "handle": "2:", "parent": "1:1", "options": {} }]),
+            json!([{ "kind": "mq", "handle": "0:", "root": true, "options": {} },
+                   { "kind": "fq_codel", "handle": "0:", "parent": ":2" },
+                   { "kind": "tbf", "handle": "0:", "parent": ":1", "options": { "rate": 6_250_000 } }]),
+            json!([{ "kind": "noqueue", "handle": "0:", "root": true, "refcnt": 2, "options": {} }]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn mutated_queues_are_understood_or_refused_with_a_message(shown in mutated_text(devices())) {
+            if let Err(error) = queues("p0", &shown) {
+                prop_assert!(is_a_message(&error) && error.contains("p0"), "{error:?}");
+            }
+        }
+
+        #[test]
+        fn rates_of_any_size_are_added_up_and_never_wrap(rates in prop::collection::vec(any::<u64>(), 1..4)) {
+            let below = |rate| json!({ "kind": "tbf", "parent": ":1", "options": { "rate": rate } });
+            let all: Vec<_> = std::iter::once(json!({ "kind": "mq", "handle": "0:", "root": true }))
+                .chain(rates.iter().map(below))
+                .collect();
+            let bits: u128 = rates.iter().map(|rate| u128::from(*rate) * 8).sum();
+            let most = u64::try_from(bits).unwrap_or(u64::MAX);
+            prop_assert_eq!(queues("p", &json!(all).to_string()).unwrap().rate_bps, Some(most));
+        }
+    }
 
     const fn of_one(rate_bps: Option<u64>) -> Queues {
         Queues { rate_bps, shares_line: false }

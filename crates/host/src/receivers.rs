@@ -61,7 +61,7 @@ impl Receiver {
     /// The parameters for the kernel.
     pub(crate) fn parameters(&self) -> Result<ReceiverParameters, String> {
         if !RECEIVERS.contains(&self.algorithm.as_str()) {
-            return Err(format!("algorithm is \"{}\"; allowed: {}", self.algorithm, RECEIVERS.join(", ")));
+            return Err(format!("algorithm is {:?}; allowed: {}", self.algorithm, RECEIVERS.join(", ")));
         }
         let mss = 100..=65_535;
         if !mss.contains(&self.mss_bytes) {

@@ -71,11 +71,11 @@ impl Request {
             let named = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if sender.name.is_empty() || sender.name.len() > 15 || !named(&sender.name) {
                 let (key, found) = (key("name"), &sender.name);
-                return Err(format!("{key} is \"{found}\"; allowed: 1 to 15 letters, digits and underscores"));
+                return Err(format!("{key} is {found:?}; allowed: 1 to 15 letters, digits and underscores"));
             }
             if request.senders[..index].iter().any(|other| other.name == sender.name) {
                 let (key, found) = (key("name"), &sender.name);
-                return Err(format!("{key} is \"{found}\", as another's; allowed: a name for each"));
+                return Err(format!("{key} is {found:?}, as another's; allowed: a name for each"));
             }
             sender.parameters().map_err(|error| key(&error))?;
         }
@@ -96,7 +96,7 @@ impl Sender {
     /// The parameters for the kernel.
     pub(crate) fn parameters(&self) -> Result<SenderParameters, String> {
         if !SENDERS.contains(&self.algorithm.as_str()) {
-            return Err(format!("algorithm is \"{}\"; allowed: {}", self.algorithm, SENDERS.join(", ")));
+            return Err(format!("algorithm is {:?}; allowed: {}", self.algorithm, SENDERS.join(", ")));
         }
         let mut keys = self.parameters.clone();
         if keys.insert("name".into(), self.algorithm.clone().into()).is_some() {
@@ -132,6 +132,60 @@ pub(crate) fn detector(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mutations::{is_a_message, mutated_text};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn requests() -> Vec<Value> {
+        let sender = |algorithm: &str| json!({ "algorithm": algorithm, "name": "s", "parameters": {} });
+        let all: Vec<Value> =
+            SENDERS.iter().zip('a'..).map(|(name, c)| json!({ "algorithm": name, "name": c.to_string() })).collect();
+        let port = json!({
+            "netns": "a", "device": "p0", "peer_netns": "b", "peer_device": "eth0", "rate_bps": 100_000_000,
+            "ce_threshold_bytes": 30_000, "ein": { "samples": 20, "growth": 0.25, "high_water": 2.0 },
+        });
+        let receiver = json!({
+            "algorithm": "ictcp", "parameters": {}, "mss_bytes": 1448, "header_bytes": 66,
+            "hosts": [{ "netns": "a", "rate_bps": 1_000_000_000 }, { "netns": "b", "rate_bps": 1_000_000 }],
+        });
+        let swift = json!({ "algorithm": "swift", "name": "w", "parameters": { "base_target": "50us", "beta": 0.8 } });
+        let one = |senders: Value, ports: Value, receivers: Value| json!({ "cgroup": "/c", "senders": senders, "ports": ports, "receivers": receivers, "events": ["n"] });
+        vec![
+            one(json!(all), json!([]), json!([])),
+            one(json!([sender("dctcp"), swift]), json!([port, port]), json!([receiver])),
+            one(json!([]), json!([port]), json!([])),
+        ]
+    }
+
+    #[test]
+    fn requests_before_their_mutation_are_valid() {
+        for request in requests() {
+            if let Err(error) = Request::parse(&request.to_string()) {
+                panic!("{request}: {error}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Whatever comes, the answer is parameters for the kernel or a sentence.
+        #[test]
+        fn a_mutated_request_is_understood_or_refused_with_a_message(text in mutated_text(requests())) {
+            match Request::parse(&text) {
+                Ok(request) => {
+                    for sender in &request.senders {
+                        prop_assert!(!sender.parameters().unwrap().bytes().is_empty());
+                    }
+                    for port in &request.ports {
+                        prop_assert!(port.ein().is_ok());
+                    }
+                    for receiver in &request.receivers {
+                        prop_assert!(receiver.parameters().is_ok());
+                    }
+                }
+                Err(error) => prop_assert!(is_a_message(&error), "{error:?}"),
+            }
+        }
+    }
 
     fn request(senders: &str, ports: &str) -> Result<Request, String> {
         let line = format!(r#"{{"cgroup": null, "senders": [{senders}], "ports": [{ports}], "receivers": []}}"#);

@@ -100,6 +100,26 @@ impl Scope {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn mutated_prefixes_are_read_as_they_are_written_or_refused(
+            text in prop_oneof![
+                r"[0-9a-f:./\[\]]{0,24}",
+                r"\[?(10\.1\.2\.3|fd00::1|::|1\.2\.3)(/[0-9]{1,4})?\]?(:[0-9]{1,6})?",
+                ".{0,20}",
+            ],
+        ) {
+            match text.parse::<Prefix>() {
+                Ok(prefix) => {
+                    prop_assert_eq!(prefix.to_string().parse(), Ok(prefix));
+                    prop_assert_eq!(prefix.bytes().len(), 36);
+                }
+                Err(error) => prop_assert!(error.contains("; allowed: "), "{}", error),
+            }
+        }
+    }
 
     #[test]
     fn a_prefix_is_written_as_it_is_read() {
