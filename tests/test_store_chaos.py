@@ -184,3 +184,44 @@ def test_a_disk_that_cannot_be_written_to_is_named_before_anything_is_run(
     # What was finished before can still be looked at.
     assert inside("store", "ls", out.parent).returncode == 0
     assert os.listdir(out.parent) == []  # noqa: PTH208
+
+
+# Loaded by Python before everything else. The clock of the machine is set by a year, there and back, between any two
+# looks at it; the monotonic one goes on by an hour, as after a sleep.
+JUMPING = """\
+import datetime, itertools, time
+wall, steady, looks = time.time(), time.monotonic(), itertools.count()
+year, was_localtime, was_gmtime = 365 * 86400.0, time.localtime, time.gmtime
+time.time = lambda: wall + (-1) ** next(looks) * year
+time.time_ns = lambda: int(time.time() * 1e9)
+time.monotonic = lambda: steady + 3600 * next(looks)
+time.perf_counter = time.monotonic
+time.localtime = lambda seconds=None: was_localtime(time.time() if seconds is None else seconds)
+time.gmtime = lambda seconds=None: was_gmtime(time.time() if seconds is None else seconds)
+class Jumping(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+datetime.datetime = Jumping
+open("jumped", "w").close()
+"""
+
+
+def test_a_sweep_whose_clock_jumps_has_the_same_bytes(
+    incast: Command, study: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    (tmp_path / "clock").mkdir()
+    (tmp_path / "clock" / "sitecustomize.py").write_text(JUMPING, encoding="utf-8")
+    jumping = {"PYTHONPATH": str(tmp_path / "clock")}
+    done = incast("sweep", study, "--shard", "1/2", "--workers", "2", "--out", "out", **jumping)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "jumped").exists()
+    # What was kept is from the next century, or from before there was a UNIX.
+    for number, file in enumerate(sorted((tmp_path / "out").rglob("*"))):
+        os.utime(file, (number % 2 * 4e9, number % 2 * 4e9))
+    done = incast("sweep", study, "--out", "out", **jumping)
+    assert done.returncode == 0, done.stderr
+    assert f"{RUNS // 2:,} runs computed; {RUNS} of {RUNS} done" in done.stderr
+    assert contents(tmp_path / "out") == whole
+    done = incast("store", "verify", "out", **jumping)
+    assert done.returncode == 0, done.stderr
