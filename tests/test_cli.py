@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -406,6 +407,85 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_number(small: Path, t
         check=False,
     )
     assert re.search(r"traffic: the 20000000 messages, .* do not fit .*; allowed: at most \d+ on this", refused(done))
+
+
+@pytest.fixture
+def groups() -> Iterator[Callable[[int], Path]]:
+    """Return a function that makes a control group without a limit inside one with a limit in bytes."""
+    mine = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()]
+    root, file, group = Path("/sys/fs/cgroup"), "memory.max", ""
+    for _, controllers, path in mine:
+        if "memory" in controllers.split(","):
+            root, file, group = root / "memory", "memory.limit_in_bytes", path
+        elif not controllers and not group:
+            group = path
+    outer = root / group.lstrip("/") / f"incast-test-{os.getpid()}"
+
+    def make(limit: int) -> Path:
+        try:
+            (outer / "inner").mkdir(parents=True)
+            (outer / file).write_text(str(limit), encoding="utf-8")
+        except OSError as error:
+            pytest.skip(f"needs control groups of memory: {error}")
+        return outer / "inner"
+
+    yield make
+    for folder in (outer / "inner", outer):
+        if folder.is_dir():
+            folder.rmdir()
+
+
+def test_the_limit_of_a_group_around_ours_is_one_for_us(
+    groups: Callable[[int], Path], small: Path, tmp_path: Path
+) -> None:
+    inner = groups(500_000_000)
+
+    def enter() -> None:
+        (inner / "cgroup.procs").write_text(str(os.getpid()), encoding="utf-8")
+
+    def inside(*command: str | Path) -> Completed:
+        return subprocess.run(
+            [sys.executable, "-m", "incast", *command],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            preexec_fn=enter,
+            check=False,
+            timeout=600,
+        )
+
+    told = re.search(
+        r"traffic: the 20000000 messages, .* allowed: at most (\d+) on this", refused(inside("check", small, *MANY))
+    )
+    assert told
+    # As many as have room in the group, rather than in the machine.
+    assert int(told[1]) < 500_000_000 // 50
+    ends_with_what_it_has(inside("run", small, *ENDLESSLY, "--out", "out"), tmp_path / "out")
+
+
+# The plan has room, and what is written down of it has not.
+ENDLESSLY = ("--set", "traffic.burst.rounds=10000")
+
+
+def ends_with_what_it_has(done: Completed, out: Path) -> None:
+    assert done.returncode == 1, done.stderr
+    assert "would not fit into memory" in done.stderr
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert summary["outcome"] == "interrupted"
+    assert pq.read_table(out / "events.parquet").num_rows > 1000
+
+
+def test_a_run_under_a_limit_of_its_address_space_ends_with_what_it_has(small: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "incast", "run", small, *ENDLESSLY, "--out", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)),
+        check=False,
+        timeout=600,
+    )
+    ends_with_what_it_has(done, tmp_path / "out")
 
 
 def test_pictures_are_drawn_with_the_run_and_after_it(incast: Command, small: Path, tmp_path: Path) -> None:
