@@ -111,7 +111,7 @@ format: .venv/installed ## format Rust and Python
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-audit: .venv/installed ## look for known vulnerabilities of dependencies (needs the net; cargo-deny for those in Rust)
+audit: .venv/installed ## look for known vulnerabilities of dependencies (needs the net)
 	@.ci/audit
 
 # maturin puts a list of the crates into what it builds.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "release"
-DIST, WHEELHOUSE, TOOLS = OUT / "dist", OUT / "wheelhouse", OUT / "tools"
+DIST, WHEELHOUSE, TOOLS, SBOM = OUT / "dist", OUT / "wheelhouse", OUT / "tools", OUT / "sbom"
 # Where links of pages that others show have to lead.
 HOME = "https://github.com/incast-net/incast/blob/main/"
 PICTURES = "https://raw.githubusercontent.com/incast-net/incast/main/"
@@ -179,6 +179,37 @@ def check_wheel() -> str:
     return f"{len(names)} files, of which {len(tracked)} are scenarios and studies"
 
 
+def check_sbom() -> str:
+    """Put the lists of all dependencies beside what is published: those of the crates are in the wheels."""
+    shutil.rmtree(SBOM, ignore_errors=True)
+    SBOM.mkdir(parents=True)
+    listed = {f"{project}.cyclonedx.json": _crates_of(_wheel(project)) for project in ("incast", "incast-requests")}
+    listed["python.cyclonedx.json"] = _run(
+        *(Path(sys.executable).parent / "uv", "export", "--quiet", "--frozen", "--no-dev", "--all-extras"),
+        *("--format", "cyclonedx1.5", "--preview-features", "sbom-export"),
+    )
+    for name, text in listed.items():
+        (SBOM / name).write_text(text, encoding="utf-8")
+    return ", ".join(f"{name}: {components(text, name)} components" for name, text in listed.items())
+
+
+def components(text: str, name: str) -> int:
+    """Return how many components an SBOM in CycloneDX's form lists, each with its version."""
+    listed = json.loads(text)
+    found = listed.get("components", [])
+    if listed.get("bomFormat") != "CycloneDX" or not found or not all(one.get("version") for one in found):
+        raise Failed(f"{name} is no list of components with versions")
+    return len(found)
+
+
+def _crates_of(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        inside = [name for name in archive.namelist() if re.fullmatch(r"[^/]+\.dist-info/sboms/[^/]+\.json", name)]
+        if len(inside) != 1:
+            raise Failed(f"{wheel.name} has {len(inside)} lists of its crates")
+        return archive.read(inside[0]).decode()
+
+
 def check_install() -> str:
     """Use the installed program in an empty folder: the demo, an example, a figure of a paper."""
     with _installed(_wheel("incast")) as (home, site):
@@ -291,6 +322,7 @@ CHECKS: Mapping[str, Callable[[], str]] = {
     "links": check_links,
     "build": check_build,
     "wheel": check_wheel,
+    "sbom": check_sbom,
     "install": check_install,
     "incast-requests": check_requests,
     "sdist": check_sdist,

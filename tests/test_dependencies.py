@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import email.message
 import os
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +62,34 @@ def test_what_the_python_lock_pins_is_allowed() -> None:
     lock = tomllib.loads((ROOT / "uv.lock").read_text(encoding="utf-8"))
     assert len(lock["package"]) > 50
     assert dependencies.wrong_distributions(lock) == []
+
+
+@pytest.mark.parametrize(
+    ("stated", "spdx", "allowed"),
+    [
+        (
+            {"License-Expression": "Apache-2.0 OR BSD-2-Clause", "License": "ignored"},
+            "Apache-2.0 OR BSD-2-Clause",
+            True,
+        ),
+        ({"License": "MIT License"}, "MIT", True),
+        ({"License": "BSD"}, "BSD-3-Clause", True),
+        ({"Classifier": "License :: OSI Approved :: ISC License (ISCL)"}, "ISC", True),
+        ({"Classifier": "License :: OSI Approved :: GNU General Public License (GPL)"}, "none", False),
+        ({"License-Expression": "GPL-3.0-only"}, "GPL-3.0-only", False),
+        ({}, "none", False),
+    ],
+)
+def test_a_python_package_has_a_licence_that_is_allowed(stated: dict[str, str], spdx: str, allowed: bool) -> None:
+    about: Any = email.message.Message()
+    for key, value in {"Name": "Some_Thing", "Version": "1", **stated}.items():
+        about[key] = value
+    assert dependencies.licence(about) == spdx
+    licences = [*ALLOWED["licenses"]["allow"], *dependencies.PYTHON_LICENCES]
+    lock = {"package": [{"name": "some-thing"}]}
+    assert bool(dependencies.wrong_licences([about], lock, licences)) != allowed
+    # What is installed besides is nobody's dependency.
+    assert dependencies.wrong_licences([about], {"package": []}, licences) == []
 
 
 @pytest.mark.parametrize(

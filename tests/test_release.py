@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -132,3 +133,12 @@ def test_what_is_built_says_its_commit_and_whether_it_was_modified(tmp_path: Pat
     (inner / backend.RECORD).parent.mkdir(parents=True)
     backend.record(inner)
     assert not (inner / backend.RECORD).exists()
+
+
+def test_an_sbom_lists_components_with_their_versions() -> None:
+    listed = {"bomFormat": "CycloneDX", "components": [{"name": "a", "version": "1"}, {"name": "b", "version": "2"}]}
+    assert release.components(json.dumps(listed), "a.json") == 2
+    changes: list[dict[str, object]] = [{"bomFormat": "SPDX"}, {"components": []}, {"components": [{"name": "a"}]}]
+    for change in changes:
+        with pytest.raises(release.Failed, match=r"a\.json is no list"):
+            release.components(json.dumps(listed | change), "a.json")
