@@ -1,0 +1,221 @@
+"""How far the program can be trusted, as numbers: `docs/reference/trust.md`.
+
+Usage: `trust.py --update` writes the page from `docs/reference/trust.json` and from what else is in the project;
+`trust.py --measure NAME...` measures anew first, which takes minutes, and dates what it finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime as dt
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, DATA = ROOT / "docs/reference/trust.md", ROOT / "docs/reference/trust.json"
+MUTANTS = ROOT / "docs/explanation/mutants.md"
+RESULTS = ROOT / "validation/linux/results"
+HOST_TESTS = "cargo test --release --manifest-path crates/host/Cargo.toml --target-dir target/host mutated"
+
+HEAD = """\
+# Trust
+
+What the tests have tried, and what came of it. A number stands beside the command that measures it and the day on which
+it last did. This page is written by a program (`docs/_tools/trust.py`).
+
+"""
+
+
+def measured(command: str, **changes: str) -> str:
+    """Run a command of this project in its folder, and return what it says, whatever its exit code."""
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ROOT, env={**os.environ, **changes}, capture_output=True, text=True, check=False  # noqa: S607
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def fuzz(said: str) -> dict[str, Any]:
+    """Read what `make fuzz` says: inputs by target, and the targets that failed."""
+    inputs: Counter[str] = Counter()
+    for name, count in re.findall(r"^(\S+): (\d+) inputs, no failure$", said, re.MULTILINE):
+        inputs[name] += int(count)
+    return {
+        "inputs": dict(sorted(inputs.items())),
+        "failed": sorted(set(re.findall(r"^(\S+): .*\nreplay:", said, re.MULTILINE))),
+    }
+
+
+def host(said: str) -> dict[str, Any]:
+    """Read what the properties of incast-host say."""
+    found = re.search(r"(\d+) passed; (\d+) failed", said)
+    if not found:
+        raise SystemExit(said[-2000:])
+    return {"passed": int(found[1]), "failed": int(found[2])}
+
+
+def conform(said: str) -> dict[str, Any]:
+    """Read the last line of `incast conform`."""
+    found = re.search(r"^(\d+) scripts: (\d+) pass", said, re.MULTILINE)
+    if not found:
+        raise SystemExit(said[-2000:])
+    return {"scripts": int(found[1]), "pass": int(found[2])}
+
+
+def coverage(said: str) -> dict[str, Any]:
+    """Read the lines that tests reach, by crate, from the JSON of llvm-cov."""
+    lines: dict[str, list[int]] = {}
+    for file in json.loads(said[said.index('{"data"') :].splitlines()[0])["data"][0]["files"]:
+        inside = Path(file["filename"]).relative_to(ROOT / "crates").parts
+        crate = "/".join(inside[: inside.index("src")]) if "src" in inside else ""
+        if crate:
+            of = lines.setdefault(crate, [0, 0])
+            of[0] += file["summary"]["lines"]["covered"]
+            of[1] += file["summary"]["lines"]["count"]
+    return {"lines": dict(sorted(lines.items()))}
+
+
+#: By name: the command, and what reads its output.
+MEASURES: dict[str, tuple[str, Callable[[str], dict[str, Any]]]] = {
+    "fuzz": ("make fuzz SECONDS=240", fuzz),
+    "host": (f"PROPTEST_CASES=20000 {HOST_TESTS}", host),
+    "conform": ("incast conform crates/conform/scripts", conform),
+    "coverage": (
+        "cargo llvm-cov -p incast-protocols -p incast-plan -p incast-scenario --json --summary-only",
+        coverage,
+    ),
+}
+
+
+def agreeing(file: Path) -> tuple[int, int]:
+    """Return how many comparisons of a table with the kernel agree, and of how many."""
+    with file.open(encoding="utf-8") as lines:
+        rows = list(csv.DictReader(lines))
+    return sum(row["agrees"] == "1" for row in rows), len(rows)
+
+
+def page(data: dict[str, Any]) -> str:
+    """Write the page."""
+    sections = [_inputs(data), _found(), _mutants(), _coverage(data), _others(data)]
+    return HEAD + "\n".join(sections)
+
+
+def _inputs(data: dict[str, Any]) -> str:
+    tried, of_host = data["fuzz"], data["host"]
+    cases = int(re.search(r"PROPTEST_CASES=(\d+)", of_host["command"])[1])  # type: ignore[index]
+    rows = [(name, count, "yes" if name in tried["failed"] else "none") for name, count in tried["inputs"].items()]
+    rows.append(("`incast-host`", cases * of_host["passed"], "yes" if of_host["failed"] else "none"))
+    return (
+        "## Inputs that were mutated\n\nAn input fails if it ends in anything but a result or a clear error.\n\n"
+        + _table(("input", "tried", "failures"), ((name, f"{count:,}", failed) for name, count, failed in rows))
+        + f"\n{_by(tried)} {_by(of_host)}\n"
+    )
+
+
+def _found() -> str:
+    """Return the inputs that failed once; the tests try them again."""
+    rows = []
+    for file in sorted((ROOT / "tests/fuzz/found").iterdir()):
+        target = file.name.split("-")[0]
+        rows.append((file.name, f"`python tests/fuzz/fuzz.py --replay {target} {file.relative_to(ROOT)}`"))
+    for file in sorted((ROOT / "crates").rglob("proptest-regressions/**/*.txt")):
+        seeds = sum(line.startswith("cc ") for line in file.read_text(encoding="utf-8").splitlines())
+        crate = file.relative_to(ROOT).parts[1]
+        how = HOST_TESTS if crate == "host" else f"cargo test -p incast-{crate}"
+        rows.append((f"{seeds} of {crate}, {file.stem}", f"`{how}`"))
+    return "## What failed once\n\nEach is mended, and tried again in every run of the tests.\n\n" + _table(
+        ("input", "command that replays it"), rows
+    )
+
+
+def _mutants() -> str:
+    text = MUTANTS.read_text(encoding="utf-8")
+    table = re.search(r"^\| \| mutants .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    if not table:
+        raise SystemExit(f"{MUTANTS}: there is no table of results")
+    rows = []
+    for line in table[1].splitlines():
+        what, mutants, _, broken, _, _, removed, explained = (cell.strip() for cell in line.strip("|").split("|"))
+        judged = int(mutants) - int(broken)
+        rows.append((what, f"{judged:,}", f"{judged - int(removed) - int(explained):,}", explained))
+    return (
+        "## Mutants\n\n[Mutation testing](../explanation/mutants.md) changes the code in one place. Those that do not "
+        "compile do not count; the rest was noticed by a test, had no effect and was removed, or is explained.\n\n"
+        + _table(("code", "mutants", "noticed", "explained"), rows)
+        + "\nBy `make mutants`, those of TCP by a program of their own, when these parts were written. "
+        "What is newer has not been tested so: "
+        + re.search(r"^(.*) are newer", text, re.MULTILINE)[1]  # type: ignore[index]
+        + ".\n"
+    )
+
+
+def _coverage(data: dict[str, Any]) -> str:
+    head = "## Lines that tests reach\n\n"
+    if "coverage" not in data:
+        return head + "Not measured.\n"
+    rows = [
+        (f"`crates/{crate}`", f"{100 * a / b:.1f} %", f"{b:,}") for crate, (a, b) in data["coverage"]["lines"].items()
+    ]
+    return (
+        head
+        + "Lines, not branches, and only of crates whose own tests were asked.\n\n"
+        + _table(("crate", "reached", "lines"), rows)
+        + f"\n{_by(data['coverage'])}\n"
+    )
+
+
+def _others(data: dict[str, Any]) -> str:
+    scripts = data["conform"]
+    grid, mechanisms = agreeing(RESULTS / "grid.csv"), agreeing(RESULTS / "mechanisms.csv")
+    linux = "By `make validate-linux`."
+    rows = [
+        ("scripts of [conformance](../how-to/conform.md)", f"{scripts['pass']} of {scripts['scripts']}", _by(scripts)),
+        ("comparisons with Linux, over a grid of incasts", f"{grid[0]} of {grid[1]}", linux),
+        ("comparisons with Linux, one mechanism at a time", f"{mechanisms[0]} of {mechanisms[1]}", linux),
+    ]
+    return (
+        "## Against standards and the kernel\n\n"
+        + _table(("what", "pass or agree", "measured"), rows)
+        + "\nWhat agreeing means, and where and why the simulator does not: [validation](../validation.md).\n"
+        "\nNot counted yet: simulated time and packet-hops of the scenarios that tests run with all assertions on.\n"
+    )
+
+
+def _by(one: dict[str, Any]) -> str:
+    return f"By `{one['command']}` on {one['date']}."
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    head = list(head)
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def main() -> int:
+    """Measure what is asked for, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--update", action="store_true", help="write the page")
+    parser.add_argument("--measure", nargs="*", default=[], choices=MEASURES, metavar="NAME", help=", ".join(MEASURES))
+    asked = parser.parse_args()
+    data = json.loads(DATA.read_text(encoding="utf-8")) if DATA.exists() else {}
+    for name in asked.measure:
+        command, read = MEASURES[name]
+        said = measured(command, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        data[name] = {"command": command, "date": dt.datetime.now(dt.UTC).date().isoformat(), **read(said)}
+        DATA.write_text(json.dumps(dict(sorted(data.items())), indent=2) + "\n", encoding="utf-8")
+    if asked.update:
+        PAGE.write_text(page(data), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
