@@ -18,7 +18,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-cluster test-own-protocol test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
+	docs-output test-cluster test-own-protocol test-aarch64 test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-cluster: install ## sweep on a real Slurm, sshd and Dask of this machine wh
 	@command -v slurmctld munged sshd ssh >/dev/null && [ -x /usr/sbin/sshd ] || \
 		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends slurm-wlm munge openssh-server openssh-client
 	INCAST_CLUSTER_TESTS=1 $(BIN)/pytest tests/cluster
+
+test-aarch64: prerequisites ## compare tables with those of aarch64, emulated, byte for byte (minutes; needs qemu-user)
+	@.ci/aarch64
 
 test-own-protocol: install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python docs/_tools/own_protocol.py out/own-protocol
