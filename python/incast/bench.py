@@ -17,9 +17,13 @@ from incast._native import RunError, ScenarioError
 Driver = Literal["sweep", "event-loop"]
 # Only the native module: the memory of Python and its libraries would hide that of a run.
 _CHILD = (
-    "import sys; from incast._native import bench_leaf_spine as b; "
-    "print(b(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]))"
+    "import json, sys, time; from incast._native import bench_leaf_spine as b; begin = time.process_time(); "
+    "measured = json.loads(b(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])); "
+    "print(json.dumps({**measured, 'cpu_s': time.process_time() - begin}))"
 )
+# Of the scale table: flows on 400 hosts, and 50 flows per host on more of them.
+_FLOWS = (2_000, 20_000, 200_000, 2_000_000)
+_HOSTS_FACTORS = (4, 16, 64)
 
 
 class Case(NamedTuple):
@@ -79,6 +83,44 @@ def table(flows: int, repeat: int) -> None:
         f"Short flows: FCT p50 {text.seconds(base['short_fct_p50_s'])}, p99 {text.seconds(base['short_fct_p99_s'])}. "
         f"The base case is the fastest of {repeat} runs."
     )
+
+
+def scale(most_flows: int, *, as_json: bool) -> None:
+    """Print what a packet-hop costs as flows and hosts become more, up to a number of flows.
+
+    Raises:
+        ScenarioError: not even the smallest case has so few flows.
+        RunError: a run failed.
+
+    """
+    cases = [Case("more flows", flows, 1, "sweep") for flows in _FLOWS]
+    cases += [Case("more hosts", 20_000 * factor, factor, "sweep") for factor in _HOSTS_FACTORS]
+    cases = [case for case in cases if case.flows <= most_flows]
+    if not cases:
+        raise ScenarioError(f"--up-to must be at least {_FLOWS[0]:,} flows")
+    head = ("work", "hosts", "flows", "packet-hops", "CPU s", "ns/hop", "ratio", "peak MB")
+    widths = (10, 6, 9, 14, 8, 7, 6, 8)
+    rows: list[dict[str, Any]] = []
+    for case in cases:
+        measured = _once(case)
+        ns_per_hop = float(measured["cpu_s"]) * 1e9 / int(measured["packet_hops"])
+        ratio = ns_per_hop / float(rows[0]["cpu_ns_per_hop"]) if rows else 1.0
+        hosts = 400 * case.hosts_factor
+        rows.append({**measured, "hosts": hosts, "flows": case.flows, "cpu_ns_per_hop": ns_per_hop, "ratio": ratio})
+        if as_json:
+            continue
+        if len(rows) == 1:
+            _line(head, widths)
+        hops, cpu_s, peak_mb = (float(measured[key]) for key in ("packet_hops", "cpu_s", "peak_rss_mb"))
+        cells = (f"{hosts:,}", f"{case.flows:,}", f"{hops:,.0f}", f"{cpu_s:.2f}", f"{ns_per_hop:.1f}", f"{ratio:.2f}")
+        _line((case.name, *cells, f"{peak_mb:.0f}"), widths)
+    if as_json:
+        print(json.dumps(rows))
+    else:
+        print(
+            "\nCPU time, planning included, which a busy machine changes less than wall-clock time. "
+            "Ratios are to the first row."
+        )
 
 
 class Turn(NamedTuple):

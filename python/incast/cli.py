@@ -731,6 +731,22 @@ def leaf_spine(
         benches.table(flows, repeat)
 
 
+@bench.command(name="scale")
+def bench_scale(
+    *,
+    as_json: Json = False,
+    up_to: Annotated[int, Parameter(help="most flows of a case; 2000000 takes minutes and 1 GB")] = 200_000,
+) -> None:
+    """Measure how the cost of a packet-hop and memory grow with flows and hosts.
+
+    The leaf-spine network of `incast bench leaf-spine`: 2,000 to 2,000,000 flows on 400 hosts, then 50 flows per host
+    on 1,600, 6,400 and 25,600 hosts. Cases with more flows than --up-to are left out.
+    """
+    from incast import bench as benches
+
+    benches.scale(up_to, as_json=as_json)
+
+
 @store.command(name="ls")
 def store_ls(directory: Runs = Path("out"), /, *, as_json: Json = False) -> int:
     """List the finished runs by scenario, and how many of them no sweep will use any more."""
