@@ -735,7 +735,7 @@ def leaf_spine(
 def bench_scale(
     *,
     as_json: Json = False,
-    up_to: Annotated[int, Parameter(help="most flows of a case; 2000000 takes minutes and 1 GB")] = 200_000,
+    up_to: Annotated[int, Parameter(help="most flows of a case; 2000000 takes minutes and about 1 GB")] = 200_000,
 ) -> None:
     """Measure how the cost of a packet-hop and memory grow with flows and hosts.
 

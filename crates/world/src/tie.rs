@@ -112,7 +112,9 @@ impl Order {
         self.tied_before(a.0, a.1, b.1)
     }
 
+    // Inlined, it would compute the hash of what is being sorted in before it is known whether anything is tied with it.
     #[cold]
+    #[inline(never)]
     fn tied_before(self, time: u64, a: Entity, b: Entity) -> bool {
         (self.rank(time, a), a) < (self.rank(time, b), b)
     }

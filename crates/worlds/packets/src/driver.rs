@@ -66,7 +66,7 @@ pub(crate) fn begin_programs(plan: &Plan, schedule: &mut impl Schedule) {
 
 /// Lets others see how far a run has come, and stop it.
 pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, control: &Control) -> bool {
-    let hops = world.links.iter().map(|link| link.counters.packets).sum();
+    let hops = world.links.iter().map(|link| link.packets).sum();
     control.report(now, hops, world.unfinished);
     control.is_cancelled() || control.is_too_much(world.observer.recorded())
 }

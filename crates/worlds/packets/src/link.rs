@@ -60,21 +60,18 @@ pub(crate) struct Impairment {
     pub(crate) random: Stream,
 }
 
-/// What a link has done.
+/// What does not happen to every packet of a link.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counters {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
     pub(crate) drops: u64,
     pub(crate) ce_marks: u64,
     pub(crate) ein_marks: u64,
     pub(crate) wire_losses: u64,
-    pub(crate) max_waiting: u32,
     /// Packets trimmed here, less trimmed packets that were lost here: these have been counted as dropped already.
     pub(crate) trimmed: i64,
 }
 
-/// A directed link. What every packet needs comes first, in whole lines of the cache.
+/// A directed link. What every packet needs comes first, in two lines of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Link<M> {
@@ -88,20 +85,29 @@ pub(crate) struct Link<M> {
     waiting_bytes: u64,
     /// Bytes of the packet whose transmission has begun last.
     in_service: u64,
-    /// In the time of the rate: how much may leave at once after a pause.
-    burst: u64,
     /// Where neither buffer nor marker need to be asked about an arrival.
     quiet: Quiet,
     /// Whether buffer, marker or observer want to know of departures.
     departures_matter: bool,
+    /// Whether nothing that happens when a transmission begins is out of the ordinary, so that a packet pays for one look.
+    plain: bool,
+    /// The same of the line alone, whoever wants to know of departures.
+    plain_line: bool,
+    /// The most that have waited.
+    pub(crate) max_waiting: u32,
     /// Transmission begun, not arrived, by arrival.
     pub(crate) flying: Ring<Flight>,
+    /// What it has begun to transmit.
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// In the time of the rate: how much may leave at once after a pause.
+    burst: u64,
     /// What the host at the far end adds to arrivals.
-    pub(crate) receiving: Option<Box<Receiving>>,
+    receiving: Option<Box<Receiving>>,
     pub(crate) counters: Counters,
     /// The queues of a port that has several.
     classes: Option<Box<Classes>>,
-    pub(crate) impairment: Option<Box<Impairment>>,
+    impairment: Option<Box<Impairment>>,
     /// A host's own port has none: it takes everything and marks nothing.
     pub(crate) port: Option<Port<M>>,
     rate: Rate,
@@ -162,41 +168,71 @@ impl<M: Marker> Link<M> {
     ) -> Self {
         let exact = 8_000_000_000_000 % rate.0 == 0;
         let quiet = port.as_ref().map_or(Quiet::ALWAYS, |port| admits.and(port.quiet));
-        Self {
+        let mut link = Self {
             busy_until: 0,
             ps_per_byte: if exact { 8_000_000_000_000 / rate.0 } else { 0 },
             delay,
             waiting: Ring::default(),
             waiting_bytes: 0,
             in_service: 0,
-            burst: 0,
             quiet,
+            plain: false,
+            plain_line: false,
             departures_matter: port.as_ref().is_some_and(|port| port.shares || port.marker.sees_departures()),
+            max_waiting: 0,
             flying: Ring::default(),
+            packets: 0,
+            bytes: 0,
+            burst: 0,
             rate,
             port,
             classes,
             impairment: impairment.map(Box::new),
             receiving: None,
             counters: Counters::default(),
-        }
+        };
+        link.note_what_is_plain();
+        link
+    }
+
+    fn note_what_is_plain(&mut self) {
+        self.plain_line =
+            self.ps_per_byte > 0 && self.burst == 0 && self.receiving.is_none() && self.impairment.is_none();
+        self.plain = self.plain_line && !self.departures_matter;
+    }
+
+    /// Has the host at the far end add to arrivals.
+    pub(crate) fn set_receiving(&mut self, receiving: Receiving) {
+        self.receiving = Some(Box::new(receiving));
+        self.note_what_is_plain();
     }
 
     /// Has a token bucket of this depth keep the rate.
     pub(crate) fn set_burst(&mut self, burst: Bytes) {
         self.burst = self.rate.time_for(burst).0;
+        self.note_what_is_plain();
     }
 
     /// Has every arrival and departure told, whatever the parts of the port want to know.
     pub(crate) fn watch(&mut self) {
         self.quiet = Quiet::NEVER;
         self.departures_matter = true;
+        self.note_what_is_plain();
     }
 
     /// The number of the memory that it shares with other ports.
     #[inline]
     pub(crate) fn memory(&self) -> Option<u32> {
+        if self.plain {
+            return None;
+        }
         self.port.as_ref().and_then(|port| port.shares.then_some(port.buffer))
+    }
+
+    /// Whether its packets can be lost or overtake each other on the wire.
+    #[inline]
+    pub(crate) const fn is_impaired(&self) -> bool {
+        !self.plain && self.impairment.is_some()
     }
 
     /// Serialization time.
@@ -283,7 +319,7 @@ impl<M: Marker> Link<M> {
         let marks = port.marker.on_dequeue(&queue, &view(packet, flags));
         if flags.has(Flags::OPTIONS)
             && packet.carries_data()
-            && let Some(hop) = port.marker.telemetry(&queue, Bytes(self.counters.bytes + wire))
+            && let Some(hop) = port.marker.telemetry(&queue, Bytes(self.bytes + wire))
         {
             let (connection, from_client) = (packet.connection, flags.has(Flags::FROM_CLIENT));
             around.said.push(Said { connection, from_client, option: packet.option, hop });
@@ -347,7 +383,7 @@ impl<M: Marker> Link<M> {
         if around.observer.follows(around.link) {
             around.observer.packet_admitted(around.link, &header);
         }
-        self.take_in(now, &header, header.flags, idle, around);
+        self.take_in(now, &header, idle, around);
     }
 
     /// Drops the packet that would be sent last. Returns whether there was one.
@@ -376,29 +412,55 @@ impl<M: Marker> Link<M> {
     }
 
     #[inline(always)]
-    fn begin<B: Buffer, O: Observer>(
+    fn begin<B: Buffer, O: Observer>(&mut self, start: u64, packet: &Packet, around: &mut Around<'_, B, O>) {
+        let wire = u64::from(packet.wire);
+        self.in_service = wire;
+        if self.plain {
+            self.packets += 1;
+            self.bytes += wire;
+            self.busy_until = start + wire * self.ps_per_byte;
+            self.flying.push(Flight { at: self.busy_until + self.delay, packet: *packet });
+            return;
+        }
+        self.begin_unless_plain(start, packet, around);
+    }
+
+    fn begin_unless_plain<B: Buffer, O: Observer>(
         &mut self,
         start: u64,
         packet: &Packet,
-        mut flags: Flags,
         around: &mut Around<'_, B, O>,
     ) {
         let wire = u64::from(packet.wire);
+        let mut flags = packet.flags;
         if self.departures_matter {
             flags = self.depart(start, packet, flags, around);
             if around.observer.follows(around.link) {
                 around.observer.packet_left(around.link, start, packet, flags);
             }
         }
+        if self.plain_line {
+            self.packets += 1;
+            self.bytes += wire;
+            self.busy_until = start + wire * self.ps_per_byte;
+            self.flying.push(Flight { at: self.busy_until + self.delay, packet: Packet { flags, ..*packet } });
+            return;
+        }
+        self.launch(start, &Packet { flags, ..*packet }, around);
+    }
+
+    /// Begins a transmission on a line that is out of the ordinary.
+    #[inline(never)]
+    fn launch<B, O: Observer>(&mut self, start: u64, packet: &Packet, around: &mut Around<'_, B, O>) {
+        let wire = u64::from(packet.wire);
         let end = self.occupy(start, self.time_for(wire));
-        self.in_service = wire;
-        self.counters.packets += 1;
-        self.counters.bytes += wire;
+        self.packets += 1;
+        self.bytes += wire;
         let mut at = end + self.delay;
         if let Some(host) = &mut self.receiving {
             at = host.through(Time(at));
         }
-        let flight = Flight { at, packet: Packet { flags, ..*packet } };
+        let flight = Flight { at, packet: *packet };
         if self.impairment.is_some() {
             self.launch_impaired(start, flight, around);
         } else {
@@ -460,7 +522,7 @@ impl<M: Marker> Link<M> {
             if self.port.is_some() {
                 around.observer.queue_changed(around.link, start, self.waiting.len(), self.waiting_bytes);
             }
-            self.begin(start, &packet, packet.flags, around);
+            self.begin(start, &packet, around);
         }
     }
 
@@ -476,22 +538,24 @@ impl<M: Marker> Link<M> {
     ) -> Option<PortIndex> {
         self.advance(now, around);
         let idle = self.busy_until <= now;
-        let mut flags = packet.flags;
         // The packet that was in service last and the queues of other classes make the queue look longer, never shorter.
         let bytes = self.waiting_bytes + self.in_service + u64::from(packet.wire);
         if !self.quiet.covers(self.waiting.len(), Bytes(bytes)) {
             match self.arrive(now, packet, idle, again, around) {
-                Arrived::In(seen) => {
-                    flags = seen;
+                Arrived::In(flags) => {
                     if around.observer.follows(around.link) {
                         around.observer.packet_admitted(around.link, packet);
+                    }
+                    if flags != packet.flags {
+                        self.take_in(now, &Packet { flags, ..*packet }, idle, around);
+                        return None;
                     }
                 }
                 Arrived::Done => return None,
                 Arrived::Evict(victim) => return Some(victim),
             }
         }
-        self.take_in(now, packet, flags, idle, around);
+        self.take_in(now, packet, idle, around);
         None
     }
 
@@ -501,7 +565,6 @@ impl<M: Marker> Link<M> {
         &mut self,
         now: u64,
         packet: &Packet,
-        flags: Flags,
         idle: bool,
         around: &mut Around<'_, B, O>,
     ) {
@@ -509,19 +572,18 @@ impl<M: Marker> Link<M> {
             around.observer.enqueued(around.link, now, self.waiting.len());
         }
         if idle {
-            self.begin(now, packet, flags, around);
+            self.begin(now, packet, around);
             return;
         }
-        let packet = Packet { flags, ..*packet };
         match &mut self.classes {
-            None => self.waiting.push(packet),
+            None => self.waiting.push(*packet),
             Some(classes) => {
                 self.waiting.enter();
-                classes.push(packet);
+                classes.push(*packet);
             }
         }
         self.waiting_bytes += u64::from(packet.wire);
-        self.counters.max_waiting = self.counters.max_waiting.max(self.waiting.len());
+        self.max_waiting = self.max_waiting.max(self.waiting.len());
         if self.port.is_some() {
             around.observer.queue_changed(around.link, now, self.waiting.len(), self.waiting_bytes);
         }
@@ -753,11 +815,11 @@ mod tests {
 
         // A transmission begins when the one before has ended, no picosecond sooner.
         bench.advance(100 + PACKET_TIME - 1);
-        assert_eq!(bench.link.counters.packets, 1);
+        assert_eq!(bench.link.packets, 1);
         bench.advance(100 + PACKET_TIME);
-        assert_eq!(bench.link.counters.packets, 2);
+        assert_eq!(bench.link.packets, 2);
         bench.advance(u64::MAX / 2);
-        let Counters { packets, bytes, drops, max_waiting, .. } = bench.link.counters;
+        let Link { packets, bytes, max_waiting, counters: Counters { drops, .. }, .. } = bench.link;
         assert_eq!((packets, bytes, drops, max_waiting), (3, 4500, 1, 2));
         assert_eq!(bench.log.queue[2..], [(100 + PACKET_TIME, 1, 1500), (100 + 2 * PACKET_TIME, 0, 0)]);
         assert_eq!(bench.buffers[1].left, [(PortIndex(9), Bytes(1500)); 3]);
@@ -838,7 +900,7 @@ mod tests {
         assert_eq!(bench.log.events.iter().map(|event| event.connection).collect::<Vec<_>>(), [3]);
         assert!(bench.vanished.is_empty(), "its header is still there");
         bench.advance(10 * PACKET_TIME);
-        assert_eq!(bench.link.counters.bytes, 3 * 1500 + 40);
+        assert_eq!(bench.link.bytes, 3 * 1500 + 40);
         assert_eq!(bench.buffers[1].left, [1500, 1500, 1500, 40].map(|bytes| (PortIndex(9), Bytes(bytes))));
         let header = bench.flights().pop().expect("a header").packet;
         assert!(header.is_trimmed() && header.flags == Flags::ECT.with_class(7));
@@ -886,7 +948,7 @@ mod tests {
         for (connection, class) in [(0, 0), (1, 0), (2, 5), (3, 1), (4, 0), (5, 2)] {
             bench.enqueue(0, &packet(connection, Flags::ECT.with_class(class)));
         }
-        assert_eq!((bench.link.waiting.len(), bench.link.counters.max_waiting), (5, 5));
+        assert_eq!((bench.link.waiting.len(), bench.link.max_waiting), (5, 5));
         // Limits and thresholds are for the queue of the packet's class.
         let found: Vec<u32> = bench.marker().arrivals.iter().map(|(queue, _)| queue.waiting_packets).collect();
         assert_eq!(found, [0, 0, 0, 0, 1, 1]);
@@ -905,7 +967,7 @@ mod tests {
             bench.enqueue(0, &packet(connection, Flags::default()));
         }
         bench.advance(1000 * PACKET_TIME);
-        assert_eq!((bench.link.counters.packets, bench.link.counters.max_waiting), (100, 99));
+        assert_eq!((bench.link.packets, bench.link.max_waiting), (100, 99));
         assert!(bench.log.queue.is_empty() && bench.log.found.is_empty() && bench.vanished.is_empty());
         assert_eq!((bench.link.delay(), bench.link.reorders()), (DELAY, false));
     }

@@ -1,4 +1,4 @@
-//! What travels: a small `Copy` value. Nothing is looked up in flow state on the way.
+//! What travels: a small `Copy` value, and where it goes. Nothing is looked up in flow state on the way.
 
 use incast_protocols::switch::Marks;
 
@@ -71,25 +71,53 @@ impl Flags {
 pub(crate) struct Packet {
     /// Index of its connection in the plan.
     pub(crate) connection: u32,
-    /// Receiving host.
-    pub(crate) destination: u32,
     /// Lower half of the stream offset of its first byte.
     pub(crate) sequence: u32,
     /// Lower half of the next stream offset expected.
     pub(crate) acknowledgement: u32,
     /// Advertised window in bytes.
     pub(crate) window: u32,
-    /// The receiving host's switch, by its number among switches with hosts.
-    pub(crate) edge: u16,
     /// Payload bytes, or [`TRIMMED`](Self::TRIMMED).
     pub(crate) payload: u16,
     /// Bytes on the wire.
     pub(crate) wire: u16,
-    pub(crate) flags: Flags,
-    /// Chooses among equal paths, per flow and direction.
-    pub(crate) path: u16,
     /// The lower half of its options' number, if it has any.
     pub(crate) option: u16,
+    /// Last, since all before it is copied as it is where a port may set marks.
+    pub(crate) flags: Flags,
+}
+
+/// Where the packets go that one end of a connection sends. It does not travel in them, so that queues stay small.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Way {
+    /// Receiving host.
+    pub(crate) destination: u32,
+    /// Its switch, by its number among switches with hosts.
+    pub(crate) edge: u16,
+    /// Chooses among equal paths.
+    pub(crate) path: u16,
+}
+
+/// The ways of all connections that have been opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Ways {
+    /// By connection, from its server and from its client.
+    ways: Vec<[Way; 2]>,
+}
+
+impl Ways {
+    pub(crate) fn new(connections: usize) -> Self {
+        Self { ways: vec![[Way::default(); 2]; connections] }
+    }
+
+    pub(crate) fn set(&mut self, connection: u32, from_client: bool, way: Way) {
+        self.ways[connection as usize][usize::from(from_client)] = way;
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, packet: &Packet) -> Way {
+        self.ways[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))]
+    }
 }
 
 impl Packet {

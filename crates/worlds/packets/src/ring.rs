@@ -48,19 +48,32 @@ impl<T: Copy + Default> Ring<T> {
     pub(crate) fn push(&mut self, value: T) {
         let len = self.len() as usize;
         let capacity = self.slots.len();
-        if len == 0 && capacity < SHRINK_FROM {
-            // What holds a packet now and then uses one line of the cache, and not all of the ring in turn.
-            self.head = 0;
-            self.tail = 0;
-        }
         if len == capacity {
             self.resize((capacity * 2).max(8));
-        } else if self.tail as usize & (capacity - 1) == 0 && capacity >= SHRINK_FROM && len < capacity / 8 {
-            self.resize(capacity / 4);
+        } else if self.tail as usize & (capacity - 1) == 0 {
+            self.begin_round(len);
         }
         let mask = self.slots.len() - 1;
         self.slots[self.tail as usize & mask] = value;
         self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// The next value goes to the first slot.
+    #[inline]
+    fn begin_round(&mut self, len: usize) {
+        let capacity = self.slots.len();
+        if capacity >= SHRINK_FROM && len < capacity / 8 {
+            self.resize(capacity / 4);
+        }
+    }
+
+    /// What holds a packet now and then uses one line of the cache, and not all of the ring in turn.
+    #[inline]
+    fn begin_again_if_empty(&mut self) {
+        if self.is_empty() && self.slots.len() < SHRINK_FROM {
+            self.head = 0;
+            self.tail = 0;
+        }
     }
 
     /// The oldest value. Only for rings that are not empty.
@@ -74,6 +87,7 @@ impl<T: Copy + Default> Ring<T> {
     pub(crate) fn pop(&mut self) -> T {
         let value = *self.first();
         self.head = self.head.wrapping_add(1);
+        self.begin_again_if_empty();
         value
     }
 
@@ -100,6 +114,7 @@ impl<T: Copy + Default> Ring<T> {
         while self.head != self.tail && take(&self.slots[self.head as usize & mask]) {
             self.head = self.head.wrapping_add(1);
         }
+        self.begin_again_if_empty();
     }
 
     /// Puts a value in where `before` stops to hold, seen from the youngest: keeps a sorted ring sorted.

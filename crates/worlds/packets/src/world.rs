@@ -25,7 +25,7 @@ use incast_record::{EventKind, Flow, Totals, WindowSample};
 use crate::link::{Around, Link, Said};
 use crate::noise::Delays;
 use crate::observe::{Observer, sender_event};
-use crate::packet::{Flags, Packet};
+use crate::packet::{Flags, Packet, Ways};
 use crate::tcp::sack::Options;
 use crate::tcp::send::Fin;
 use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
@@ -87,6 +87,7 @@ pub(crate) struct World<'p, O> {
     plan: &'p Plan,
     pub(crate) order: Order,
     pub(crate) routes: Routes,
+    pub(crate) ways: Ways,
     pub(crate) links: Vec<Link<AnyMarker>>,
     pub(crate) targets: Vec<Target>,
     buffers: Vec<AnyBuffer>,
@@ -189,7 +190,7 @@ impl<O: Observer> World<'_, O> {
         if !had_flying && !port.flying.is_empty() {
             schedule.wake_link(link, port.head());
         }
-        if port.impairment.is_some() {
+        if port.is_impaired() {
             schedule.impaired(link, port.next_event());
         }
         if !had_waiting && !port.waiting.is_empty() {
@@ -248,7 +249,7 @@ impl<O: Observer> World<'_, O> {
     pub(crate) fn advance(&mut self, link: u32, now: u64, schedule: &mut impl Schedule) {
         if let Some(memory) = self.links[link as usize].memory() {
             self.catch_up(memory, now, schedule);
-            if self.links[link as usize].impairment.is_none() {
+            if !self.links[link as usize].is_impaired() {
                 return;
             }
             // Also if it has nothing to send: what it has on the wire has to be looked at again.
@@ -285,7 +286,7 @@ impl<O: Observer> World<'_, O> {
         if !had_flying && !port.flying.is_empty() {
             schedule.wake_link(link, port.head());
         }
-        if port.impairment.is_some() {
+        if port.is_impaired() {
             schedule.impaired(link, port.next_event());
         }
         if !self.said.is_empty() {
@@ -301,7 +302,8 @@ impl<O: Observer> World<'_, O> {
     /// The output link for a packet that has arrived at a switch.
     #[inline]
     pub(crate) fn route(&self, switch: u32, packet: &Packet) -> u32 {
-        self.routes.next(switch, packet.destination, packet.edge, packet.path)
+        let way = self.ways.of(packet);
+        self.routes.next(switch, way.destination, way.edge, way.path)
     }
 
     /// A packet arrives at its host.

@@ -91,12 +91,11 @@ pub enum Average {
     PacketTime,
 }
 
-/// A port's occupancy at one departure, or the gradient since the one before.
+/// A port's occupancy at one departure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at: u64,
     bytes: i64,
-    gradient_kbps: i64,
 }
 
 /// Growth by `bytes` within `span_ps`, in kilobits per second; bounded, so that sums are exact.
@@ -121,11 +120,17 @@ struct Detector {
     warm_up: WarmUp,
     idle: Idle,
     growth_kbps: i64,
+    /// What the sum of all gradients is above while the mean is above the threshold.
+    most_kbps: i64,
     packet_time: u64,
     high_water: Amount,
-    ring: Vec<Sample>,
+    /// The last N gradients, where it is their mean that counts ...
+    gradients_kbps: Vec<i64>,
+    /// ... and else the occupancies from which on they were taken. One of the two is empty.
+    ends: Vec<Sample>,
+    samples: usize,
     next: usize,
-    /// How many of the ring are samples.
+    /// How many of them are samples.
     taken: usize,
     sum_kbps: i64,
     last: Option<Sample>,
@@ -141,13 +146,17 @@ impl Ein {
     #[must_use]
     pub fn new(config: &Config, context: &MarkerContext) -> Self {
         let samples = config.samples.clamp(1, MOST_SAMPLES);
+        let growth_kbps = (context.rate.0 as f64 / 1000.0 * config.growth + 0.5) as i64;
+        let (gradients, ends) =
+            if config.average == Average::Telescoped { (0, samples as usize) } else { (samples as usize, 0) };
         let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
         let detector = Detector {
             rate: context.rate,
             average: config.average,
             warm_up: config.warm_up,
             idle: config.idle,
-            growth_kbps: (context.rate.0 as f64 / 1000.0 * config.growth + 0.5) as i64,
+            growth_kbps,
+            most_kbps: growth_kbps.saturating_mul(i64::from(samples)),
             packet_time: context.rate.time_for(MTU).0,
             high_water: match config.ecn.threshold {
                 Amount::Packets(packets) => {
@@ -155,7 +164,9 @@ impl Ein {
                 }
                 Amount::Bytes(Bytes(bytes)) => Amount::Bytes(Bytes(times(bytes))),
             },
-            ring: vec![Sample::default(); samples as usize],
+            gradients_kbps: vec![0; gradients],
+            ends: vec![Sample::default(); ends],
+            samples: samples as usize,
             next: 0,
             taken: 0,
             sum_kbps: 0,
@@ -169,14 +180,17 @@ impl Ein {
 }
 
 impl Detector {
+    #[cold]
     fn clear(&mut self) {
-        self.ring.fill(Sample::default());
+        self.gradients_kbps.fill(0);
+        self.ends.fill(Sample::default());
         self.next = 0;
         self.taken = 0;
         self.sum_kbps = 0;
         self.last = None;
     }
 
+    #[inline]
     fn is_idle(&self, now: Time) -> bool {
         let (began, bytes) = self.departed;
         let since = now.since(began);
@@ -189,40 +203,44 @@ impl Detector {
     /// Takes a sample, if time has passed since the last.
     #[inline]
     fn sample(&mut self, now: Time, bytes: i64) {
+        let sample = Sample { at: now.0, bytes };
         let Some(last) = self.last else {
-            self.last = Some(Sample { at: now.0, bytes, gradient_kbps: 0 });
+            self.last = Some(sample);
             return;
         };
         if now.0 <= last.at {
             return;
         }
-        let span = now.0 - last.at;
-        let gradient_kbps = match self.average {
-            Average::PerSample => gradient_kbps(bytes - last.bytes, span),
-            Average::PacketTime => gradient_kbps(bytes - last.bytes, span.max(self.packet_time)),
-            // Only the ends matter.
+        let span = match self.average {
+            Average::PerSample => now.0 - last.at,
+            Average::PacketTime => (now.0 - last.at).max(self.packet_time),
             Average::Telescoped => 0,
         };
-        let oldest = core::mem::replace(&mut self.ring[self.next], Sample { gradient_kbps, ..last });
-        self.sum_kbps += gradient_kbps - oldest.gradient_kbps;
-        self.next = if self.next + 1 == self.ring.len() { 0 } else { self.next + 1 };
-        self.taken = (self.taken + 1).min(self.ring.len());
-        self.last = Some(Sample { at: now.0, bytes, gradient_kbps: 0 });
+        if span > 0 {
+            let gradient_kbps = gradient_kbps(bytes - last.bytes, span);
+            let oldest_kbps = core::mem::replace(&mut self.gradients_kbps[self.next], gradient_kbps);
+            self.sum_kbps += gradient_kbps - oldest_kbps;
+        } else {
+            self.ends[self.next] = last;
+        }
+        self.next = if self.next + 1 == self.samples { 0 } else { self.next + 1 };
+        self.taken = (self.taken + 1).min(self.samples);
+        self.last = Some(sample);
     }
 
     /// Whether the mean growth is above the threshold: compared as sums, so that exactly the threshold is not.
     #[inline]
     fn grows(&self) -> bool {
-        let samples = self.ring.len();
+        let samples = self.samples;
         if self.taken == 0 || (self.warm_up == WarmUp::Full && self.taken < samples) {
             return false;
         }
         match self.average {
-            Average::PerSample | Average::PacketTime => self.sum_kbps > self.growth_kbps.saturating_mul(samples as i64),
+            Average::PerSample | Average::PacketTime => self.sum_kbps > self.most_kbps,
             Average::Telescoped => {
                 let Some(last) = self.last else { return false };
                 // While the ring is not full its first sample is the oldest.
-                let oldest = self.ring[if self.taken < samples { 0 } else { self.next }];
+                let oldest = self.ends[if self.taken < samples { 0 } else { self.next }];
                 // Departures that have not been count as a packet's time without growth each.
                 let missing = (samples - self.taken) as u64 * self.packet_time;
                 let span = i128::from(last.at - oldest.at + missing);
@@ -240,6 +258,7 @@ impl Detector {
     }
 
     /// Whether the packet whose transmission begins is marked.
+    #[inline]
     fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> bool {
         if self.is_idle(queue.now) {
             self.clear();

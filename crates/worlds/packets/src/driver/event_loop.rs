@@ -94,7 +94,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
     let mut horizon = Horizon::new(plan);
     let packet_time = world.links.iter().map(|link| link.time_for(1500)).min().unwrap_or(1);
     let links = world.links.len();
-    let impaired = world.links.iter().map(|link| if link.impairment.is_some() { u64::MAX } else { 0 });
+    let impaired = world.links.iter().map(|link| if link.is_impaired() { u64::MAX } else { 0 });
     let mut agenda = Agenda {
         order: world.order,
         calendar: Calendar::new(world.order, links, packet_time / links.max(1) as u64),
@@ -176,7 +176,7 @@ fn pass<O: Observer>(world: &mut World<'_, O>, (at, link): (u64, u32), agenda: &
     world.advance(link, at, agenda);
     match world.targets[link as usize] {
         Target::Host(host) => {
-            debug_assert_eq!(host, packet.destination);
+            debug_assert_eq!(host, world.ways.of(&packet).destination);
             world.deliver(at, &packet, agenda);
         }
         Target::Switch(switch) => {

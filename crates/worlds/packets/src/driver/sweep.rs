@@ -125,6 +125,9 @@ struct Agenda {
     order: Order,
     width: u64,
     current: u64,
+    /// Where the current window begins ...
+    begin: u64,
+    /// ... and ends, unless the run does so before.
     end: u64,
     arrivals: Wheel,
     departures: Wheel,
@@ -136,10 +139,31 @@ struct Agenda {
 }
 
 impl Agenda {
+    /// Goes on to a window.
+    fn enter(&mut self, window: u64, horizon: u64) {
+        self.current = window;
+        self.begin = window * self.width;
+        self.end = (self.begin + self.width).min(horizon);
+    }
+
     #[inline]
     fn list_arrival(&mut self, link: u32, at: u64) {
-        let window = if self.restless[link as usize] { self.current + 1 } else { at / self.width };
+        let window = if self.restless[link as usize] { self.current + 1 } else { self.window_of(at) };
         self.arrivals.insert(link, window, self.current);
+    }
+
+    /// The window that `at` lies in, which is the current one or a later one, and mostly one of the next: a division takes
+    /// longer than to look.
+    #[inline]
+    fn window_of(&self, at: u64) -> u64 {
+        let after = at.wrapping_sub(self.begin);
+        if after < self.width {
+            self.current
+        } else if after < self.width.saturating_mul(2) {
+            self.current + 1
+        } else {
+            at / self.width
+        }
     }
 }
 
@@ -152,7 +176,7 @@ impl Schedule for Agenda {
     #[inline]
     fn backlog(&mut self, link: u32, at: u64) {
         if !self.departures.is_listed(link) {
-            self.departures.insert(link, at / self.width, self.current);
+            self.departures.insert(link, self.window_of(at), self.current);
         }
     }
 
@@ -180,6 +204,9 @@ fn sort(arrivals: &mut [Arrival], order: Order) {
     }
     for i in 1..arrivals.len() {
         let arrival = arrivals[i];
+        if !before(&arrival, &arrivals[i - 1]) {
+            continue;
+        }
         let mut place = i;
         while place > 0 && before(&arrival, &arrivals[place - 1]) {
             arrivals[place] = arrivals[place - 1];
@@ -292,6 +319,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         order: world.order,
         width: window(plan),
         current: 0,
+        begin: 0,
         end: 0,
         arrivals: Wheel::new(links),
         departures: Wheel::new(links),
@@ -326,15 +354,14 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         if current * width >= horizon.at {
             break;
         }
-        agenda.current = current;
-        agenda.end = ((current + 1) * width).min(horizon.at);
+        agenda.enter(current, horizon.at);
         gather_links(world, &mut agenda, &mut due);
         gather_own(world, plan, &mut agenda, &mut starts, &mut due, &mut own);
         sweep_switches(world, &mut agenda, &mut due, &mut bins);
         sweep_hosts(world, &mut agenda, &mut due, &own);
         depart(world, &mut agenda);
         now = agenda.end;
-        agenda.current += 1;
+        agenda.enter(agenda.current + 1, horizon.at);
         until_report -= 1;
         if until_report == 0 {
             until_report = REPORT_EVERY;
@@ -356,7 +383,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
 }
 
 /// Hands every link with something due in this window to the node it leads to.
-#[inline]
+#[inline(never)]
 fn gather_links<O: Observer>(world: &World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes) {
     let mut link = agenda.arrivals.take(agenda.current);
     while link != NIL {
@@ -386,7 +413,7 @@ fn gather_links<O: Observer>(world: &World<'_, O>, agenda: &mut Agenda, due: &mu
 }
 
 /// Collects what hosts have of their own to do in this window: starts and timers.
-#[inline]
+#[inline(never)]
 fn gather_own<O: Observer>(
     world: &World<'_, O>,
     plan: &Plan,
@@ -419,7 +446,7 @@ fn gather_own<O: Observer>(
 }
 
 /// Runs every switch port over its own arrivals.
-#[inline]
+#[inline(never)]
 fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, bins: &mut Bins) {
     let end = agenda.end;
     for at in 0..due.switches.len() {
@@ -428,13 +455,13 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         let mut link = std::mem::replace(&mut due.first_link[switch as usize], NIL);
         while link != NIL {
             let mut flying = std::mem::take(&mut world.links[link as usize].flying);
-            let forwarding = world.routes.of(switch);
+            let (forwarding, ways) = (world.routes.of(switch), &world.ways);
             flying.take_while(|flight| {
                 if flight.at >= end {
                     return false;
                 }
-                let packet = &flight.packet;
-                let out = forwarding.next(packet.destination, packet.edge, packet.path);
+                let way = ways.of(&flight.packet);
+                let out = forwarding.next(way.destination, way.edge, way.path);
                 let arrival = Arrival { at: flight.at, link, place: bins.packets.len() as u32 };
                 bins.packets.push(flight.packet);
                 if coupled {
@@ -486,7 +513,7 @@ fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bin
 }
 
 /// Runs every host over what arrives and what falls due there.
-#[inline]
+#[inline(never)]
 fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, own: &[Due]) {
     for at in 0..due.hosts.len() {
         let host = due.hosts[at];
@@ -536,7 +563,7 @@ fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: 
 }
 
 /// Begins every transmission that is due before the end of the window.
-#[inline]
+#[inline(never)]
 fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda) {
     let mut link = agenda.departures.take(agenda.current);
     while link != NIL {
@@ -544,8 +571,8 @@ fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda) {
         world.advance(link, agenda.end - 1, agenda);
         let port = &world.links[link as usize];
         if !port.waiting.is_empty() {
-            let at = port.busy_until / agenda.width;
-            agenda.departures.insert(link, at, agenda.current);
+            let window = agenda.window_of(port.busy_until);
+            agenda.departures.insert(link, window, agenda.current);
         }
         link = following;
     }

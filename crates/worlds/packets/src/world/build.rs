@@ -24,7 +24,7 @@ use crate::classes::Classes;
 use crate::link::{Impairment, Link, Port};
 use crate::noise::{Delays, Receiving};
 use crate::observe::Observer;
-use crate::packet::{Flags, Packet};
+use crate::packet::{Flags, Packet, Way, Ways};
 use crate::tcp::clock::Clock;
 use crate::tcp::{Endpoint, Outbox};
 use incast_world::Curve;
@@ -81,7 +81,7 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
         if matches!(link.to, Node::Host(_)) && !network.noise.receiving.is_none() {
             let delays = Delays::new(stream(seed, Purpose::Receiving, number as u64));
             let HostNoise { receiving: noise, per, .. } = network.noise.clone();
-            link_and_port.receiving = Some(Box::new(Receiving { delays, noise, per }));
+            link_and_port.set_receiving(Receiving { delays, noise, per });
         }
         if observer.watches(number as u32) || observer.follows(number as u32) {
             link_and_port.watch();
@@ -163,6 +163,7 @@ impl<'p, O: Observer> World<'p, O> {
             plan,
             order: Order::new(plan.seed),
             routes,
+            ways: Ways::new(plan.connections.len()),
             sending: sending(plan),
             ports: links_of_ports(&links),
             links,
@@ -350,18 +351,21 @@ impl<'p, O: Observer> World<'p, O> {
         slot
     }
 
-    fn endpoint(&self, index: u32, end: End) -> AnyEndpoint {
+    fn endpoint(&mut self, index: u32, end: End) -> AnyEndpoint {
         let connection = &self.plan.connections[index as usize];
         let class = &self.plan.classes[connection.class as usize];
         let (host, peer) = match end {
             End::Client => (connection.client, connection.server),
             End::Server => (connection.server, connection.client),
         };
-        let template = Packet {
-            connection: index,
+        let way = Way {
             destination: peer,
             edge: self.routes.edge[peer as usize],
             path: rows::path_number(self.plan.seed, index, end),
+        };
+        self.ways.set(index, end == End::Client, way);
+        let template = Packet {
+            connection: index,
             flags: Flags::default()
                 .with_if(end == End::Client, Flags::FROM_CLIENT)
                 .with_class(self.service[index as usize].into()),

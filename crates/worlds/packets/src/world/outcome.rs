@@ -27,7 +27,7 @@ impl<O: Observer> World<'_, O> {
         for link in &self.links {
             totals.dropped += link.counters.drops;
             totals.lost_on_wire += link.counters.wire_losses;
-            totals.packet_hops += link.counters.packets;
+            totals.packet_hops += link.packets;
             totals.ce_marks += link.counters.ce_marks;
             totals.ein_marks += link.counters.ein_marks;
         }
@@ -40,14 +40,15 @@ impl<O: Observer> World<'_, O> {
         let mut written = self.observer.finish();
         let mut ports = rows::unused_ports(&self.plan.network);
         for port in &mut ports {
-            let counters = &self.links[port.link as usize].counters;
-            port.packets = counters.packets;
-            port.bytes = Bytes(counters.bytes);
+            let link = &self.links[port.link as usize];
+            let counters = &link.counters;
+            port.packets = link.packets;
+            port.bytes = Bytes(link.bytes);
             port.drops = counters.drops;
             port.ce_marks = counters.ce_marks;
             port.ein_marks = counters.ein_marks;
             port.wire_losses = counters.wire_losses;
-            port.max_waiting = counters.max_waiting;
+            port.max_waiting = link.max_waiting;
             port.queue = written.statistics.get_mut(port.link as usize).and_then(Option::take);
         }
         Ok(Run {
