@@ -16,7 +16,7 @@ import redis.asyncio
 import trio
 
 from incast import requests
-from incast.requests import Decision, Peer, Plan, sockets
+from incast.requests import Decision, Peer, Plan, Scheduler, sockets
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LEFT OUT: only Linux says what sockets have seen")
 
@@ -187,6 +187,40 @@ def test_credit_of_a_request_that_was_given_up_comes_back_when_its_connection_is
             assert (status.draining, status.outstanding, status.failed) == (0, 0, 1)
             streams[1].close()
 
+    run(program)
+
+
+def test_a_connection_that_was_idle_before_the_request_is_not_dry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ns, idle_ms, info = 0, 1100, sockets.info
+
+    def idle(sock: socket.socket) -> sockets.Info | None:
+        found = info(sock)
+        return None if found is None else found._replace(last_data_ms=idle_ms + now_ns // 1_000_000)
+
+    async def program(server: Server) -> None:
+        nonlocal now_ns, idle_ms
+        decisions: list[Decision] = []
+        async with Scheduler(PLAN, on_decision=decisions.append, clock=lambda: now_ns) as scheduler:
+            for last_data_at_ms in (None, 700):
+                began_ns = now_ns
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                async with scheduler.slot(expect_bytes=len(BODY), socket=writer) as slot:
+                    slot.abandon()  # long before the server has thought about it
+                looks = 0
+                while scheduler.status().draining and looks < 300:
+                    if last_data_at_ms is not None and now_ns >= began_ns + last_data_at_ms * 1_000_000:
+                        idle_ms, last_data_at_ms = -(now_ns // 1_000_000), None
+                    await asyncio.sleep(0.001)
+                    now_ns += 10_000_000
+                    looks += 1
+                gave_up, returned = (d.at_ns for d in decisions[-2:])
+                assert [d.kind for d in decisions[-2:]] == ["draining", "returned"]
+                # A second from then, or from the last data if some came.
+                least_ns = 1_000_000_000 if began_ns == 0 else 1_700_000_000
+                assert least_ns <= returned - gave_up < least_ns + 500_000_000
+                writer.close()
+
+    monkeypatch.setattr(sockets, "info", idle)
     run(program)
 
 

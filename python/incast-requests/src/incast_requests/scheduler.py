@@ -32,7 +32,7 @@ _NS_PER_MS = 1_000_000
 _DRAIN_CHECK_S = 0.01
 # asyncio closes a socket in the turn after the one in which its transport was closed.
 _DRAIN_FIRST_CHECKS = 3
-_QUIET_MS = 1000
+_QUIET_NS = 1_000_000_000
 
 
 def _nowhere() -> None:
@@ -60,6 +60,7 @@ class Slot:
     _gaps = 0
     _told = 0
     _abandoned = False
+    _given_up_ns = 0
 
     def __init__(self, scheduler: Scheduler, expect_bytes: int | None, socket: Any) -> None:  # noqa: ANN401
         self._scheduler = scheduler
@@ -186,9 +187,12 @@ class Slot:
         self._received_before = found.received_bytes
         return connection.lets_through
 
-    def _has_run_dry(self, found: sockets.Info) -> bool:
+    def _has_run_dry(self, found: sockets.Info, now: int) -> bool:
         received = found.received_bytes - self._received_before
-        return (self._expect is not None and received >= self._expect) or found.last_data_ms >= _QUIET_MS
+        if self._expect is not None and received >= self._expect:
+            return True
+        # The last data may be that of an earlier request.
+        return min(found.last_data_ms * _NS_PER_MS, now - self._given_up_ns) >= _QUIET_NS
 
 
 class Scheduler:
@@ -415,8 +419,9 @@ class Scheduler:
             return
         self._draining[slot._id] = slot
         self._drain_checks = 0
+        slot._given_up_ns = self._clock()
         if self._hooks:
-            self._tell("draining", slot._id, self._clock())
+            self._tell("draining", slot._id, slot._given_up_ns)
         if self._timer is not None:
             self._timer.cancel()
         self._set_timer()
@@ -427,7 +432,7 @@ class Scheduler:
             assert slot._connection is not None  # noqa: S101 - only such slots drain
             found, gaps = slot._connection.look()
             slot._gaps += gaps
-            if found is None or not found.open or slot._has_run_dry(found):
+            if found is None or not found.open or slot._has_run_dry(found, self._clock()):
                 del self._draining[request]
                 received = 0 if found is None else found.received_bytes - slot._received_before
                 self._finish(slot, received, False)
