@@ -32,6 +32,9 @@ impl Server {
         #[cfg(not(target_os = "linux"))]
         let expect = Expect::bytes(RESPONSE as u64);
         let mut slot = credit.slot(expect).await;
+        // If this future is dropped, the credit is kept until nothing more can come.
+        #[cfg(target_os = "linux")]
+        slot.comes_over(&self.tcp);
         self.stream.write_all(&[what]).await?;
         let mut response = Vec::with_capacity(RESPONSE);
         while response.len() < RESPONSE {

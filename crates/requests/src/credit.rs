@@ -13,7 +13,12 @@ use incast_protocols::application::{
     AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, Status,
 };
 use incast_protocols::{Bytes, Duration, Rate, Time};
+#[cfg(target_os = "linux")]
+use tokio::runtime::Handle;
 use tokio::time::Instant;
+
+#[cfg(target_os = "linux")]
+use crate::socket::Connection;
 
 /// Payload of a full segment on Ethernet, with timestamps.
 const SEGMENT: Bytes = Bytes(1448);
@@ -367,6 +372,10 @@ impl Future for Waiting {
                 received: self.expect.bytes.unwrap_or(0),
                 told: 0,
                 out_of_order: 0,
+                #[cfg(target_os = "linux")]
+                comes_over: None,
+                #[cfg(target_os = "linux")]
+                expected: self.expect.bytes,
             });
         }
         let mut waits = false;
@@ -398,8 +407,9 @@ impl Drop for Waiting {
     }
 }
 
-/// Leave to send one request. Dropping it gives its credit back: do that when nothing of the response is under way any more.
-#[must_use = "a slot that is dropped gives its credit back at once"]
+/// Leave to send one request. Dropping it gives its credit back: do that when nothing of the response is under way any more, or say
+/// which connection the response [comes over](Self::comes_over).
+#[must_use = "a slot that is dropped gives its credit back"]
 pub struct Slot {
     shared: Arc<Shared>,
     grant: Option<Grant>,
@@ -408,9 +418,22 @@ pub struct Slot {
     /// Bytes of the response that were told as they came.
     told: u64,
     out_of_order: u64,
+    #[cfg(target_os = "linux")]
+    comes_over: Option<Connection>,
+    #[cfg(target_os = "linux")]
+    expected: Option<u64>,
 }
 
 impl Slot {
+    /// The response comes over this connection, which [`Tcp::expect`](crate::socket::Tcp::expect) has looked at before. If the slot
+    /// is then dropped, or the request [fails](Self::fail), while the response may still come, a task of tokio keeps the credit until
+    /// the connection is closed, has brought as many bytes as were expected, or has been silent for a second. Outside of a runtime
+    /// credit comes back at once.
+    #[cfg(target_os = "linux")]
+    pub const fn comes_over(&mut self, tcp: &crate::socket::Tcp) {
+        self.comes_over = Some(tcp.connection());
+    }
+
     /// So many bytes of the response have come. To tell as they come is better than at the end only: goodput is then known sooner, and
     /// a stall is noticed.
     pub fn progress(&mut self, bytes: u64) {
@@ -428,6 +451,10 @@ impl Slot {
     /// The response is complete, and has so many bytes. To drop the slot says the same of as many bytes as were expected.
     pub fn finish(mut self, bytes: u64) {
         self.received = bytes;
+        #[cfg(target_os = "linux")]
+        {
+            self.comes_over = None;
+        }
     }
 
     /// Nothing more came of the response than was told of as it came: it failed.
@@ -458,8 +485,45 @@ impl fmt::Debug for Slot {
     }
 }
 
+#[cfg(target_os = "linux")]
+impl Slot {
+    /// Keeps the credit of a response that may still come, and leaves nothing of the slot. Returns whether it did.
+    fn drains(&mut self) -> bool {
+        let Some(connection) = self.comes_over.take() else { return false };
+        let (received, out_of_order, more) = connection.look(self.expected);
+        let runtime = Handle::try_current();
+        let (true, Ok(runtime)) = (more, runtime) else {
+            // What the program says is better, if it says something.
+            self.received = self.received.min(received.max(self.told));
+            self.out_of_order = self.out_of_order.max(out_of_order);
+            return false;
+        };
+        let kept = Self {
+            shared: Arc::clone(&self.shared),
+            grant: self.grant.take(),
+            received: received.max(self.told),
+            told: self.told,
+            out_of_order: self.out_of_order,
+            comes_over: None,
+            expected: self.expected,
+        };
+        // If the runtime ends, the task is dropped, and the slot with it.
+        runtime.spawn(async move {
+            let mut kept = kept;
+            let (received, out_of_order) = connection.run_dry(kept.expected).await;
+            kept.received = kept.received.max(received);
+            kept.out_of_order = kept.out_of_order.max(out_of_order);
+        });
+        true
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.drains() {
+            return;
+        }
         let Some(grant) = self.grant.take() else { return };
         // What came of a response of which bytes were told is known; what is left are bytes that were only expected.
         let received =

@@ -30,7 +30,8 @@
 //!
 //! **Cancellation.** Every future here may be dropped at any time. A request that waits is withdrawn. One that was sent gives
 //! its credit back when its slot is dropped, so drop the slot *after* the connection is closed or has run dry: until then
-//! its server may still fill the port.
+//! its server may still fill the port. Told which connection a response [comes over](Slot::comes_over), a slot sees to that itself on
+//! Linux.
 //!
 //! **One scheduler per link.** All gathers of a program whose responses share a link share one [`Credit`]; it is cheap to clone.
 //!

@@ -1,8 +1,9 @@
-//! Sockets of Linux: limited receive windows, and what came out of order.
+//! Sockets of Linux: limited receive windows, what came out of order, and whether a response may still come.
 //!
 //! A window that is limited before the first data comes does not stay so: Linux sets it anew then, and once more whenever it
-//! enlarges the receive buffer. And what was announced before stays announced until it has been used up. So limit a window
-//! before each request but the first, and let a request cost what is announced: [`expect`](Tcp::expect) does both.
+//! enlarges the receive buffer, so that it is kept from that. And what was announced before stays announced until it has been used
+//! up. So limit a window before each request but the first, and let a request cost what is announced: [`expect`](Tcp::expect) does
+//! both.
 //!
 //! With HTTP/2 all streams of a connection share its window: the limit is one for all requests on it together.
 
@@ -10,30 +11,46 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr;
+use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
+use tokio::time::{Instant, sleep};
 
 use crate::{Credit, Expect, Slot};
 
-/// The TCP of one connection, beside whoever reads from it. It shares the socket, so drop it with the connection.
+/// Whether the kernel may change the size of a buffer by itself (Linux 5.14, asm-generic/socket.h), and the receive buffer there.
+const SO_BUF_LOCK: c_int = 72;
+const RECEIVE_BUFFER: c_int = 2;
+/// States in which the other end may still send: established, and two in which only this end has said that it is done.
+const OPEN: [u8; 3] = [1, 4, 5];
+/// Nothing comes any more of a response that was given up if nothing has come for so long. By then a server that sends again has
+/// backed off, and begins with one segment.
+const QUIET: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The TCP of one connection, beside whoever reads from it. It does not keep the connection open: once that is closed all calls
+/// fail.
 #[derive(Debug)]
 pub struct Tcp {
-    socket: OwnedFd,
+    socket: Socket,
     limit: Option<u64>,
     out_of_order: u32,
+    /// What had arrived when this was looked at last.
+    received: u64,
 }
 
 impl Tcp {
     /// That of a connected socket.
     ///
     /// # Errors
-    /// The socket cannot be duplicated, or is not TCP.
+    /// The socket is not TCP.
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
-        let mut tcp = Self { socket: socket.as_fd().try_clone_to_owned()?, limit: None, out_of_order: 0 };
-        tcp.out_of_order = tcp.info()?.out_of_order;
-        Ok(tcp)
+        let fd = socket.as_fd().as_raw_fd();
+        let socket = Socket { fd, cookie: cookie(fd)? };
+        let Info { out_of_order, received, .. } = socket.info()?;
+        Ok(Self { socket, limit: None, out_of_order, received })
     }
 
     /// Limits the receive window to so many bytes (`TCP_WINDOW_CLAMP`), or no longer. Only what is announced from now on is less.
@@ -42,31 +59,20 @@ impl Tcp {
     /// The kernel refuses.
     pub fn limit(&mut self, window_bytes: Option<u64>) -> io::Result<()> {
         let value = window_bytes.map_or(c_int::MAX, |bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX));
-        let length = size_of::<c_int>() as socklen_t;
-        // SAFETY: the kernel reads `length` bytes from a value that lives until the call returns.
-        let done = unsafe {
-            libc::setsockopt(
-                self.socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_WINDOW_CLAMP,
-                ptr::from_ref(&value).cast::<c_void>(),
-                length,
-            )
-        };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        self.socket.check()?;
+        set(self.socket.fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, value)?;
+        self.socket.keep_buffer(window_bytes.is_some());
         self.limit = window_bytes;
         Ok(())
     }
 
     /// How many bytes the peer may send before it hears from this end: the window that was announced last
-    /// (`tcpi_rcv_wnd`, Linux 5.4 and later); nothing on an older kernel.
+    /// (`tcpi_rcv_wnd`, Linux 6.2 and later); nothing on an older kernel.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn window(&self) -> io::Result<Option<u64>> {
-        Ok(self.info()?.window)
+        Ok(self.socket.info()?.window)
     }
 
     /// Segments that came out of order since this was asked last (`tcpi_rcv_ooopack`).
@@ -74,7 +80,7 @@ impl Tcp {
     /// # Errors
     /// The kernel refuses.
     pub fn newly_out_of_order(&mut self) -> io::Result<u64> {
-        let total = self.info()?.out_of_order;
+        let total = self.socket.info()?.out_of_order;
         let before = std::mem::replace(&mut self.out_of_order, total);
         Ok(total.wrapping_sub(before).into())
     }
@@ -85,10 +91,11 @@ impl Tcp {
     /// # Errors
     /// The kernel refuses.
     pub fn expect(&mut self, credit: &Credit, bytes: Option<u64>) -> io::Result<Expect> {
-        let info = self.info()?;
+        let info = self.socket.info()?;
+        self.received = info.received;
         let wanted = credit.window_bytes();
         let exceeds = wanted.zip(info.window).is_some_and(|(wanted, announced)| announced > wanted);
-        if info.received && (wanted != self.limit || exceeds) {
+        if info.received > 0 && (wanted != self.limit || exceeds) {
             self.limit(wanted)?;
         }
         let expect = bytes.map_or(Expect::unknown(), Expect::bytes);
@@ -107,29 +114,49 @@ impl Tcp {
         Ok(())
     }
 
-    fn info(&self) -> io::Result<Info> {
-        const LENGTH: usize = 248;
-        let mut bytes = [0_u8; LENGTH];
-        let mut length = LENGTH as socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes into `bytes`.
-        let done = unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast::<c_void>(),
-                &raw mut length,
-            )
-        };
-        if done != 0 {
-            return Err(io::Error::last_os_error());
+    /// The connection, from what had arrived when [`expect`](Self::expect) looked at it: before its next request.
+    pub(crate) const fn connection(&self) -> Connection {
+        Connection { socket: self.socket, before: self.received, out_of_order: self.out_of_order }
+    }
+}
+
+/// A socket that belongs to somebody else. A duplicate would keep the connection open when that closes it, and its number alone may
+/// by then be that of another: so the kernel's cookie goes with it, which is never given twice.
+#[derive(Clone, Copy, Debug)]
+struct Socket {
+    fd: RawFd,
+    cookie: u64,
+}
+
+impl Socket {
+    fn check(self) -> io::Result<()> {
+        if cookie(self.fd)? == self.cookie { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
+    }
+
+    /// Linux sets the window anew whenever it makes the receive buffer larger, so it is kept from that. Older kernels do not know it:
+    /// there the window is limited again before each request.
+    fn keep_buffer(self, keep: bool) {
+        let Ok((locks, _)) = get::<{ size_of::<c_int>() }>(self.fd, libc::SOL_SOCKET, SO_BUF_LOCK) else { return };
+        let locks = c_int::from_ne_bytes(locks);
+        let wanted = if keep { locks | RECEIVE_BUFFER } else { locks & !RECEIVE_BUFFER };
+        if wanted != locks {
+            // It is known, so it is not refused.
+            let _ = set(self.fd, libc::SOL_SOCKET, SO_BUF_LOCK, wanted);
         }
+    }
+
+    fn info(self) -> io::Result<Info> {
+        let (bytes, length) = get::<248>(self.fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+        // Afterwards, so that it cannot have become another in between.
+        self.check()?;
         // The offsets of `struct tcp_info` (include/uapi/linux/tcp.h): it only ever grows at its end.
         let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let known = |at: usize| (length as usize >= at + 4).then(|| word(at));
+        let known = |at: usize| (length >= at + 4).then(|| word(at));
+        // tcpi_bytes_received
+        let received: [u8; 8] = std::array::from_fn(|at| bytes[128 + at]);
         Ok(Info {
-            // tcpi_bytes_received
-            received: word(128) > 0 || word(132) > 0,
+            open: OPEN.contains(&bytes[0]),
+            received: u64::from_ne_bytes(received),
             out_of_order: known(224).unwrap_or(0),
             window: known(232).map(u64::from),
         })
@@ -138,7 +165,63 @@ impl Tcp {
 
 /// What is used of `TCP_INFO`.
 struct Info {
-    received: bool,
+    open: bool,
+    received: u64,
     out_of_order: u32,
     window: Option<u64>,
+}
+
+/// The connection over which a response comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection {
+    socket: Socket,
+    before: u64,
+    out_of_order: u32,
+}
+
+impl Connection {
+    /// Bytes that came of the response, segments that came out of order, and whether more can come.
+    pub(crate) fn look(&self, expected: Option<u64>) -> (u64, u64, bool) {
+        let Ok(info) = self.socket.info() else { return (0, 0, false) };
+        let received = info.received.saturating_sub(self.before);
+        let missing = expected.is_none_or(|expected| received < expected);
+        (received, info.out_of_order.wrapping_sub(self.out_of_order).into(), info.open && missing)
+    }
+
+    /// Waits until nothing more of the response can come: the connection is closed, all that was expected is there, or nothing has
+    /// come for a second. Returns what came, and segments out of order.
+    pub(crate) async fn run_dry(&self, expected: Option<u64>) -> (u64, u64) {
+        let mut last = (0, 0);
+        let mut since = Instant::now();
+        loop {
+            let (received, out_of_order, more) = self.look(expected);
+            if received > last.0 {
+                since = Instant::now();
+            }
+            last = (received.max(last.0), out_of_order.max(last.1));
+            if !more || since.elapsed() >= QUIET {
+                return last;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+fn cookie(fd: RawFd) -> io::Result<u64> {
+    get::<8>(fd, libc::SOL_SOCKET, libc::SO_COOKIE).map(|(bytes, _)| u64::from_ne_bytes(bytes))
+}
+
+fn get<const LENGTH: usize>(fd: RawFd, level: c_int, option: c_int) -> io::Result<([u8; LENGTH], usize)> {
+    let mut bytes = [0_u8; LENGTH];
+    let mut length = LENGTH as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into `bytes`.
+    let done = unsafe { libc::getsockopt(fd, level, option, bytes.as_mut_ptr().cast::<c_void>(), &raw mut length) };
+    if done == 0 { Ok((bytes, length as usize)) } else { Err(io::Error::last_os_error()) }
+}
+
+fn set(fd: RawFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
+    let length = size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel reads `length` bytes from a value that lives until the call returns.
+    let done = unsafe { libc::setsockopt(fd, level, option, ptr::from_ref(&value).cast::<c_void>(), length) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

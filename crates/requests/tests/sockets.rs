@@ -1,10 +1,15 @@
 //! Sockets of Linux over loopback.
 #![cfg(target_os = "linux")]
 
+use std::os::fd::AsRawFd as _;
+use std::time::Duration;
+
 use incast_requests::socket::Tcp;
-use incast_requests::{Credit, Expect};
+use incast_requests::{Credit, Expect, Slot};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep, timeout};
 
 const RESPONSE: usize = 60_000;
 
@@ -47,6 +52,146 @@ async fn a_window_that_is_limited_after_the_first_data_stays_so() {
     let expect = tcp.expect(&credit, Some(RESPONSE as u64)).unwrap();
     assert_eq!(credit.slot(expect).await.cost_bytes(), announced);
     assert_eq!(tcp.newly_out_of_order().unwrap(), 0);
+}
+
+/// A server that sends half of a response, and the rest when it is told.
+struct Halting {
+    stream: TcpStream,
+    server: TcpStream,
+    tcp: Tcp,
+    credit: Credit,
+}
+
+impl Halting {
+    async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (server, _) = listener.accept().await.unwrap();
+        let tcp = Tcp::of(&stream).unwrap();
+        Self { stream, server, tcp, credit: Credit::builder().budget_bytes(45_000).window_bytes(20_000).build() }
+    }
+
+    /// Half of it has come.
+    async fn half(&mut self) -> Slot {
+        let expect = self.tcp.expect(&self.credit, Some(2000)).unwrap();
+        let mut slot = self.credit.slot(expect).await;
+        slot.comes_over(&self.tcp);
+        self.more(1000).await;
+        slot
+    }
+
+    async fn more(&mut self, bytes: usize) {
+        self.server.write_all(&vec![0; bytes]).await.unwrap();
+        self.stream.read_exact(&mut vec![0; bytes]).await.unwrap();
+    }
+
+    async fn all_came_back(&self) {
+        let all = async {
+            while self.credit.status().outstanding > 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(20), all).await.unwrap();
+        assert_eq!(self.credit.status().under_way.0, 0);
+    }
+}
+
+#[tokio::test]
+async fn credit_of_a_response_that_may_still_come_is_kept() {
+    let mut asked = Halting::new().await;
+    for ends in [drop as fn(Slot), Slot::fail] {
+        ends(asked.half().await);
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        assert_eq!(asked.credit.status().outstanding, 1, "the other half may still come");
+        asked.more(1000).await;
+        asked.all_came_back().await;
+    }
+    // What is complete gives its credit back at once, whether the program or the kernel says so.
+    asked.half().await.finish(1000);
+    assert_eq!(asked.credit.status().outstanding, 0);
+    let slot = asked.half().await;
+    asked.more(1000).await;
+    drop(slot);
+    assert_eq!(asked.credit.status().outstanding, 0);
+}
+
+/// The clock goes on by itself where nothing else happens.
+#[tokio::test(start_paused = true)]
+async fn credit_of_a_response_comes_back_when_either_end_closes_the_connection() {
+    let mut asked = Halting::new().await;
+    drop(asked.half().await);
+    let gave_up = Instant::now();
+    drop(std::mem::replace(&mut asked.server, connected().await));
+    asked.all_came_back().await;
+
+    let mut asked = Halting::new().await;
+    drop(asked.half().await);
+    // The next connection takes its number.
+    drop(asked.stream);
+    asked.stream = connected().await;
+    asked.all_came_back().await;
+    assert!(gave_up.elapsed() < Duration::from_millis(500), "{:?}", gave_up.elapsed());
+    assert!(asked.tcp.window().is_err(), "the connection is gone");
+    assert!(asked.tcp.limit(None).is_err());
+}
+
+#[tokio::test]
+async fn credit_of_a_response_comes_back_when_nothing_has_come_for_a_second() {
+    let mut asked = Halting::new().await;
+    let slot = asked.half().await;
+    // From here on the clock goes on by itself where nothing else happens.
+    tokio::time::pause();
+    let gave_up = Instant::now();
+    drop(slot);
+    while asked.credit.status().outstanding > 0 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    let took = gave_up.elapsed();
+    assert!((1.0..1.1).contains(&took.as_secs_f64()), "{took:?}");
+}
+
+#[test]
+fn without_a_runtime_credit_comes_back_at_once() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (slot, asked) = runtime.block_on(async {
+        let mut asked = Halting::new().await;
+        (asked.half().await, asked)
+    });
+    drop(slot);
+    assert_eq!(asked.credit.status().outstanding, 0);
+    let slot = runtime.block_on(async {
+        let mut asked = asked;
+        drop(asked.half().await);
+        asked
+    });
+    assert_eq!(slot.credit.status().outstanding, 1);
+    drop(runtime);
+    assert_eq!(slot.credit.status().outstanding, 0, "the runtime took its task with it");
+}
+
+#[tokio::test]
+#[expect(unsafe_code, reason = "a socket option without a safe wrapper")]
+async fn the_kernel_does_not_enlarge_the_buffer_of_a_limited_connection() {
+    let mut asked = Halting::new().await;
+    asked.more(1000).await;
+    let locks = |stream: &TcpStream| {
+        let (mut value, mut length) = (0_i32, 4);
+        // SAFETY: the kernel writes four bytes into `value`.
+        let done = unsafe {
+            libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, 72, (&raw mut value).cast(), &raw mut length)
+        };
+        // Older kernels than Linux 5.14 do not know it.
+        (done == 0).then_some(value)
+    };
+    if locks(&asked.stream).is_none() {
+        return;
+    }
+    asked.tcp.limit(Some(20_000)).unwrap();
+    assert_eq!(locks(&asked.stream), Some(2));
+    asked.tcp.limit(None).unwrap();
+    assert_eq!(locks(&asked.stream), Some(0));
 }
 
 #[test]
