@@ -18,7 +18,9 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-cluster test-own-protocol test-aarch64 test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests requests-prerequisites schema tables clean prerequisites
+	docs-output test-cluster test-own-protocol test-aarch64 test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux \
+	audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests soak requests-prerequisites \
+	schema tables clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -145,6 +147,9 @@ validate-linux: install ## compare the simulator with this machine's Linux (an h
 
 validate-requests: requests-prerequisites install ## judge the request scheduler on real servers (half an hour, FULL=--full: hours; needs root)
 	@$(BIN)/python validation/requests/validate_requests.py $(FULL)
+
+soak: install ## run the request scheduler beside servers that misbehave for ten minutes (MINUTES=1): does anything grow?
+	@$(BIN)/python validation/requests/soak.py $(if $(MINUTES),--minutes $(MINUTES))
 
 schema: prerequisites ## update the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json

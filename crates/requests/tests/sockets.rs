@@ -152,6 +152,82 @@ async fn credit_of_a_response_comes_back_when_nothing_has_come_for_a_second() {
     assert!((1.0..1.1).contains(&took.as_secs_f64()), "{took:?}");
 }
 
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Well,
+    /// Half, and the connection is reset.
+    Dies,
+    /// Half, and never anything again.
+    Stalls,
+    /// A thousand bytes more.
+    TooMuch,
+    /// Half, and the connection is closed in order.
+    TooLittle,
+}
+
+async fn misbehaving(way: Way) -> TcpStream {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    let (mut server, _) = listener.accept().await.unwrap();
+    tokio::spawn(async move {
+        server.read_exact(&mut [0]).await.unwrap();
+        let sent = match way {
+            Way::Well => 3000,
+            Way::TooMuch => 4000,
+            _ => 1500,
+        };
+        server.write_all(&vec![0; sent]).await.unwrap();
+        match way {
+            Way::Dies => server.set_zero_linger().unwrap(),
+            Way::TooLittle => {}
+            // It waits for the client to close.
+            _ => drop(server.read(&mut [0]).await),
+        }
+    });
+    stream
+}
+
+async fn asks(credit: &Credit, way: Way) -> Result<usize, &'static str> {
+    let mut stream = misbehaving(way).await;
+    let mut tcp = Tcp::of(&stream).unwrap();
+    let mut slot = credit.slot(tcp.expect(credit, Some(3000)).unwrap()).await;
+    slot.comes_over(&tcp);
+    stream.write_all(&[0]).await.map_err(|_| "refused")?;
+    let mut response = [0; 3000];
+    stream.read_exact(&mut response).await.map_err(|_| "broken off")?;
+    if stream.try_read(&mut [0]).is_ok_and(|more| more > 0) {
+        return Err("more than was asked for");
+    }
+    slot.finish(3000);
+    Ok(response.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_that_misbehave_cost_neither_the_others_nor_any_credit() {
+    for credit in [Credit::with_budget(10_000), Credit::adaptive()] {
+        for (way, expected) in [
+            (Way::Dies, Some(Err("broken off"))),
+            (Way::Stalls, None),
+            (Way::TooMuch, Some(Err("more than was asked for"))),
+            (Way::TooLittle, Some(Err("broken off"))),
+        ] {
+            let requests = (0..5).map(|number| {
+                let way = if number == 2 { way } else { Way::Well };
+                timeout(Duration::from_secs(5), asks(&credit, way))
+            });
+            let results = futures_util::future::join_all(requests).await;
+            for (number, result) in results.into_iter().enumerate() {
+                let expected = if number == 2 { expected } else { Some(Ok(3000)) };
+                assert_eq!(result.ok(), expected, "server {number}, {way:?}");
+            }
+            while credit.status().outstanding > 0 {
+                sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!((credit.status().under_way.0, credit.status().waiting), (0, 0), "{way:?}");
+        }
+    }
+}
+
 #[test]
 fn without_a_runtime_credit_comes_back_at_once() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
