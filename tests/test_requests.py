@@ -801,3 +801,33 @@ def test_the_library_needs_nothing_and_the_simulator_has_it() -> None:
     assert set(requests.__all__) == {*incast_requests.__all__} - {"__version__"}
     versions = {importlib.metadata.version(name) for name in ("incast", "incast-requests")}
     assert versions == {incast_requests.__version__}
+
+
+def test_losses_of_others_are_told_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    class Core:
+        """The scheduler, as if less had not helped."""
+
+        def __init__(self, core: Any, futile: bool) -> None:  # noqa: ANN401 - whatever the scheduler has
+            self._core = core
+            self.futile = futile
+
+        def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+            return getattr(self._core, name)
+
+        def losses_of_others(self) -> bool:
+            return self.futile
+
+    async def program() -> None:
+        caplog.clear()
+        async with requests.open() as scheduler:
+            assert not scheduler.status().losses_of_others
+            core = Core(scheduler._core, futile=True)
+            scheduler._core = core  # type: ignore[assignment]
+            for futile, messages in ((True, 1), (True, 1), (False, 1), (True, 2)):
+                core.futile = futile
+                scheduler._on_timer()
+                assert scheduler.status().losses_of_others is futile
+                assert len(caplog.records) == messages
+            assert "others fill the port" in caplog.text
+
+    run(program)

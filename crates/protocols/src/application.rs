@@ -120,6 +120,9 @@ pub struct Status {
     pub changes: u64,
     /// Why it changed last.
     pub last_change: Option<credit::Why>,
+    /// Less has not helped against losses: they are those of others, such as long flows at the same port. A budget
+    /// that is learned then goes by goodput alone.
+    pub losses_of_others: bool,
 }
 
 /// Schedules the requests of one aggregator.

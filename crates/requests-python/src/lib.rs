@@ -173,6 +173,11 @@ impl Core {
         )
     }
 
+    /// Whether less has not helped against losses: they are those of others.
+    fn losses_of_others(&self) -> bool {
+        self.scheduler.status().losses_of_others
+    }
+
     /// How often the budget has changed for what reason.
     fn reasons(&self) -> BTreeMap<&'static str, u64> {
         self.reasons.clone()

@@ -184,9 +184,9 @@ impl Application for Credit {
     }
 
     fn status(&self) -> Status {
-        let (changes, last_change) = match &self.limit {
-            Limit::Fixed(_) => (0, None),
-            Limit::Learned(knee) => knee.changes(),
+        let ((changes, last_change), losses_of_others) = match &self.limit {
+            Limit::Fixed(_) => ((0, None), false),
+            Limit::Learned(knee) => (knee.changes(), knee.losses_of_others()),
         };
         Status {
             waiting: self.waiting.len() as u64,
@@ -195,6 +195,7 @@ impl Application for Credit {
             budget: self.limit.now(),
             changes,
             last_change,
+            losses_of_others,
         }
     }
 }

@@ -57,6 +57,9 @@ class Status:
     """Of these, those that were given up while they waited."""
     changes: dict[str, int]
     """How often the budget has changed for what reason."""
+    losses_of_others: bool
+    """Less has not helped against losses: they are those of others, such as long flows at the same port. A scheduler
+    that learns then goes by goodput alone, and may do without a limit."""
 
     @property
     def cuts(self) -> dict[str, int]:

@@ -228,6 +228,7 @@ class Scheduler:
         self._withdrawn = 0
         self._changes = 0
         self._limits_windows = False
+        self._warned = False
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -336,6 +337,7 @@ class Scheduler:
             failed=self._failed,
             withdrawn=self._withdrawn,
             changes=self._core.reasons(),
+            losses_of_others=self._core.losses_of_others(),
         )
 
     def _slots(
@@ -483,6 +485,13 @@ class Scheduler:
         at = self._core.next_timer_ns()
         if at is not None and at <= self._clock():
             self._on_stall()
+        if self._core.losses_of_others() != self._warned:
+            self._warned = not self._warned
+            if self._warned:
+                _log.warning(
+                    "cuts of the budget of the request scheduler do not help against losses: others fill the port, "
+                    "such as long flows; where they always do, give it a plan, or do without it"
+                )
         self._set_timer()
 
     def _on_stall(self) -> None:

@@ -1,9 +1,9 @@
 """Gauges, counters and spans for OpenTelemetry: needs `opentelemetry-api`, the extra `incast-requests[opentelemetry]`.
 
 Names begin with `incast.requests.`: the gauges `budget`, `in_use` and `window` (bytes), `waiting`, `outstanding` and
-`draining` (requests), the counters `completed`, `failed` and `withdrawn` (requests) and `budget_changes` with the
-attribute `why`, and a span `incast.request` from when a request was asked for to when its response was over, with an
-event when it was granted.
+`draining` (requests) and `losses_of_others` (0 or 1), the counters `completed`, `failed` and `withdrawn` (requests) and
+`budget_changes` with the attribute `why`, and a span `incast.request` from when a request was asked for to when its
+response was over, with an event when it was granted.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _GAUGES = {
     "waiting": ("{request}", "requests that wait", "waiting"),
     "outstanding": ("{request}", "requests with a grant", "outstanding"),
     "draining": ("{request}", "given up, and may still come", "draining"),
+    "losses_of_others": ("1", "1 where less has not helped against losses", "losses_of_others"),
 }
 _COUNTERS = ("completed", "failed", "withdrawn")
 

@@ -249,6 +249,12 @@ impl Knee {
         (self.changes, self.last_change)
     }
 
+    /// Whether less has not helped against losses.
+    #[must_use]
+    pub const fn losses_of_others(&self) -> bool {
+        self.deaf
+    }
+
     /// A request was let go; with it, so much is under way.
     pub fn on_granted(&mut self, now: Time, cost: Bytes, under_way: Outstanding) {
         self.now = now;

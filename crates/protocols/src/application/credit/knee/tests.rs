@@ -103,6 +103,7 @@ fn beside_long_flows_it_is_no_worse_than_without_limit() {
     path.run(20_000);
     let goodput = (path.received - before) as f64 / (path.now.0 - began.0) as f64 * 1e6;
     assert!(goodput >= 0.95 * beside(None), "{goodput}");
+    assert!(path.knee.losses_of_others());
     // The long flows end: without them no limit is the worst there is.
     (path.goodput, path.lossy) = (fan_in, overflows);
     path.run(2000);
