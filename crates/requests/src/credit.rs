@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use incast_protocols::analysis::batch::Bottleneck;
-use incast_protocols::application::credit::{self, Search};
+use incast_protocols::application::credit::{self, Search, Why};
 use incast_protocols::application::{
     AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, Status,
 };
@@ -17,6 +17,7 @@ use incast_protocols::{Bytes, Duration, Rate, Time};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use crate::events;
 #[cfg(target_os = "linux")]
 use crate::socket::Connection;
 
@@ -55,13 +56,68 @@ impl Expect {
 #[non_exhaustive]
 pub enum Decision {
     /// A request has to wait.
-    Waits,
+    Waits {
+        /// The number of the request: the first that was asked for is 0.
+        request: u64,
+    },
     /// A request may be sent.
-    Granted,
+    Granted {
+        /// The number of the request.
+        request: u64,
+        /// What it costs, in bytes.
+        cost_bytes: u64,
+    },
+    /// The slot of a request was dropped while its response may still come: its credit is kept.
+    Draining {
+        /// The number of the request.
+        request: u64,
+        /// What it costs, in bytes.
+        cost_bytes: u64,
+    },
     /// The credit of a request came back.
-    Returned,
-    /// The budget changed; [`Status::last_change`] says why.
-    Budget,
+    Returned {
+        /// The number of the request.
+        request: u64,
+        /// What it cost, in bytes.
+        cost_bytes: u64,
+    },
+    /// A request was dropped before it was sent.
+    Withdrawn {
+        /// The number of the request.
+        request: u64,
+    },
+    /// The budget changed.
+    Budget {
+        /// Why it changed last.
+        why: Option<Why>,
+    },
+}
+
+impl Decision {
+    /// A name for logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waits { .. } => "waits",
+            Self::Granted { .. } => "granted",
+            Self::Draining { .. } => "draining",
+            Self::Returned { .. } => "returned",
+            Self::Withdrawn { .. } => "withdrawn",
+            Self::Budget { .. } => "budget",
+        }
+    }
+
+    /// The number of the request, and what it costs, as far as there is one.
+    #[must_use]
+    pub const fn request(self) -> (Option<u64>, Option<u64>) {
+        match self {
+            Self::Waits { request } | Self::Withdrawn { request } => (Some(request), None),
+            Self::Granted { request, cost_bytes }
+            | Self::Draining { request, cost_bytes }
+            | Self::Returned { request, cost_bytes } => (Some(request), Some(cost_bytes)),
+            Self::Budget { .. } => (None, None),
+        }
+    }
 }
 
 type Hook = Box<dyn Fn(Decision, &Status) + Send + Sync>;
@@ -189,7 +245,7 @@ impl Credit {
 
     /// Waits until a request may be sent. Requests go in the order in which these futures are polled first.
     pub fn slot(&self, expect: Expect) -> Waiting {
-        Waiting { shared: Arc::clone(&self.0), expect, state: Asked::NotYet }
+        Waiting { shared: Arc::clone(&self.0), span: events::Span::default(), expect, state: Asked::NotYet }
     }
 
     /// A slot if there is one now and nobody waits for it.
@@ -237,15 +293,18 @@ impl Shared {
         let now = self.now();
         let mut woken = Vec::new();
         let mut state = self.lock();
-        let before = state.scheduler.status().changes;
+        let before = state.scheduler.status();
         // Nothing is let go between two calls, so a timer need not run before the next of them.
         if state.scheduler.next_timer().is_some_and(|due| due <= now) {
             state.scheduler.on_timer(now, 0);
         }
         let told = tell(&mut state, now);
-        let mut granted = 0;
+        let mut granted = Vec::new();
+        let hears = self.hears();
         while let Some(grant) = state.scheduler.poll(now) {
-            granted += 1;
+            if hears {
+                granted.push((grant.id().0, grant.cost().0));
+            }
             let place = grant.id().0.wrapping_sub(state.first);
             if let Some(place) = state.waiting.get_mut(place as usize)
                 && let Some(Place::Waiting(waker)) = place.replace(Place::Granted(grant))
@@ -258,34 +317,37 @@ impl Shared {
         for waker in woken {
             waker.wake();
         }
-        self.report(decision, granted, before, &status);
+        self.report(decision, &granted, &before, &status);
         told
     }
 
-    fn report(&self, decision: Option<Decision>, granted: u32, before: u64, status: &Status) {
-        if status.changes != before {
-            #[cfg(feature = "tracing")]
-            if let Some(why) = status.last_change {
-                tracing::debug!(
-                    target: "incast_requests",
-                    why = why.name(),
-                    budget_bytes = status.budget.map(|budget| budget.0),
-                    under_way_bytes = status.under_way.0,
-                    waiting = status.waiting,
-                    outstanding = status.outstanding,
-                    "budget changed"
-                );
+    /// Whether anybody hears of requests one by one.
+    fn hears(&self) -> bool {
+        self.hook.is_some() || events::enabled()
+    }
+
+    fn report(&self, decision: Option<Decision>, granted: &[(u64, u64)], before: &Status, status: &Status) {
+        if let Some(decision) = decision {
+            self.tell(decision, status);
+        }
+        for &(request, cost_bytes) in granted {
+            self.tell(Decision::Granted { request, cost_bytes }, status);
+        }
+        if status.changes != before.changes {
+            events::budget(status.changes.wrapping_sub(before.changes), status);
+            if let Some(hook) = &self.hook {
+                hook(Decision::Budget { why: status.last_change }, status);
             }
         }
-        let Some(hook) = &self.hook else { return };
-        if let Some(decision) = decision {
+        if status.losses_of_others && !before.losses_of_others {
+            events::losses_of_others(status);
+        }
+    }
+
+    fn tell(&self, decision: Decision, status: &Status) {
+        events::decision(decision, status);
+        if let Some(hook) = &self.hook {
             hook(decision, status);
-        }
-        for _ in 0..granted {
-            hook(Decision::Granted, status);
-        }
-        if status.changes != before {
-            hook(Decision::Budget, status);
         }
     }
 }
@@ -331,6 +393,7 @@ impl State {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Waiting {
     shared: Arc<Shared>,
+    span: events::Span,
     expect: Expect,
     state: Asked,
 }
@@ -356,6 +419,7 @@ impl Future for Waiting {
             Asked::NotYet => {
                 let id = self.shared.act(None, |state, now| state.ask(now, self.expect));
                 self.state = Asked::As(id);
+                self.span = events::Span::of(id, self.expect.bytes);
                 id
             }
             Asked::As(id) => id,
@@ -366,8 +430,11 @@ impl Future for Waiting {
             drop(state);
             self.state = Asked::Done;
             let shared = Arc::clone(&self.shared);
+            let span = std::mem::take(&mut self.span);
+            span.granted(grant.cost().0);
             return Poll::Ready(Slot {
                 shared,
+                span,
                 grant: Some(grant),
                 received: self.expect.bytes.unwrap_or(0),
                 told: 0,
@@ -386,10 +453,10 @@ impl Future for Waiting {
                 None => *waker = Some(context.waker().clone()),
             }
         }
-        if let (true, Some(hook)) = (waits, &self.shared.hook) {
+        if waits && self.shared.hears() {
             let status = state.scheduler.status();
             drop(state);
-            hook(Decision::Waits, &status);
+            self.shared.tell(Decision::Waits { request: id }, &status);
         }
         Poll::Pending
     }
@@ -398,7 +465,7 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let Asked::As(id) = self.state else { return };
-        self.shared.act(None, |state, now| match state.leave(id) {
+        self.shared.act(Some(Decision::Withdrawn { request: id }), |state, now| match state.leave(id) {
             Some(Place::Waiting(_)) => state.scheduler.on_withdrawn(now, RequestId(id)),
             // It was granted and not taken: nothing was sent.
             Some(Place::Granted(grant)) => state.scheduler.on_finished(now, grant, Outcome::default()),
@@ -412,6 +479,7 @@ impl Drop for Waiting {
 #[must_use = "a slot that is dropped gives its credit back"]
 pub struct Slot {
     shared: Arc<Shared>,
+    span: events::Span,
     grant: Option<Grant>,
     /// Bytes of the response, if nobody says otherwise.
     received: u64,
@@ -472,6 +540,12 @@ impl Slot {
         self.received = expected;
     }
 
+    /// The number of the request, as in [`Decision`].
+    #[must_use]
+    pub fn request(&self) -> Option<u64> {
+        self.grant.as_ref().map(|grant| grant.id().0)
+    }
+
     /// What it costs, in bytes.
     #[must_use]
     pub fn cost_bytes(&self) -> u64 {
@@ -500,6 +574,7 @@ impl Slot {
         };
         let kept = Self {
             shared: Arc::clone(&self.shared),
+            span: std::mem::take(&mut self.span),
             grant: self.grant.take(),
             received: received.max(self.told),
             told: self.told,
@@ -507,6 +582,12 @@ impl Slot {
             comes_over: None,
             expected: self.expected,
         };
+        if kept.shared.hears()
+            && let Some(grant) = &kept.grant
+        {
+            let status = kept.shared.lock().scheduler.status();
+            kept.shared.tell(Decision::Draining { request: grant.id().0, cost_bytes: grant.cost().0 }, &status);
+        }
         // If the runtime ends, the task is dropped, and the slot with it.
         runtime.spawn(async move {
             let mut kept = kept;
@@ -529,6 +610,7 @@ impl Drop for Slot {
         let received =
             if self.told > 0 && self.shared.watches { self.received.saturating_sub(self.told) } else { self.received };
         let outcome = Outcome { received: Bytes(received), out_of_order: self.out_of_order };
-        self.shared.act(Some(Decision::Returned), |state, now| state.scheduler.on_finished(now, grant, outcome));
+        let decision = Decision::Returned { request: grant.id().0, cost_bytes: grant.cost().0 };
+        self.shared.act(Some(decision), |state, now| state.scheduler.on_finished(now, grant, outcome));
     }
 }

@@ -39,6 +39,7 @@
 //! a fixed budget may leave the link to them; [`Credit::adaptive`] looks whether no limit is better.
 
 mod credit;
+mod events;
 mod gather;
 #[cfg(target_os = "linux")]
 pub mod socket;

@@ -268,12 +268,22 @@ async fn every_decision_is_told() {
     assert!(poll_once(&mut second).is_pending());
     drop(first);
     drop(second.await);
+    let mut third = credit.slot(Expect::bytes(400));
+    let held = credit.try_slot(Expect::bytes(1000)).unwrap();
+    assert!(poll_once(&mut third).is_pending());
+    drop(third);
+    assert_eq!(held.request(), Some(2));
+    drop(held);
     let expected = [
-        (Decision::Granted, 0, 1),
-        (Decision::Waits, 1, 1),
-        (Decision::Returned, 0, 1),
-        (Decision::Granted, 0, 1),
-        (Decision::Returned, 0, 0),
+        (Decision::Granted { request: 0, cost_bytes: 1000 }, 0, 1),
+        (Decision::Waits { request: 1 }, 1, 1),
+        (Decision::Returned { request: 0, cost_bytes: 1000 }, 0, 1),
+        (Decision::Granted { request: 1, cost_bytes: 1000 }, 0, 1),
+        (Decision::Returned { request: 1, cost_bytes: 1000 }, 0, 0),
+        (Decision::Granted { request: 2, cost_bytes: 1000 }, 0, 1),
+        (Decision::Waits { request: 3 }, 1, 1),
+        (Decision::Withdrawn { request: 3 }, 0, 1),
+        (Decision::Returned { request: 2, cost_bytes: 1000 }, 0, 0),
     ];
     assert_eq!(*told.lock().unwrap(), expected);
 }

@@ -1,0 +1,77 @@
+//! What `tracing` hears.
+#![cfg(feature = "tracing")]
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use incast_requests::{Credit, Expect};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines of what a program did.
+fn told(level: tracing::Level, program: impl FnOnce()) -> Vec<String> {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .without_time()
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, program);
+    let bytes = log.0.lock().unwrap();
+    String::from_utf8_lossy(&bytes).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn every_request_has_its_span_and_its_events() {
+    let lines = told(tracing::Level::TRACE, || {
+        let credit = Credit::with_budget(1000);
+        let first = credit.try_slot(Expect::bytes(1000)).unwrap();
+        assert!(credit.try_slot(Expect::bytes(700)).is_none());
+        first.finish(1000);
+    });
+    let expected = [
+        "TRACE incast_requests: decision=\"granted\" request=0 cost_bytes=1000 gauge.incast.requests.budget_bytes=1000 \
+         gauge.incast.requests.in_use_bytes=1000 gauge.incast.requests.waiting=0 gauge.incast.requests.outstanding=1",
+        "DEBUG request{request=0 expect_bytes=1000 cost_bytes=1000}: incast_requests: granted",
+        "TRACE incast_requests: decision=\"waits\" request=1 gauge.incast.requests.budget_bytes=1000 \
+         gauge.incast.requests.in_use_bytes=1000 gauge.incast.requests.waiting=1 gauge.incast.requests.outstanding=1",
+        "TRACE incast_requests: decision=\"withdrawn\" request=1 gauge.incast.requests.budget_bytes=1000 \
+         gauge.incast.requests.in_use_bytes=1000 gauge.incast.requests.waiting=0 gauge.incast.requests.outstanding=1",
+        "TRACE incast_requests: decision=\"returned\" request=0 cost_bytes=1000 gauge.incast.requests.budget_bytes=1000 \
+         gauge.incast.requests.in_use_bytes=0 gauge.incast.requests.waiting=0 gauge.incast.requests.outstanding=0",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_cut_says_why_and_is_counted() {
+    let lines = told(tracing::Level::DEBUG, || {
+        let credit = Credit::adaptive();
+        let mut slot = credit.try_slot(Expect::bytes(1000)).unwrap();
+        slot.out_of_order(3);
+        slot.finish(1000);
+    });
+    let cut = lines.iter().find(|line| line.contains("budget changed")).unwrap();
+    for part in [
+        "why=\"out-of-order\"",
+        "monotonic_counter.incast.requests.cuts=1",
+        "monotonic_counter.incast.requests.budget_changes=1",
+        "gauge.incast.requests.budget_bytes=16217",
+    ] {
+        assert!(cut.contains(part), "{part} is not in {cut}");
+    }
+    assert!(told(tracing::Level::INFO, || drop(Credit::adaptive().try_slot(Expect::bytes(1)))).is_empty());
+}
