@@ -156,7 +156,7 @@ def looks(names: Iterable[str]) -> list[Look]:
     every = [Look(place, place) for place in range(count)]
     # More curves than colours: a colour comes again with another dash.
     again = [Look(place, (place + turn) % count) for turn in range(1, count) for place in range(count)]
-    free = cycle([look for look in every if look.colour not in taken] + again)
+    free = cycle([look for look in every if look.colour not in taken] + [look for look in again if look not in known])
     return [look or next(free) for look in known]
 
 
