@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 WORKSPACES = ("Cargo.toml", "crates/host/Cargo.toml")
 PYPI = "https://pypi.org/simple"
 # Besides those of deny.toml: as permissive; or of works that are used as they are, and not passed on (MPL-2.0).
-PYTHON_LICENCES = ["0BSD", "ISC", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib"]
+PYTHON_LICENCES = ["0BSD", "ISC", "MIT-0", "MIT-CMU", "MPL-2.0", "PSF-2.0", "Zlib"]
 # What packages say that do not use SPDX yet.
 _CLASSIFIERS = {
     "Apache Software License": "Apache-2.0",
