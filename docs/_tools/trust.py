@@ -141,7 +141,7 @@ def _mutants() -> str:
     text = MUTANTS.read_text(encoding="utf-8")
     table = re.search(r"^\| \| mutants .*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
     if not table:
-        raise SystemExit(f"{MUTANTS}: there is no table of results")
+        raise SystemExit(f"{MUTANTS}: no table of results found")
     rows = []
     for line in table[1].splitlines():
         what, mutants, _, broken, _, _, removed, explained = (cell.strip() for cell in line.strip("|").split("|"))

@@ -21,7 +21,7 @@ NUMBER = struct.Struct("!Q")
 
 
 def take(connection: socket.socket, count: int) -> bytes:
-    """Take so many bytes, or fewer where the other end has no more."""
+    """Read up to this many bytes; fewer if the other end closes first."""
     taken = bytearray()
     while len(taken) < count and (data := connection.recv(count - len(taken))):
         taken += data

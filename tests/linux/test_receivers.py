@@ -105,7 +105,7 @@ def test_every_receiver_delivers_every_byte_and_drops_less(
 
 
 def query(bottleneck: Bottleneck, connections: int, size: int, rounds: int, how: str) -> dict[str, Any]:
-    """Have the host behind the port ask one at the other side, on so many connections at once."""
+    """Let the host behind the port query a host on the other side, over several connections at once."""
     servers = bottleneck.start_program("a", "query.py", "answer", "10.0.1.2", inside=False)
     assert servers.stdout is not None
     port = servers.stdout.readline().strip()

@@ -57,7 +57,7 @@ pub(crate) trait Observer {
         false
     }
 
-    /// An end has written the options that `packet` carries, and keeps so many.
+    /// An end has written the options that `packet` carries. It keeps the last `kept` of them.
     fn options_written(&mut self, _packet: &Packet, _sack: SackOption, _kept: usize) {}
 
     /// A packet arrived at a port that is followed; if it is admitted, that is told next of this port.
