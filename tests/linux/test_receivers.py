@@ -161,8 +161,8 @@ def test_the_verifier_has_room_for_every_receiver(attach: Attach, bottleneck: Bo
     for algorithm in RECEIVERS:
         before = set(loaded.numbers("prog"))
         # Credit has only this form on a kernel.
-        asked = request(bottleneck, algorithm, closes=False) if algorithm == "credit" else request(bottleneck, algorithm)
-        attached = attach(asked)
+        form = {"closes": False} if algorithm == "credit" else {}
+        attached = attach(request(bottleneck, algorithm, None, **form))
         needed = {
             name: struct.unpack_from("I", info, loaded.VERIFIED)[0]
             for number, name, info in loaded.programs()
