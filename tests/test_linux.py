@@ -67,9 +67,9 @@ def test_one_scenario_runs_in_two_worlds_and_one_picture_shows_both(tmp_path: Pa
     assert (tmp_path / "out/linux/worlds.png").stat().st_size > 20_000
     report = (tmp_path / "out/linux/report.html").read_text(encoding="utf-8")
     assert "<b>linux</b>: 32 flows of 64 KiB took" in report
-    assert "linux: packets at the port are not recorded on a kernel." in report
+    assert "linux: packets at the port are not drawn of a run on a kernel." in report
     refused = incast("explain", "out/linux/linux", "slowest", cwd=tmp_path)
-    assert (refused.returncode, "packets are not recorded" in refused.stderr) == (2, True)
+    assert (refused.returncode, "since when its timers ran" in refused.stderr) == (2, True)
     tables = {world: tmp_path / "out/linux" / world for world in ("packets", "linux")}
     schemas = [{file.name: pl.read_parquet_schema(file) for file in path.glob("*.parquet")} for path in tables.values()]
     assert schemas[0] == schemas[1]
@@ -181,7 +181,7 @@ def test_incast_host_attaches_what_the_kernel_lacks(tmp_path: Path, sender: str)
     done = incast(
         "run", "linux", "--world", "linux", "--json", "--set", "traffic.requests.rounds=3",
         "--set", f'stack.sender="{sender}"', "--set", f"switch.marker={marker}",
-        "--set", 'traffic.requests.deadline="120ms"', cwd=tmp_path,
+        "--set", 'traffic.requests.deadline="120ms"', "--set", "record.events=true", cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
@@ -190,6 +190,14 @@ def test_incast_host_attaches_what_the_kernel_lacks(tmp_path: Path, sender: str)
     # These two do not react to marks, so their packets cannot be marked.
     assert (port["ce_marks_packets"] > 0) == (sender not in ("mrg", "swift"))
     assert (port["ein_marks_packets"] > 0) == (sender == "pulser")
+    # Each mark is told of, and where the port detects incast, so are incasts.
+    events = pl.read_parquet(tmp_path / "out/linux/events.parquet").filter(pl.col("link") == port["link"])
+    told = dict(events["kind"].value_counts().iter_rows())
+    assert told.get("ce-mark", 0) == port["ce_marks_packets"]
+    assert told.get("ein-mark", 0) == port["ein_marks_packets"]
+    incasts = pl.read_parquet(tmp_path / "out/linux/incasts.parquet")
+    assert incasts["link"].unique().to_list() == ([port["link"]] if sender == "pulser" else [])
+    assert incasts["detected"].any() == (sender == "pulser")
 
 
 def test_the_kernel_tells_what_happens_to_packets_one_by_one(tmp_path: Path) -> None:

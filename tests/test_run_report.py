@@ -336,7 +336,6 @@ def as_on_a_kernel(run: Recorded, *, events: bool = True) -> Recorded:
         **run._tables,
         "machine": pl.DataFrame({"kernel": ["6.18"]}),
         "packets": run._tables["packets"].clear(),
-        "flows": run._tables["flows"].with_columns(offset_bytes=pl.lit(None, pl.Int64)),
         "events": run._tables["events"].with_columns(kind=kinds, armed_ps=pl.lit(None, pl.Int64)).head(10**9 * events),
     }
     return Recorded(tables, run.summary, "kernel", outline=True)
@@ -371,7 +370,7 @@ def test_a_run_on_a_kernel_is_drawn_beside_one_in_the_simulator_as_far_as_it_was
     assert other["goodput"]["bps"] == []
     assert "not recorded: linux" in text
     assert "outstanding, nothing at the port; linux: outstanding<" in text
-    assert "linux: packets at the port are not recorded on a kernel." in text
+    assert "linux: packets at the port are not drawn of a run on a kernel." in text
     assert "line idle" in page.card(Drawn(simulated, simulated.port(), "x"), 0)
     assert "line idle" not in page.card(Outline(kernel, kernel.port(), "x"), 0)
 
@@ -390,8 +389,10 @@ def test_a_run_on_a_kernel_without_events_says_that_they_were_not_recorded() -> 
 
 def test_what_needs_packets_refuses_a_run_on_a_kernel() -> None:
     run = recorded("newreno")
-    tables = {**run._tables, "machine": pl.DataFrame({"kernel": ["6.18"]})}
-    with pytest.raises(package.ScenarioError, match="on a kernel, where packets are not recorded; incast report"):
+    tables = {**run._tables, "machine": pl.DataFrame({"kernel": ["6.18"]}), "packets": run._tables["packets"].clear()}
+    with pytest.raises(
+        package.ScenarioError, match="on a kernel, which does not tell since when its timers ran; incast report"
+    ):
         Recorded(tables, run.summary, "x")
     with pytest.raises(package.ScenarioError, match="did not record a queue"):
         Recorded({**tables, "queues": tables["queues"].clear()}, run.summary, "x", outline=True)

@@ -486,7 +486,8 @@ def export(
             print(output.save(parquet / f"{name}.parquet", data))
     if pcapng is None and perfetto is None:
         return
-    recorded = Recorded.read(run)
+    # A capture needs packets alone.
+    recorded = Recorded.read(run, outline=perfetto is None)
     if pcapng is not None:
         print(output.save(pcapng, exports.pcapng(recorded, recorded.any_port(port), side)))
     if perfetto is not None:

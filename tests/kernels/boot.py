@@ -209,7 +209,7 @@ def boot(kernel: Path, packed: Path) -> bool:
     binary = next(iter([*kernel.glob("boot/vmlinuz-*"), *kernel.glob("usr/lib/modules/*/vmlinuz")]))
     print(f"== {binary.name if binary.name != 'vmlinuz' else binary.parent.name}", flush=True)
     command = [
-        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max,cx16=off", "-smp", "2", "-m", "2G",
+        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "2G",
         "-nographic", "-no-reboot", "-nic", "none", "-kernel", str(binary), "-initrd", str(packed),
         "-append", "console=ttyS0 panic=-1 no_timer_check quiet",
     ]  # fmt: skip

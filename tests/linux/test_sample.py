@@ -112,14 +112,15 @@ def test_marks_and_retransmissions_are_those_that_others_count(
     close(attached.process)
     again = sum(result["retransmitted"] for result in results)
     assert again > 0
-    # Handshakes and ends that are sent again have no data.
-    assert abs(counted["retransmitted_packets"] - again) <= 8
+    # Handshakes and ends that are sent again have no data, and two processors that forward may change an order.
+    assert abs(counted["retransmitted_packets"] - again) <= max(8, again // 10)
     assert max(row["connections"] for row in found["out"]) <= len(transfers)
     directions: list[dict[str, Any]] = json.loads((tmp_path / "s" / "summary.json").read_text())["directions"]
     assert [direction["bytes"] for direction in directions] == [total(found[each])["bytes"] for each in ("in", "out")]
     # Little but ACKs comes back.
     assert directions[0]["bursts"] == 0
-    assert directions[1]["connections_max"] >= 4
+    # A millisecond has room for four packets.
+    assert 2 <= directions[1]["connections_max"] <= 8
 
 
 def test_incast_marks_are_counted_where_they_arrive(host: Host, bottleneck: Bottleneck, tmp_path: Path) -> None:

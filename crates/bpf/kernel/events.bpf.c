@@ -1,42 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT OR Apache-2.0 */
 /*
  * What happens to single packets and connections of some network namespaces: drops at devices, retransmissions, probes,
- * timeouts and recoveries, and with which sequence number each connection began. crates/host reads it when a run has ended.
+ * timeouts and recoveries, and with which sequence number each connection began; and each packet that comes to ports that are followed.
  */
-#include "kernel.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
+#include "events.h"
+#include "frames.h"
 #include <bpf/bpf_tracing.h>
 
-#include "../algorithms/types.h"
-
 char LICENSE[] SEC("license") = "GPL";
-
-enum kind { ESTABLISHED, DROP, RETRANSMISSION, TAIL_PROBE, TIMEOUT, RECOVERY };
-
-/* crates/host/src/events.rs reads them. */
-struct event {
-	/* CLOCK_MONOTONIC */
-	u64 time_ns;
-	u32 kind;
-	/* Of the first byte that it is about; of the next one to leave when a connection begins. */
-	u32 sequence;
-	/* Of IPv4, as on the wire. */
-	__be32 source;
-	__be32 destination;
-	u16 source_port;
-	u16 destination_port;
-	/* Payload of what leaves again, which may be several segments. */
-	u32 length;
-	/* At which a packet was dropped. */
-	char device[16];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 23);
-} events SEC(".maps");
 
 /* The namespaces that are meant, by number. */
 struct {
@@ -46,22 +17,19 @@ struct {
 	__type(value, u8);
 } namespaces SEC(".maps");
 
-/* Events for which there was no room. */
-u64 lost SEC(".bss.lost");
+/* A device of a namespace. */
+struct place {
+	u32 namespace;
+	u32 device;
+};
 
-static struct event *reserve(u32 kind)
-{
-	struct event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-
-	if (!event) {
-		__sync_fetch_and_add(&lost, 1);
-		return 0;
-	}
-	__builtin_memset(event, 0, sizeof(*event));
-	event->time_ns = bpf_ktime_get_ns();
-	event->kind = kind;
-	return event;
-}
+/* The ports whose packets are followed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, struct place);
+	__type(value, u8);
+} followed SEC(".maps");
 
 static int is_meant(u32 namespace)
 {
@@ -74,7 +42,7 @@ static void tell(const struct sock *sk, u32 kind, u32 sequence, u32 length)
 
 	if (BPF_CORE_READ(sk, __sk_common.skc_family) != AF_INET || !is_meant(BPF_CORE_READ(sk, __sk_common.skc_net.net, ns.inum)))
 		return;
-	event = reserve(kind);
+	event = reserve(kind, sizeof(*event));
 	if (!event)
 		return;
 	event->sequence = sequence;
@@ -89,8 +57,10 @@ static void tell(const struct sock *sk, u32 kind, u32 sequence, u32 length)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(incast_established, const struct sock *sk, const int old, const int new)
 {
+	const struct tcp_sock *tcp = (const struct tcp_sock *)sk;
+
 	if (new == TCP_ESTABLISHED)
-		tell(sk, ESTABLISHED, BPF_CORE_READ((const struct tcp_sock *)sk, snd_nxt), 0);
+		tell(sk, ESTABLISHED, BPF_CORE_READ(tcp, snd_nxt), BPF_CORE_READ_BITFIELD_PROBED(tcp, rx_opt.rcv_wscale));
 	return 0;
 }
 
@@ -125,38 +95,74 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(incast_drop, struct sk_buff *skb)
 {
 	const struct net_device *device = BPF_CORE_READ(skb, dev);
-	struct {
-		u8 version_and_length;
-		u8 unused[8];
-		u8 protocol;
-		u8 checksum[2];
-		__be32 source;
-		__be32 destination;
-	} ip;
-	struct {
-		__be16 source;
-		__be16 destination;
-		__be32 sequence;
-	} tcp;
-	const unsigned char *header;
+	struct ip_header ip;
+	struct tcp_start tcp;
 	struct event *event;
 
-	if (!device || !is_meant(BPF_CORE_READ(device, nd_net.net, ns.inum)))
+	if (!device || !is_meant(BPF_CORE_READ(device, nd_net.net, ns.inum)) || !find_tcp(skb, &ip, &tcp))
 		return 0;
-	header = BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, network_header);
-	if (bpf_probe_read_kernel(&ip, sizeof(ip), header) || ip.version_and_length >> 4 != 4 || ip.protocol != IPPROTO_TCP)
-		return 0;
-	header += (ip.version_and_length & 0xf) * 4;
-	if (bpf_probe_read_kernel(&tcp, sizeof(tcp), header))
-		return 0;
-	event = reserve(DROP);
+	event = reserve(DROP, sizeof(*event));
 	if (!event)
 		return 0;
-	event->sequence = bpf_ntohl(tcp.sequence);
-	event->source = ip.source;
-	event->destination = ip.destination;
-	event->source_port = bpf_ntohs(tcp.source);
-	event->destination_port = bpf_ntohs(tcp.destination);
+	describe(event, skb, &ip, &tcp);
+	BPF_CORE_READ_STR_INTO(&event->device, device, name);
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+/*
+ * Programs at the device, and not at tracepoints, since some kernels leave those out (docs/how-to/linux-host.md). Behind those that
+ * mark, and before the queue.
+ */
+SEC("tcx/egress")
+int incast_arrival(struct __sk_buff *skb)
+{
+	struct sk_buff *packet = bpf_cast_to_kern_ctx(skb);
+	const unsigned char *header;
+	struct arrival *arrival;
+	struct tcp_start tcp;
+	struct ip_header ip;
+
+	header = find_tcp(packet, &ip, &tcp);
+	if (!header)
+		return TCX_NEXT;
+	arrival = reserve(ARRIVAL, sizeof(*arrival));
+	if (!arrival)
+		return TCX_NEXT;
+	describe(&arrival->event, packet, &ip, &tcp);
+	BPF_CORE_READ_STR_INTO(&arrival->event.device, packet, dev, name);
+	/* Behind the headers it is payload, or memory of the packet that nobody has written to. */
+	if (bpf_probe_read_kernel(arrival->headers, LONGEST_HEADERS, header))
+		__builtin_memset(arrival->headers, 0, LONGEST_HEADERS);
+	bpf_ringbuf_submit(arrival, 0);
+	return TCX_NEXT;
+}
+
+/* At the other end of the cable. */
+SEC("tcx/ingress")
+int incast_delivery(struct __sk_buff *skb)
+{
+	struct event *event = reserve(DELIVERY, sizeof(*event));
+
+	if (event) {
+		event->packet = (u64)bpf_cast_to_kern_ctx(skb);
+		bpf_ringbuf_submit(event, 0);
+	}
+	return TCX_NEXT;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(incast_departure, const struct sk_buff *skb, const struct net_device *device)
+{
+	struct place place = { BPF_CORE_READ(device, nd_net.net, ns.inum), BPF_CORE_READ(device, ifindex) };
+	struct event *event;
+
+	if (!bpf_map_lookup_elem(&followed, &place))
+		return 0;
+	event = reserve(DEPARTURE, sizeof(*event));
+	if (!event)
+		return 0;
+	event->packet = (u64)skb;
 	BPF_CORE_READ_STR_INTO(&event->device, device, name);
 	bpf_ringbuf_submit(event, 0);
 	return 0;

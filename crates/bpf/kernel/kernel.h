@@ -257,8 +257,13 @@ struct inet_connection_sock {
 	__u64 icsk_ca_priv[13];
 };
 
+struct tcp_options_received {
+	__u16 rcv_wscale : 4;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct tcp_options_received rx_opt;
 	__u32 mss_cache;
 	__u32 snd_cwnd;
 	__u32 snd_cwnd_cnt;

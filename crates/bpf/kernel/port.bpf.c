@@ -11,8 +11,8 @@
  * Where a device has several queues, each with a discipline of its own, their packets leave by one line. The port then is
  * all of them: it holds what they hold together, and every departure of any of them is one of the port.
  */
+#include "events.h"
 #include "frames.h"
-#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 #include "../algorithms/ein_detector.h"
@@ -29,6 +29,10 @@ const volatile struct {
 	u32 marks_next;
 	/* The root is mq: the device has several queues, and one line for all. */
 	u32 shares_line;
+	/* Marks are told of one by one, as this device's. */
+	u32 tells;
+	u32 unused;
+	char name[16];
 } port SEC(".rodata.chosen");
 
 /* crates/host reads it. */
@@ -120,11 +124,34 @@ INCAST_FUNCTION u64 waiting_bytes(struct __sk_buff *skb)
 	return qdisc ? qdisc->qstats.backlog : 0;
 }
 
+/* Tells of a mark, if anybody wants to know. */
+INCAST_FUNCTION void tell_mark(struct __sk_buff *skb, u32 kind)
+{
+	struct sk_buff *packet = bpf_cast_to_kern_ctx(skb);
+	struct ip_header ip;
+	struct tcp_start tcp;
+	struct event *event;
+	u32 index;
+
+	if (!port.tells || !find_tcp(packet, &ip, &tcp))
+		return;
+	event = reserve(kind, sizeof(*event));
+	if (!event)
+		return;
+	describe(event, packet, &ip, &tcp);
+#pragma unroll
+	for (index = 0; index < sizeof(event->device); index++)
+		event->device[index] = port.name[index];
+	bpf_ringbuf_submit(event, 0);
+}
+
 SEC("tcx/egress")
 int incast_mark_ce(struct __sk_buff *skb)
 {
-	if (waiting_bytes(skb) >= port.ce_threshold && bpf_skb_ecn_set_ce(skb))
+	if (waiting_bytes(skb) >= port.ce_threshold && bpf_skb_ecn_set_ce(skb)) {
 		__sync_fetch_and_add(&counted.ce_marks, 1);
+		tell_mark(skb, CE_MARK);
+	}
 	return TCX_NEXT;
 }
 
@@ -251,8 +278,10 @@ SEC("tcx/egress")
 int incast_mark_next(struct __sk_buff *skb)
 {
 	/* What finds no queue finds no incast, however the last one ended. */
-	if (detector.marking && waiting_bytes(skb) && set_mark(skb))
+	if (detector.marking && waiting_bytes(skb) && set_mark(skb)) {
 		__sync_fetch_and_add(&counted.ein_marks, 1);
+		tell_mark(skb, EIN_MARK);
+	}
 	return TCX_NEXT;
 }
 
@@ -269,7 +298,9 @@ int incast_mark_ein(struct __sk_buff *skb)
 		return TCX_NEXT;
 	is_this = (decision->length == skb->len || decision->length == skb->len + tag) && bpf_ktime_get_ns() - decision->at_ns < LONGEST_WAY_NS;
 	bpf_map_delete_elem(&decisions, &key);
-	if (is_this && set_mark(skb))
+	if (is_this && set_mark(skb)) {
 		__sync_fetch_and_add(&counted.ein_marks, 1);
+		tell_mark(skb, EIN_MARK);
+	}
 	return TCX_NEXT;
 }

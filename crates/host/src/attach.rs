@@ -79,11 +79,15 @@ impl Attached {
         for sender in &request.senders {
             attached.register(sender)?;
         }
+        // Ports tell of marks where events are told of.
+        if !request.events.is_empty() {
+            attached.events = Some(Events::attach(&request.events)?);
+        }
         for (index, port) in request.ports.iter().enumerate() {
             attached.attach_port(port).map_err(|error| format!("ports[{index}]: {error}"))?;
         }
-        if !request.events.is_empty() {
-            attached.events = Some(Events::attach(&request.events)?);
+        if let Some(events) = &mut attached.events {
+            events.follow(&request.followed)?;
         }
         if let Some(cgroup) = &request.cgroup {
             for name in ["incast_count_marks", "incast_options", "incast_message"] {
@@ -118,12 +122,18 @@ impl Attached {
         let threshold = port.ce_threshold_bytes.unwrap_or(u64::MAX);
         let mut constants: Vec<u8> =
             ein.unwrap_or_default().fields().iter().chain([&threshold]).flat_map(|field| field.to_ne_bytes()).collect();
-        constants.extend([device.index, device.netns].iter().flat_map(|field| field.to_ne_bytes()));
+        let tells = u32::from(self.events.is_some());
+        // It marks at the other end, has one queue, and one field is unused.
+        let numbers = [device.index, device.netns, 0, 0, tells, 0];
+        constants.extend(numbers.iter().flat_map(|field| field.to_ne_bytes()));
+        constants.extend(senders::padded(&port.device));
         kernel::initialise(&mut open, ".rodata.chosen", None, &constants)?;
         if let Some(ein) = ein {
             kernel::set_entries(&mut open, "samples", ein.samples as u32)?;
         }
-        let object = kernel::load("port", open, &[])?;
+        let buffer = self.events.as_ref().map(Events::buffer).transpose()?;
+        let shared: Vec<_> = buffer.iter().map(|buffer| ("events", buffer.as_fd())).collect();
+        let object = kernel::load("port", open, &shared)?;
         if port.ce_threshold_bytes.is_some() {
             let program = kernel::program(&object, "incast_mark_ce")?;
             self.devices.push(kernel::attach_device(&program, &port.netns, device, Side::Egress)?);
@@ -152,15 +162,19 @@ impl Attached {
         let senders = self.senders.iter().map(|(name, object)| (name.clone(), object));
         let at_ports = self.ports.iter().enumerate().map(|(index, object)| (format!("ports[{index}]"), object));
         let receivers = self.receiver.iter().map(|loaded| ("receivers[0]".to_owned(), &loaded.object));
-        for (of, object) in senders.chain(at_ports).chain([("sockets".to_owned(), &self.sockets)]).chain(receivers) {
+        let sockets_too = [("sockets".to_owned(), &self.sockets)];
+        let events = self.events.iter().map(|events| ("events".to_owned(), events.object()));
+        for (of, object) in senders.chain(at_ports).chain(sockets_too).chain(receivers).chain(events) {
             for program in object.progs() {
-                let (runs, ns) = kernel::runs(&program)?;
+                let (runs, ns, missed) = kernel::runs(&program)?;
                 let name = format!("{of}.{}", program.name().to_string_lossy());
-                programs.push(json!({ "name": name, "runs": runs, "ns": ns }));
+                programs.push(json!({ "name": name, "runs": runs, "ns": ns, "missed": missed }));
             }
         }
         let receivers = self.receiver.iter().map(receivers::Loaded::report).collect::<Result<Vec<_>, _>>()?;
-        let events = self.events.as_ref().map(Events::take).transpose()?;
+        let lost = |port: &Object| Ok(kernel::numbers(port, ".lost", 1)?[0]);
+        let lost = self.ports.iter().map(lost).sum::<Result<u64, String>>()?;
+        let events = self.events.as_ref().map(|events| events.take(lost)).transpose()?;
         Ok(json!({
             "ports": ports, "sockets": sockets, "receivers": receivers, "programs": programs, "events": events,
         }))

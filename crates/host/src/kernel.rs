@@ -252,8 +252,9 @@ pub(crate) fn count_runs() -> Option<OwnedFd> {
     }
 }
 
-/// How often a program ran, and for how many nanoseconds in all.
-pub(crate) fn runs(program: &Program) -> Result<(u64, u64), String> {
+/// How often a program ran, for how many nanoseconds in all, and how often the kernel left it out since it was running already on
+/// the same processor, where an interrupt came.
+pub(crate) fn runs(program: &Program) -> Result<(u64, u64, u64), String> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of_val(&info) as u32;
     #[expect(unsafe_code, reason = "libbpf-rs finds these only by going through all programs of the machine")]
@@ -264,7 +265,7 @@ pub(crate) fn runs(program: &Program) -> Result<(u64, u64), String> {
     if failed != 0 {
         return Err(format!("counts of {}: {}", program.name().to_string_lossy(), io::Error::last_os_error()));
     }
-    Ok((info.run_cnt, info.run_time_ns))
+    Ok((info.run_cnt, info.run_time_ns, info.recursion_misses))
 }
 
 /// Numbers of 64 bits at the beginning of a map's only value, such as that of global variables.

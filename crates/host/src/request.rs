@@ -21,9 +21,22 @@ pub(crate) struct Request {
     pub(crate) ports: Vec<Port>,
     /// At most one, for all sockets of the cgroup.
     pub(crate) receivers: Vec<Receiver>,
-    /// Network namespaces whose drops, retransmissions, probes, timeouts and recoveries are wanted, one by one.
+    /// Network namespaces whose drops, marks, retransmissions, probes, timeouts and recoveries are wanted, one by one.
     #[serde(default)]
     pub(crate) events: Vec<PathBuf>,
+    /// Ports of them whose packets are followed.
+    #[serde(default)]
+    pub(crate) followed: Vec<Followed>,
+}
+
+/// A device at which each packet that comes and leaves is told of: one end of a veth pair, and the other end.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Followed {
+    pub(crate) netns: PathBuf,
+    pub(crate) device: String,
+    pub(crate) peer_netns: PathBuf,
+    pub(crate) peer_device: String,
 }
 
 /// A congestion control to register.
@@ -65,6 +78,9 @@ impl Request {
                 .cgroup
                 .as_ref()
                 .ok_or("cgroup is null; allowed: a directory, since receivers[0] sets its windows")?;
+        }
+        if request.events.is_empty() && !request.followed.is_empty() {
+            return Err("events is empty; allowed: the namespaces of all devices in followed".into());
         }
         for (index, sender) in request.senders.iter().enumerate() {
             let key = |key: &str| format!("senders[{index}].{key}");
@@ -149,7 +165,7 @@ mod tests {
             "hosts": [{ "netns": "a", "rate_bps": 1_000_000_000 }, { "netns": "b", "rate_bps": 1_000_000 }],
         });
         let swift = json!({ "algorithm": "swift", "name": "w", "parameters": { "base_target": "50us", "beta": 0.8 } });
-        let one = |senders: Value, ports: Value, receivers: Value| json!({ "cgroup": "/c", "senders": senders, "ports": ports, "receivers": receivers, "events": ["n"] });
+        let one = |senders: Value, ports: Value, receivers: Value| json!({ "cgroup": "/c", "senders": senders, "ports": ports, "receivers": receivers, "events": ["n"], "followed": [{ "netns": "n", "device": "p0", "peer_netns": "m", "peer_device": "p1" }] });
         vec![
             one(json!(all), json!([]), json!([])),
             one(json!([sender("dctcp"), swift]), json!([port, port]), json!([receiver])),
@@ -231,6 +247,8 @@ mod tests {
             Request::parse(&format!(r#"{{"cgroup": null, "senders": [], "ports": [], "receivers": [{list}]}}"#))
                 .unwrap_err()
         };
+        let followed = r#"{"cgroup": null, "senders": [], "ports": [], "receivers": [], "followed": [{"netns": "a", "device": "b", "peer_netns": "c", "peer_device": "d"}]}"#;
+        assert!(Request::parse(followed).unwrap_err().starts_with("events is empty"));
         assert!(receivers(ictcp).starts_with("cgroup is null; allowed: a directory"));
         assert!(receivers(&format!("{ictcp}, {ictcp}")).starts_with("receivers has several entries; allowed: one"));
         assert!(receivers(&ictcp.replace("ictcp", "dctcp")).starts_with("receivers[0].algorithm is \"dctcp\""));

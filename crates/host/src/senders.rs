@@ -21,7 +21,7 @@ const PLACEHOLDER: &[u8; 16] = b"incast_unnamed\0\0";
 const NON_RESTRICTED: u32 = 1;
 const NEEDS_ECN: u32 = 2;
 
-/// A name of a congestion control as the kernel has it.
+/// A name of a congestion control or a device as the kernel has it.
 pub(crate) fn padded(name: &str) -> [u8; 16] {
     let mut bytes = [0; 16];
     let length = name.len().min(15);

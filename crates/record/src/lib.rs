@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub use incasts::{Alarm, Cause, Detected, EXCESS, HOSTS, Incast, WINDOW_PACKETS};
 pub use machine::Machine;
-pub use packets::{PacketFlags, PacketSample};
+pub use packets::{PacketFlags, PacketSample, in_order};
 
 /// All of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -78,3 +78,31 @@ impl PacketFlags {
         if condition { Self(self.0 | others.0) } else { self }
     }
 }
+
+/// Packets and texts of SACK options as the table has them: packets by (arrival, link), each with the number of times that
+/// its segment came by, and texts in the order in which packets name them.
+#[must_use]
+pub fn in_order(mut packets: Vec<PacketSample>, mut texts: Vec<String>) -> (Vec<PacketSample>, Vec<String>) {
+    // A stable sort: what arrived at one port at one time keeps its order.
+    packets.sort_by_key(|row| (row.arrive, row.link));
+    let segment = |row: &PacketSample| (row.link, row.connection, row.from_client, row.offset);
+    let mut data: Vec<usize> = (0..packets.len()).filter(|&index| packets[index].payload > 0).collect();
+    data.sort_by_key(|&index| (segment(&packets[index]), index));
+    let (mut last, mut number) = (None, 0);
+    for index in data {
+        let row = &mut packets[index];
+        number = if last == Some(segment(row)) { number + 1 } else { 1 };
+        last = Some(segment(row));
+        row.number = number;
+    }
+    let (mut named, mut places) = (Vec::new(), vec![0; texts.len()]);
+    for row in packets.iter_mut().filter(|row| row.sack > 0) {
+        let old = row.sack as usize - 1;
+        if places[old] == 0 {
+            named.push(std::mem::take(&mut texts[old]));
+            places[old] = named.len() as u32;
+        }
+        row.sack = places[old];
+    }
+    (packets, named)
+}

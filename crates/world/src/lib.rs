@@ -5,10 +5,11 @@
 //!
 //! Worlds that compute in simulated time share what has to agree between them: which path a connection takes
 //! ([`Routes`]), the rows of messages ([`rows`]), the order of simultaneous events ([`tie`]), named random streams
-//! ([`random`]) and the delivery curve ([`Curve`]).
+//! ([`random`]) and the delivery curve ([`Curve`]). Worlds with packets tell incast from them alike ([`incasts`]).
 
 mod control;
 mod curve;
+pub mod incasts;
 pub mod random;
 mod routing;
 pub mod rows;

@@ -1,4 +1,4 @@
-"""One run on a kernel as it is drawn: packets are not recorded there, and of timers only when they ran out."""
+"""One run on a kernel as it is drawn: without packets, and of timers only when they ran out, since no more is told."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Outline(Drawn):
 
     @property
     def records_packets(self) -> bool:
-        """Packets are not recorded on a kernel."""
+        """Packets are not drawn, whether they were recorded or not."""
         return False
 
     @cached_property

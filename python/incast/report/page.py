@@ -204,7 +204,7 @@ def lead(drawn: Sequence[Drawn]) -> str:
         else:
             how = f"{complete:,} of {count(len(one.flows), 'flow')}{each} were complete after <b>{duration(took)}</b>"
         if not one.records_packets:
-            said.append(f"<p>{own}: {how}. It ran on a kernel, where packets are not recorded.</p>")
+            said.append(f"<p>{own}: {how}. It ran on a kernel, of which packets are not drawn.</p>")
             continue
         how += f". The line was idle for {share(one.idle)} of that time"
         if one.idle_with_timer >= 0.005:
@@ -325,10 +325,10 @@ def note(drawn: Sequence[Drawn]) -> str:
     for one in drawn:
         if not one.records_packets:
             said.append(
-                f"{one.label}: packets at the port are not recorded on a kernel. So the rows of flows show none, and "
-                "goodput over time and shares of a flow's time are missing. Of a timer only the moment is drawn when "
-                "it ran out; marks, and probes with new data, are not drawn. Queue and windows were looked at once a "
-                "millisecond. The flows are all of the run."
+                f"{one.label}: packets at the port are not drawn of a run on a kernel. So the rows of flows show none, "
+                "and goodput over time and shares of a flow's time are missing. Of a timer only the moment is drawn "
+                "when it ran out. Marks, and probes with new data, are not drawn. Queue and windows were looked at "
+                "once a millisecond. The flows are all of the run."
             )
         if not one.records_events:
             said.append(f"{one.label}: losses, retransmissions and timeouts of its flows were not recorded.")

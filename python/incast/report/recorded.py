@@ -92,12 +92,13 @@ class Recorded:
         self._tables = tables
         # Only there a run says what the machine was like.
         self.on_kernel = "machine" in tables and not tables["machine"].is_empty()
-        """Whether it ran on a kernel, where packets are not recorded."""
+        """Whether it ran on a kernel, which does not tell since when its timers ran."""
         if self.on_kernel and not outline:
             raise ScenarioError(
-                f"{name}: this run was on a kernel, where packets are not recorded; incast report shows what there is"
+                f"{name}: this run was on a kernel, which does not tell since when its timers ran; incast report shows "
+                "what there is"
             )
-        if self.on_kernel and tables["queues"].is_empty():
+        if self.on_kernel and tables["queues"].is_empty() and tables["packets"].is_empty():
             raise ScenarioError(f"{name}: this run did not record a queue (record.queue_series); {_AGAIN}")
         for table, key in () if self.on_kernel else (("events", "record.events = true"), ("packets", "record.packets")):
             if tables[table].is_empty() and not (table == "events" and not tables["packets"].is_empty()):
@@ -107,7 +108,7 @@ class Recorded:
 
     @classmethod
     def read(cls, directory: Path, *, outline: bool = False) -> Recorded:
-        """Read the tables that `incast run` wrote; an outline will do without packets if the run was on a kernel.
+        """Read the tables that `incast run` wrote; an outline of a run on a kernel does without packets and timers.
 
         Raises:
             ScenarioError: they are not there, or do not hold what is needed.
@@ -143,12 +144,7 @@ class Recorded:
         payload = self._tables["packets"].group_by("connection", "from_client").agg(pl.col("payload_bytes").max())
         mss = {(c, side): most for c, side, most in payload.iter_rows()}
         flows = []
-        table = self._tables["flows"]
-        if self.on_kernel:
-            # A connection carries its messages one after the other.
-            sent = pl.col("size_bytes").cum_sum() - pl.col("size_bytes")
-            table = table.sort("start_s", "id").with_columns(offset_bytes=sent.over("connection", "from_client"))
-        for row in table.sort("id").iter_rows(named=True):
+        for row in self._tables["flows"].sort("id").iter_rows(named=True):
             if row["offset_bytes"] is None:
                 continue
             key = (row["connection"], row["from_client"])
@@ -208,7 +204,7 @@ class Recorded:
     @cached_property
     def ports(self) -> list[Port]:
         """The switch ports whose packets were recorded: those with most drops first, then with most packets."""
-        if self.on_kernel:
+        if self._tables["packets"].is_empty():
             recorded = self._tables["ports"].filter(pl.col("link").is_in(self._tables["queues"]["link"].to_list()))
             seen = recorded.select("link", dropped="drops_packets", len="packets")
         else:

@@ -7,7 +7,7 @@ pub(crate) const NAME: &str = "events";
 pub(crate) const MEANING: &str = "Drops, marks, timeouts and retransmissions one by one, if the scenario asks for them. `kind` is one of `drop`, \
      `wire-loss`, `ce-mark`, `ein-mark`, `timeout-full-window`, `timeout-tail`, `timeout-lost-retransmission`, \
      `timeout-control`, `timeout-untold`, `fast-retransmit`, `tail-probe`, `retransmission`, `mark-reduction`. The world `linux` has no \
-     marks, reductions, wire losses and probes that are new data, and does not tell timeouts apart.";
+     reductions, wire losses and probes that are new data, and does not tell timeouts apart.";
 
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &Event> {
     run.events.iter()

@@ -84,6 +84,8 @@ struct Side {
     socket: Option<Socket>,
     established: bool,
     outgoing: VecDeque<Outgoing>,
+    /// Bytes of all messages that it was handed.
+    handed: u64,
     incoming: VecDeque<Incoming>,
     /// Whether the socket was full.
     blocked: bool,
@@ -542,8 +544,11 @@ impl<'p> Agent<'p> {
         let (side, other) = (side_of(connection, from), side_of(connection, from) ^ 1);
         let left = size.map(|size| size.0);
         let mut outgoing = Outgoing { left, to_say: None };
+        let offset = self.sides[side].handed;
+        self.sides[side].handed += left.unwrap_or(0);
         if let MessageId::Flow(flow) = id {
             self.sides[side].last = Some(flow);
+            self.flows[flow as usize].offset = Some(offset);
             let class = self.plan.connections[connection as usize].class;
             if reads_messages(&self.plan.classes[class as usize].stack.sender) {
                 outgoing.to_say = Some((left.unwrap_or(0), self.flows[flow as usize].deadline));

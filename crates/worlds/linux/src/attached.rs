@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::events::Happened;
 use crate::namespace::{Failure, Namespace};
 use crate::network::{Network, device, opposite};
+use crate::packets::followed;
 use crate::refusals::{attached as algorithm, in_the_kernel, reads_messages, sets_windows};
 
 /// Where a user may say that the program is.
@@ -42,7 +43,12 @@ pub(crate) fn needed(plan: &Plan) -> bool {
     plan.classes.iter().any(|class| algorithm(&class.stack.sender).is_some())
         || marked_ports(plan).next().is_some()
         || expects(plan)
-        || plan.record.events
+        || tells(plan)
+}
+
+/// Whether anything is wanted one by one that only tracepoints tell.
+fn tells(plan: &Plan) -> bool {
+    plan.record.events || !followed(plan).is_empty()
 }
 
 /// Whether somebody sets windows, and so wants to know what comes.
@@ -95,12 +101,22 @@ impl Attached {
         let ports = marked_ports(plan).map(|(link, _)| link).collect();
         let back = opposite(&plan.network.links);
         let wanted = marked_ports(plan).map(|(number, link)| port(plan, network, number, link, back[number as usize]));
+        let cable = |link: u32| {
+            let (here, there) = (&plan.network.links[link as usize], back[link as usize]);
+            json!({
+                "netns": network.of(here.from).path(),
+                "device": device(link),
+                "peer_netns": network.of(here.to).path(),
+                "peer_device": device(there),
+            })
+        };
         let request = json!({
             "cgroup": cgroup.as_ref().map(|cgroup| cgroup.path.display().to_string()),
             "senders": senders,
             "ports": wanted.collect::<Vec<_>>(),
             "receivers": receiver(plan, network).into_iter().collect::<Vec<_>>(),
-            "events": if plan.record.events { network.all().map(Namespace::path).collect() } else { vec![] },
+            "events": if tells(plan) { network.all().map(Namespace::path).collect() } else { vec![] },
+            "followed": followed(plan).into_iter().map(cable).collect::<Vec<_>>(),
         });
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
         let mut child = Command::new(&program)

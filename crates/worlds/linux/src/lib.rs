@@ -26,6 +26,8 @@ mod namespace;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
+mod packets;
+#[cfg(target_os = "linux")]
 mod programs;
 #[cfg(target_os = "linux")]
 mod quality;

@@ -237,6 +237,11 @@ pub(crate) const fn mtu(tcp: &Tcp) -> u64 {
     tcp.mss.0 + IP_TCP + if tcp.timestamps { TIMESTAMPS } else { 0 }
 }
 
+/// What a packet of the scenario has on the wire beyond its frame.
+pub(crate) const fn frame_overhead(tcp: &Tcp) -> i64 {
+    (tcp.mss.0 + tcp.header.0) as i64 - (ETHERNET + mtu(tcp)) as i64
+}
+
 /// A bucket of two packets, or of as much as passes while a timer is late.
 fn least_bucket(packet: u64, rate: Rate) -> u64 {
     (2 * packet + 200).max(rate.0 / 8 * 128 / 1_000_000)
@@ -248,7 +253,7 @@ fn shape(plan: &Plan, number: u32, link: &Link, tcp: &Tcp) -> Vec<String> {
         return Vec::new();
     }
     let packet = tcp.mss.0 + tcp.header.0;
-    let overhead = packet as i64 - (ETHERNET + mtu(tcp)) as i64;
+    let overhead = frame_overhead(tcp);
     // What passes at once after a pause, if the scenario does not say: two packets, or as much as a timer may be late.
     let burst = if link.burst > Bytes::ZERO { link.burst.0 } else { least_bucket(packet, link.rate) };
     let device = device(number);

@@ -38,7 +38,6 @@ pub(crate) fn of(plan: &Plan) -> Vec<Refusal> {
     }
     receivers(plan, &mut found);
     connections(plan, &mut found);
-    record(plan, &mut found);
     found.all
 }
 
@@ -414,27 +413,6 @@ fn connections(plan: &Plan, found: &mut Refusals) {
     );
     let unknown = plan.sends.iter().any(|send| send.size_known_at.is_some());
     found.when(unknown, "traffic", "size_known_after plays no part on Linux: its senders do not know sizes");
-}
-
-fn record(plan: &Plan, found: &mut Refusals) {
-    let packets = !(plan.record.packets.is_empty() && plan.record.packets_of.is_empty());
-    found.when(packets, "record.packets", "on Linux packets are not recorded yet");
-    // By default those that mark EIN, which is no wish: of these the run warns.
-    let named = plan.record.incasts != ports_that_mark_incast(plan) && !plan.record.incasts.is_empty();
-    found.when(named, "record.incasts", "on Linux arrivals at ports are not recorded yet");
-}
-
-fn ports_that_mark_incast(plan: &Plan) -> Vec<u32> {
-    let links = (0_u32..).zip(&plan.network.links);
-    let marking = links.filter(|(_, link)| link.port.as_ref().is_some_and(incast_plan::SwitchPort::marks_incast));
-    marking.map(|(number, _)| number).collect()
-}
-
-/// What is not recorded, where nobody may have asked for it.
-pub(crate) fn not_recorded(plan: &Plan) -> Option<&'static str> {
-    (!plan.record.incasts.is_empty()).then_some(
-        "record.incasts: on Linux arrivals at ports are not recorded, so the tables incasts and alarms are empty",
-    )
 }
 
 /// By connection: whether an end has more than one message for it. The first finds a fresh window by itself.

@@ -15,14 +15,14 @@ use nix::fcntl::{Flock, FlockArg};
 use crate::agent::{Agent, Seen};
 use crate::attached::{Attached, Counted};
 use crate::counters::DevicePackets;
-use crate::events::Happened;
+use crate::events::{Happened, Streams};
 use crate::kernel::{self, Ahead};
 use crate::looks::{self, Looked};
 use crate::namespace::Failure;
 use crate::network::{HostFiles, Network, device};
+use crate::packets;
 use crate::quality::{Unloaded, Watch};
 use crate::queues::{Asking, PortCounts};
-use crate::refusals;
 
 /// How often a run is begun because the machine was too busy, unless the variable says another number, and the pause in between.
 const ATTEMPTS: u32 = 10;
@@ -150,9 +150,16 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let counted = attached.as_mut().map(Attached::counted).transpose()?;
     let happened = counted.as_ref().and_then(|counted| counted.happened.as_ref());
     let mss = |connection: u32| plan.classes[plan.connections[connection as usize].class as usize].tcp.mss;
-    let events = happened.map(|happened| happened.events(seen.began_ns, &seen.connection_from, mss));
+    let told = happened.map(|happened| {
+        let streams = Streams::of(happened, &seen.connection_from);
+        let events = if plan.record.events { happened.events(seen.began_ns, &streams, mss) } else { vec![] };
+        (events, packets::seen(plan, happened, seen.began_ns, &streams))
+    });
     let mut run = record(plan, seen, machine, &ports, (before, after), looked);
-    run.events = events.unwrap_or_default();
+    let (events, at_ports) = told.unwrap_or_default();
+    run.events = events;
+    (run.packets, run.sacks) = (at_ports.packets, at_ports.sacks);
+    (run.incasts, run.alarms) = (at_ports.incasts, at_ports.alarms);
     run.warnings.extend(happened.and_then(Happened::warning));
     let left_out = counted.as_ref().and_then(Counted::warning);
     run.warnings.extend(left_out.clone());
@@ -205,7 +212,6 @@ fn record(
     totals.packet_hops += rows.iter().map(|row| row.packets).sum::<u64>();
     totals.in_network = totals.sent.saturating_sub(totals.delivered + totals.dropped);
     let mut warnings = plan.warnings.clone();
-    warnings.extend(refusals::not_recorded(plan).map(str::to_owned));
     warnings.push(format!(
         "noise of hosts and delays of wires are this machine's: a round trip of {} (median) on the unloaded network",
         machine.round_trip_median

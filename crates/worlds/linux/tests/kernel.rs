@@ -4,7 +4,8 @@
 
 use incast_linux::Linux;
 use incast_plan::Plan;
-use incast_record::{Outcome, Run};
+use incast_protocols::Duration;
+use incast_record::{Outcome, PacketSample, Run};
 use incast_scenario::{Override, Scenario};
 use incast_world::{Control, World};
 
@@ -203,20 +204,44 @@ const fn port_rate() -> incast_protocols::Rate {
 }
 
 #[test]
-fn incasts_are_refused_where_somebody_asks_for_them_and_warned_of_elsewhere() {
-    let refused = |changes: &[&str]| {
-        let refusals = Linux.refusals(&plan(changes));
-        refusals.iter().filter(|refusal| refusal.key == ["record", "incasts"]).count()
+fn packets_are_told_of_one_by_one_and_make_incasts() {
+    let Some(run) = run(&[
+        "traffic.requests.rounds=2",
+        "record.packets=[\"right->left\", \"left->right\"]",
+        "record.incasts=[\"right->left\"]",
+    ]) else {
+        return;
     };
-    let marker = "switch.marker={ name = \"ein\" }";
-    let sender = "stack.sender=\"pulser\"";
-    assert_eq!(refused(&["record.incasts=[\"right->left\"]"]), 1);
-    assert_eq!(refused(&[marker, sender, "record.incasts=[\"right->left\"]"]), 1);
-    // By default those that mark EIN.
-    assert_eq!(refused(&[marker, sender]), 0);
-    assert_eq!(refused(&[marker, sender, "record.incasts=[]"]), 0);
-    let found = carry_out(&plan(&["traffic.requests.rounds=1"]));
-    assert!(found.is_none_or(|run| !run.warnings.iter().any(|warning| warning.starts_with("record.incasts"))));
+    let port = run.ports.iter().max_by_key(|port| port.drops).unwrap();
+    let data: Vec<_> = run.packets.iter().filter(|packet| packet.link == port.link).collect();
+    let dropped = data.iter().filter(|packet| packet.dropped).count() as u64;
+    assert_eq!((dropped, data.len() as u64), (port.drops, port.drops + port.packets));
+    assert!(data.iter().all(|packet| packet.dropped == packet.wait.is_none()));
+    // 64 KiB wait at most, at 100 Mbit/s.
+    let waits = data.iter().filter_map(|packet| packet.wait);
+    assert!(waits.clone().all(|wait| wait < Duration::from_ms(15)), "{:?}", waits.max());
+    assert!(run.packets.is_sorted_by_key(|packet| (packet.arrive, packet.link)));
+    // Each response is there, to its last byte, and what came twice has a number that says so.
+    for connection in 0..16 {
+        let of_it = data.iter().filter(|packet| packet.connection == connection && packet.payload > 0);
+        let ends: Vec<u64> = of_it.map(|packet| packet.offset + packet.payload().0).collect();
+        assert_eq!(ends.iter().max(), Some(&(2 * 65_536)), "{connection}");
+    }
+    let again = data.iter().filter(|packet| packet.number > 1).count() as u64;
+    assert!(again > 0 && again <= run.flows.iter().map(|flow| u64::from(flow.losses.retransmitted_packets)).sum());
+    // The last ACK is of the FIN. Windows are as the other end scales them, and blocks are of data that was ahead of a gap.
+    let acks: Vec<_> = run.packets.iter().filter(|packet| packet.link != port.link).collect();
+    assert!(acks.iter().all(|packet| packet.from_client && packet.ack <= 2 * 65_536 + 1));
+    assert!(acks.iter().any(|packet| packet.window > 65_535));
+    let ahead = |packet: &&&PacketSample| {
+        let text = &run.sacks[packet.sack as usize - 1];
+        text.split([' ', '-']).all(|edge| edge.parse::<u64>().is_ok_and(|edge| edge <= 2 * 65_536))
+    };
+    let with_blocks: Vec<_> = acks.iter().filter(|packet| packet.sack > 0).collect();
+    assert!(!with_blocks.is_empty() && with_blocks.iter().all(ahead), "{:?}", run.sacks);
+    // Sixteen responses at once are one incast at least.
+    assert!(run.incasts.iter().any(|incast| incast.hosts == 16 && incast.drops > 0), "{:?}", run.incasts);
+    assert!(run.events.is_empty(), "nobody has asked for them");
 }
 
 #[test]

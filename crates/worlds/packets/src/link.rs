@@ -14,10 +14,11 @@ use incast_protocols::switch::telemetry::Hop;
 use incast_protocols::switch::{Marks, PacketView, QueueState, Quiet};
 use incast_protocols::{Bytes, Rate, Time};
 use incast_record::{Event, EventKind};
+use incast_world::incasts::Arrival;
 
 use crate::classes::Classes;
 use crate::noise::Receiving;
-use crate::observe::{Arrival, Observer};
+use crate::observe::Observer;
 use crate::packet::{Flags, Packet};
 use crate::ring::Ring;
 use incast_protocols::random::Stream;

@@ -1,16 +1,15 @@
 //! What is written down while a run goes on. Observers are types chosen per run, so that what is not
 //! wanted costs nothing.
 
-mod incasts;
 mod packets;
 
-pub(crate) use incasts::Arrival;
-use incasts::Incasts;
 use packets::Packets;
 
 use incast_plan::{Plan, Record};
 use incast_protocols::{Bytes, Duration, Time};
 use incast_record::{Alarm, Event, EventKind, Incast, PacketSample, QueueSample, QueueStatistics, WindowSample};
+
+use incast_world::incasts::{Arrival, Incasts};
 
 use crate::packet::{Flags, Packet};
 use crate::tcp::Signal;

@@ -179,31 +179,9 @@ impl Packets {
         }
     }
 
-    /// By (arrival, link), with the number of each time that a segment came by.
-    pub(super) fn finish(mut self) -> (Vec<PacketSample>, Vec<String>) {
-        // A stable sort: what arrived at one port at one time keeps its order.
-        self.rows.sort_by_key(|row| (row.arrive, row.link));
-        let segment = |row: &PacketSample| (row.link, row.connection, row.from_client, row.offset);
-        let mut data: Vec<usize> = (0..self.rows.len()).filter(|&index| self.rows[index].payload > 0).collect();
-        data.sort_by_key(|&index| (segment(&self.rows[index]), index));
-        let (mut last, mut number) = (None, 0);
-        for index in data {
-            let row = &mut self.rows[index];
-            number = if last == Some(segment(row)) { number + 1 } else { 1 };
-            last = Some(segment(row));
-            row.number = number;
-        }
-        // In the order of the rows, whatever order the driver went through the ports in.
-        let (mut texts, mut places) = (Vec::new(), vec![0; self.texts.len()]);
-        for row in self.rows.iter_mut().filter(|row| row.sack > 0) {
-            let old = row.sack as usize - 1;
-            if places[old] == 0 {
-                texts.push(std::mem::take(&mut self.texts[old]));
-                places[old] = texts.len() as u32;
-            }
-            row.sack = places[old];
-        }
-        (self.rows, texts)
+    /// As the table has them.
+    pub(super) fn finish(self) -> (Vec<PacketSample>, Vec<String>) {
+        incast_record::in_order(self.rows, self.texts)
     }
 }
 

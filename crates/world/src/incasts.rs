@@ -13,19 +13,22 @@ use incast_record::{Alarm, Cause, Detected, EXCESS, HOSTS, Incast, WINDOW_PACKET
 
 /// A packet that arrives at a port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
-    pub(crate) now: u64,
-    pub(crate) connection: u32,
-    pub(crate) from: End,
+pub struct Arrival {
+    /// In picoseconds.
+    pub now: u64,
+    /// Its connection.
+    pub connection: u32,
+    /// The end that sent it.
+    pub from: End,
     /// Its serialization time.
-    pub(crate) takes: u64,
+    pub takes: u64,
     /// When it will have left, if it is admitted.
-    pub(crate) gone: u64,
+    pub gone: u64,
 }
 
 /// All ports that are watched.
 #[derive(Debug)]
-pub(crate) struct Incasts {
+pub struct Incasts {
     /// By link, its place among `ports`.
     place: Vec<Option<u32>>,
     ports: Vec<Port>,
@@ -74,7 +77,9 @@ impl Latest {
 }
 
 impl Incasts {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// Those of a plan that are to be watched.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
         let links = &plan.network.links;
         let mut place = vec![None; links.len()];
         let mut ports = Vec::with_capacity(plan.record.incasts.len());
@@ -89,8 +94,10 @@ impl Incasts {
         Self { place, ports, hosts, counting }
     }
 
+    /// Whether the port of a link is one of them.
     #[inline]
-    pub(crate) fn watches(&self, link: u32) -> bool {
+    #[must_use]
+    pub fn watches(&self, link: u32) -> bool {
         self.place[link as usize].is_some()
     }
 
@@ -99,26 +106,30 @@ impl Incasts {
         self.place[link as usize].map(|place| &mut self.ports[place as usize])
     }
 
-    pub(crate) fn arrived(&mut self, link: u32, arrival: &Arrival) {
+    /// A packet has arrived, admitted or not.
+    pub fn arrived(&mut self, link: u32, arrival: &Arrival) {
         let Some(place) = self.place[link as usize] else { return };
         let host = self.hosts[arrival.connection as usize][usize::from(arrival.from == End::Server)];
         self.ports[place as usize].arrived(host, arrival, &mut self.counting);
     }
 
-    pub(crate) fn departed(&mut self, link: u32, now: u64, ein: bool) {
+    /// A packet has left, of which the detector said incast or not.
+    pub fn departed(&mut self, link: u32, now: u64, ein: bool) {
         if let Some(port) = self.port(link) {
             port.departed(now, ein);
         }
     }
 
-    pub(crate) fn dropped(&mut self, link: u32, now: u64) {
+    /// The packet that arrived last was not admitted.
+    pub fn dropped(&mut self, link: u32, now: u64) {
         if let Some(port) = self.port(link) {
             port.incasts.dropped(now);
         }
     }
 
     /// Incasts and alarms, each by (begin, link).
-    pub(crate) fn finish(mut self) -> (Vec<Incast>, Vec<Alarm>) {
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<Incast>, Vec<Alarm>) {
         let (mut incasts, mut alarms) = (Vec::new(), Vec::new());
         for mut port in self.ports {
             port.count_hosts(&mut self.counting);
