@@ -198,6 +198,7 @@ def test_incast_host_attaches_what_the_kernel_lacks(tmp_path: Path, sender: str)
     incasts = pl.read_parquet(tmp_path / "out/linux/incasts.parquet")
     assert incasts["link"].unique().to_list() == ([port["link"]] if sender == "pulser" else [])
     assert incasts["detected"].any() == (sender == "pulser")
+    assert summary["incasts"] == (len(incasts) if sender == "pulser" else None)
 
 
 def test_the_kernel_tells_what_happens_to_packets_one_by_one(tmp_path: Path) -> None:

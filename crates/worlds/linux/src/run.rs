@@ -231,6 +231,7 @@ fn record(
         totals,
         delivered: seen.delivered,
         machine: Some(machine),
+        ein_watched: plan.watches_ein(),
         ..Run::default()
     }
 }
