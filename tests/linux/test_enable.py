@@ -31,6 +31,7 @@ from slow_port import (
     Host,
     attach,
     built,
+    cgroup_root,
     close,
     eventually,
 )
@@ -313,6 +314,56 @@ def test_the_unit_of_systemd_is_sound(tmp_path: Path) -> None:
     installed.write_text(unit.replace("/usr/local/bin/incast-host", "/bin/true"))
     done = subprocess.run([analyze, "verify", installed], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_systemd_starts_the_unit_restarts_it_after_a_kill_and_ends_it(tmp_path: Path) -> None:
+    """As the unit stands, with all that it forbids; systemd is the first process of namespaces of its own."""
+    if not Path("/lib/systemd/systemd").exists():
+        pytest.skip("there is no systemd (Debian, Ubuntu: apt-get install systemd)")
+    (tmp_path / "probe").write_text(
+        """
+        show() { systemctl show incast-host@search --value -p "$1"; }
+        systemctl start incast-host@search
+        echo "started $(show ActiveState)"
+        grep CapEff "/proc/$(show MainPID)/status"
+        /usr/local/bin/incast-host status
+        kill -9 "$(show MainPID)"
+        for _ in {1..100}; do
+          [ "$(show NRestarts) $(show ActiveState)" = "1 active" ] && break
+          sleep 0.1
+        done
+        echo "restarted $(show NRestarts) $(show ActiveState)"
+        systemctl stop incast-host@search
+        echo "stopped $(show ActiveState) $(show Result) $(ls /run/incast | wc -l)"
+        """
+    )
+    root = cgroup_root()
+    assert root is not None
+    # Cgroups of systemd and of the unit are below one that goes with the test.
+    group = root / f"incast-unit-{os.getpid()}"
+    group.mkdir()
+    script = f'echo $$ > {group}/cgroup.procs; exec unshare -m -p -f -n -C --mount-proc --kill-child bash "$@"'
+    unit = HERE.parents[1] / "packaging/incast-host@.service"
+    command = ["bash", "-c", script, "-", str(HERE / "unit.sh"), str(unit), str(HOST), str(tmp_path)]
+    try:
+        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    finally:
+        eventually(lambda: removed(group))
+    said = (tmp_path / "said").read_text().splitlines()
+    assert said[0] == "started active"
+    assert said[1].split() == ["CapEff:", 16 * "0"]
+    assert said[2].startswith("incast_dctcp for /sys/fs/cgroup/search")
+    assert said[-2:] == ["restarted 1 active", "stopped inactive success 0"]
+
+
+def removed(group: Path) -> bool:
+    """Remove a cgroup with all below it, unless a process that is about to end is in one yet."""
+    try:
+        for inner in sorted(group.glob("**/"), reverse=True):
+            inner.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def test_without_rights_the_error_names_them(host: Host, bottleneck: Bottleneck) -> None:
