@@ -20,7 +20,7 @@ from kernel_world import namespaces
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 OUT = Path(os.environ.get("REQUESTS_OUT", HERE.parents[1] / "out" / "requests"))
-Grid = Literal["core", "full", "windows", "long-flows"]
+Grid = Literal["core", "full", "windows", "long-flows", "learned", "bbr"]
 
 app = cyclopts.App(help="Ask real servers in eight ways over one narrow port, and judge the scheduler by rules.")
 
@@ -49,12 +49,17 @@ def main(*, grid: Grid = "core", minutes: float | None = None, measure: bool = T
     if not rows:
         raise SystemExit("error: nothing has been measured")
     release = os.uname().release if measure else _release(RESULTS / f"{grid}.md")
-    text = report.text(f"Request scheduling on real servers: the {grid} grid", release, rows, rules, wanted)
+    text = report.text(title(grid), release, rows, rules, wanted)
     (RESULTS / f"{grid}.md").write_text(text, encoding="utf-8")
     print(text.partition("## Cells")[0].rstrip())
     print(f"\nmore: {RESULTS / grid}.md")
     if missing := len(campaign.jobs(wanted)) - len(rows):
         raise SystemExit(f"{missing} repetitions are missing: run the same command again")
+
+
+def title(grid: str) -> str:
+    """Return the title of a report."""
+    return f"Request scheduling on real servers: the {grid} grid"
 
 
 def _measured(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> list[judging.Row]:
