@@ -20,7 +20,7 @@ from kernel_world import namespaces
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 OUT = Path(os.environ.get("REQUESTS_OUT", HERE.parents[1] / "out" / "requests"))
-Grid = Literal["core", "full", "windows", "long-flows", "learned", "bbr"]
+Grid = Literal["core", "full", "windows", "windows-small", "long-flows", "learned", "bbr"]
 
 app = cyclopts.App(help="Ask real servers in eight ways over one narrow port, and judge the scheduler by rules.")
 
