@@ -81,6 +81,7 @@ class Run:
         seed: int | None,
         world: str | None,
         stop: Event | None = None,
+        spill: str | PathLike[str] | None = None,
     ) -> Run: ...
     @property
     def expected(self) -> tuple[int, int]: ...

@@ -135,8 +135,8 @@ def run(
         places = directories[name or ""] = []
         for number in range(1, repetitions + 1):
             following = done[0]["seed"] + number - 1 if done else seed
-            handle = scenarios.start(source, recorded[name], following, name)
             wanted = place / str(number) if repetitions > 1 else place
+            handle = scenarios.start(source, recorded[name], following, name, spill=wanted)
             result, files, end = _carried_out(handle, wanted, plots=plots)
             places.append(files[0].parent)
             if report and not end and len(names) == 1:

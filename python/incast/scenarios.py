@@ -135,17 +135,20 @@ def start(
     seed: int | None,
     world: str | None = None,
     stop: threading.Event | None = None,
+    spill: Path | None = None,
 ) -> _native.Run:
     """Start running a scenario in `world`, by default its own.
 
-    Other threads than the main one do not hear signals: there, `stop` ends it while it is being planned.
+    Other threads than the main one do not hear signals: there, `stop` ends it while it is being planned. What the run
+    records goes to the directory `spill`, if one is given, as soon as it is much: into files without names, which are
+    gone with the run, however that ends.
 
     Raises:
         ScenarioError: it cannot be run.
         RunError: `stop` was set, or there is not enough memory.
 
     """
-    return _native.Run.start(source.text, source.file, changes, _checked(seed), world, stop)
+    return _native.Run.start(source.text, source.file, changes, _checked(seed), world, stop, spill)
 
 
 def check(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Checked:

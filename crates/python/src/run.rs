@@ -1,11 +1,12 @@
 //! A run in a thread of its own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use incast::protocols::{Bytes, Time};
-use incast::record;
+use incast::record::{self, Spill};
 use incast::{Control, Cost, Job};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -36,9 +37,11 @@ fn carry_out(job: &Job, control: &Control) -> Ending {
 
 #[pymethods]
 impl Run {
-    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does.
+    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does. What it records
+    /// goes to the directory `spill` as soon as it is much, if one is given.
     #[staticmethod]
-    #[pyo3(signature = (text, file, overrides, seed, world, stop = None))]
+    #[pyo3(signature = (text, file, overrides, seed, world, stop = None, spill = None))]
+    #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
     fn start(
         py: Python<'_>,
         text: String,
@@ -47,10 +50,12 @@ impl Run {
         seed: Option<u64>,
         world: Option<String>,
         stop: Option<&Bound<'_, PyAny>>,
+        spill: Option<PathBuf>,
     ) -> PyResult<Self> {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
         refuse_to_exhaust(&cost)?;
-        let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
+        let control = spill.map_or_else(Control::default, |directory| Control::spilling(Spill::into(directory)));
+        let (control, desk) = (Arc::new(control), Arc::new(Desk::default()));
         if let Some(available) = memory::available() {
             // Lists double when they grow, and are sorted and written as tables in the end.
             control.limit_recorded(Bytes(available / 4));

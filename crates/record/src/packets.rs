@@ -1,10 +1,14 @@
 //! Packets at ports, one by one.
 
+use std::cmp::Ordering;
+
 use incast_units::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::Row;
+
 /// A packet that arrived at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketSample {
     /// When it arrived.
     pub arrive: Time,
@@ -18,12 +22,13 @@ pub struct PacketSample {
     pub link: u32,
     /// Index of the connection in the plan.
     pub connection: u32,
-    /// How often this segment has arrived at this port by now; 0 without payload.
+    /// How often this segment has arrived at this port by now; 0 without payload. While a run goes on: how many packets
+    /// have arrived here at this very time before it.
     pub number: u32,
     /// Advertised window.
     pub window: u32,
-    /// Place of its SACK option in [`Run::sacks`](crate::Run::sacks), from 1; 0 without one.
-    pub sack: u32,
+    /// Its SACK option, if it has one: `start-end` of each block in stream offsets, in the order of the option.
+    pub sack: Option<Box<str>>,
     /// Payload in bytes.
     pub payload: u16,
     /// Bytes on the wire.
@@ -34,6 +39,13 @@ pub struct PacketSample {
     pub from_client: bool,
     /// Whether it was not admitted, or had to make room for another one.
     pub dropped: bool,
+}
+
+impl Row for PacketSample {
+    fn order(&self, other: &Self) -> Ordering {
+        let key = |one: &Self| (one.arrive, one.link, one.number);
+        key(self).cmp(&key(other))
+    }
 }
 
 impl PacketSample {

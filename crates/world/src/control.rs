@@ -3,12 +3,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use incast_protocols::{Bytes, Time};
+use incast_record::Spill;
 
 /// Shared between a run and those who watch it. A run never waits for it and its results do not depend
 /// on it, unless it is cancelled.
 #[derive(Debug, Default)]
 pub struct Control {
     cancelled: AtomicBool,
+    /// Where rows go that memory should not hold, if somewhere.
+    spill: Option<Spill>,
     /// Bytes that what is written down may take, or zero for any number.
     most_recorded: AtomicU64,
     full: AtomicBool,
@@ -32,6 +35,18 @@ pub struct Progress {
 }
 
 impl Control {
+    /// Has the run keep few rows of what it records in memory, and the others there.
+    #[must_use]
+    pub fn spilling(spill: Spill) -> Self {
+        Self { spill: Some(spill), ..Self::default() }
+    }
+
+    /// Where rows go that memory should not hold; nowhere if memory holds all of them.
+    #[must_use]
+    pub const fn spill(&self) -> Option<&Spill> {
+        self.spill.as_ref()
+    }
+
     /// Asks the run to end soon; it then returns what it has.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);

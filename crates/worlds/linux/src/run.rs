@@ -152,7 +152,7 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let mss = |connection: u32| plan.classes[plan.connections[connection as usize].class as usize].tcp.mss;
     let events = happened.map(|happened| happened.events(seen.began_ns, &seen.connection_from, mss));
     let mut run = record(plan, seen, machine, &ports, (before, after), looked);
-    run.events = events.unwrap_or_default();
+    run.events = events.unwrap_or_default().into();
     run.warnings.extend(happened.and_then(Happened::warning));
     let left_out = counted.as_ref().and_then(Counted::warning);
     run.warnings.extend(left_out.clone());
@@ -220,8 +220,8 @@ fn record(
         outcome: seen.outcome,
         flows: seen.flows,
         ports: rows,
-        queue_samples: looked.samples,
-        window_samples: seen.windows,
+        queue_samples: looked.samples.into(),
+        window_samples: seen.windows.into(),
         totals,
         delivered: seen.delivered,
         machine: Some(machine),

@@ -108,7 +108,7 @@ pub struct RunOptions {
 pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
     plan.validate().map_err(RunError::Invalid)?;
     if Recorder::is_wanted(&plan.record) {
-        run_observed(plan, options, control, Recorder::new(plan))
+        run_observed(plan, options, control, Recorder::new(plan, control.spill()))
     } else {
         run_observed(plan, options, control, Silent)
     }

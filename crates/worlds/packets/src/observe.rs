@@ -8,9 +8,13 @@ pub(crate) use incasts::Arrival;
 use incasts::Incasts;
 use packets::Packets;
 
+use std::io;
+
 use incast_plan::{Plan, Record};
 use incast_protocols::{Bytes, Duration, Time};
-use incast_record::{Alarm, Event, EventKind, Incast, PacketSample, QueueSample, QueueStatistics, WindowSample};
+use incast_record::{
+    Alarm, Event, EventKind, Incast, PacketSample, QueueSample, QueueStatistics, Rows, Sorter, Spill, WindowSample,
+};
 
 use crate::packet::{Flags, Packet};
 use crate::tcp::Signal;
@@ -21,6 +25,14 @@ pub(crate) trait Observer {
     /// What series and events take in memory.
     fn recorded(&self) -> Bytes {
         Bytes::ZERO
+    }
+
+    /// Whether everything could be written down so far.
+    ///
+    /// # Errors
+    /// The disk has failed.
+    fn complete(&self) -> io::Result<()> {
+        Ok(())
     }
 
     /// The queue of a switch port changed.
@@ -93,11 +105,10 @@ pub(crate) trait Observer {
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) statistics: Vec<Option<QueueStatistics>>,
-    pub(crate) queue_samples: Vec<QueueSample>,
-    pub(crate) window_samples: Vec<WindowSample>,
-    pub(crate) events: Vec<Event>,
-    pub(crate) packets: Vec<PacketSample>,
-    pub(crate) sacks: Vec<String>,
+    pub(crate) queue_samples: Rows<QueueSample>,
+    pub(crate) window_samples: Rows<WindowSample>,
+    pub(crate) events: Rows<Event>,
+    pub(crate) packets: Rows<PacketSample>,
     pub(crate) incasts: Vec<Incast>,
     pub(crate) alarms: Vec<Alarm>,
 }
@@ -135,9 +146,9 @@ pub(crate) struct Recorder {
     windows_wanted: Vec<u32>,
     /// By that number and side: the last sample.
     last_windows: Vec<[Option<WindowSample>; 2]>,
-    queue_samples: Vec<QueueSample>,
-    window_samples: Vec<WindowSample>,
-    events: Vec<Event>,
+    queue_samples: Sorter<QueueSample>,
+    window_samples: Sorter<WindowSample>,
+    events: Sorter<Event>,
     incasts: Option<Incasts>,
     packets: Option<Packets>,
 }
@@ -154,7 +165,8 @@ fn bump(histogram: &mut Vec<u64>, at: u32, by: u64) {
 }
 
 impl Recorder {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// Rows beyond what memory should hold go where `spill` says.
+    pub(crate) fn new(plan: &Plan, spill: Option<&Spill>) -> Self {
         let record = &plan.record;
         let mut queues = vec![Queue::default(); plan.network.links.len()];
         for &link in &record.queue_series {
@@ -171,11 +183,11 @@ impl Recorder {
             queues,
             windows_wanted,
             last_windows: vec![[None; 2]; record.window_series.len()],
-            queue_samples: Vec::new(),
-            window_samples: Vec::new(),
-            events: Vec::new(),
+            queue_samples: Sorter::new(spill),
+            window_samples: Sorter::new(spill),
+            events: Sorter::new(spill),
             incasts: (!record.incasts.is_empty()).then(|| Incasts::new(plan)),
-            packets: (!record.packets.is_empty()).then(|| Packets::new(plan)),
+            packets: (!record.packets.is_empty()).then(|| Packets::new(plan, spill)),
         }
     }
 
@@ -190,9 +202,15 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn recorded(&self) -> Bytes {
-        let series = size_of_val(&self.queue_samples[..]) + size_of_val(&self.window_samples[..]);
-        let bytes = series + size_of_val(&self.events[..]) + self.packets.as_ref().map_or(0, Packets::bytes);
-        Bytes(bytes as u64)
+        let packets = self.packets.as_ref().map_or(Bytes::ZERO, |packets| packets.rows().memory());
+        self.queue_samples.memory() + self.window_samples.memory() + self.events.memory() + packets
+    }
+
+    fn complete(&self) -> io::Result<()> {
+        self.queue_samples.complete()?;
+        self.window_samples.complete()?;
+        self.events.complete()?;
+        self.packets.as_ref().map_or(Ok(()), |packets| packets.rows().complete())
     }
 
     #[inline]
@@ -314,24 +332,18 @@ impl Observer for Recorder {
         self.window_samples.push(sample);
     }
 
-    fn finish(mut self) -> Written {
-        // A stable sort: what happened at one port or sender keeps its order.
-        self.queue_samples.sort_by_key(|sample| (sample.time, sample.link));
-        self.window_samples.sort_by_key(|sample| (sample.time, sample.connection, sample.from_client));
-        self.events.sort_unstable();
+    fn finish(self) -> Written {
         let statistics = self.queues.into_iter().map(|queue| {
             let since = queue.since?;
             Some(QueueStatistics { observed: Duration(queue.changed_at - since), ..queue.statistics })
         });
-        let (packets, sacks) = self.packets.map(Packets::finish).unwrap_or_default();
         let (incasts, alarms) = self.incasts.map(Incasts::finish).unwrap_or_default();
         Written {
             statistics: if self.statistics { statistics.collect() } else { Vec::new() },
-            queue_samples: self.queue_samples,
-            window_samples: self.window_samples,
-            events: self.events,
-            packets,
-            sacks,
+            queue_samples: self.queue_samples.finish(),
+            window_samples: self.window_samples.finish(),
+            events: self.events.finish(),
+            packets: self.packets.map(Packets::finish).unwrap_or_default(),
             incasts,
             alarms,
         }

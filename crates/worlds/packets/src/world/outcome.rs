@@ -21,7 +21,8 @@ impl<O: Observer> World<'_, O> {
     /// Ends the run and balances its books.
     ///
     /// # Errors
-    /// [`RunError::NotConserved`] if a packet is unaccounted for: a defect of the simulator.
+    /// [`RunError::NotConserved`] if a packet is unaccounted for: a defect of the simulator. [`RunError::Failed`] if the
+    /// disk did not take what was recorded.
     pub(crate) fn finish(mut self, end: u64, outcome: Outcome, driver: &str) -> Result<Run, RunError> {
         let mut totals = self.totals;
         for link in &self.links {
@@ -36,6 +37,7 @@ impl<O: Observer> World<'_, O> {
         if totals.sent != accounted {
             return Err(RunError::NotConserved { sent: totals.sent, accounted });
         }
+        self.observer.complete().map_err(|error| RunError::Failed(error.to_string()))?;
         self.credit_unfinished();
         let mut written = self.observer.finish();
         let mut ports = rows::unused_ports(&self.plan.network);
@@ -67,7 +69,6 @@ impl<O: Observer> World<'_, O> {
             window_columns: self.columns.columns,
             events: written.events,
             packets: written.packets,
-            sacks: written.sacks,
             incasts: written.incasts,
             ein_watched: self.plan.watches_ein(),
             alarms: written.alarms,

@@ -34,7 +34,7 @@ fn steady_queue(run: &Run, senders: u32) -> f64 {
     let drain = u64::from(senders) * SIZE.div_ceil(MSS) * 12_000_000;
     let (from, to) = (10_000_000_000 + drain * 2 / 5, 10_000_000_000 + drain * 3 / 4);
     let mut area = 0.0;
-    for pair in run.queue_samples.windows(2) {
+    for pair in run.queue_samples[..].windows(2) {
         let (begin, end) = (pair[0].time.0.max(from), pair[1].time.0.min(to));
         if end > begin {
             area += (end - begin) as f64 * (f64::from(pair[0].waiting_packets) + 1.0);
