@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use incast::plan::Plan;
 use incast::protocols::Bytes;
-use incast::record::Run;
+use incast::record::{Run, Spill};
 use incast_packets::{Control, DriverKind, RunOptions};
 use incast_tables::statistics::{Permille, percentile};
 use pyo3::prelude::*;
@@ -60,11 +60,14 @@ fn scale(flows: u32, side: u32) -> Vec<String> {
 
 fn measure(plan: &Plan, driver: DriverKind) -> Result<String, String> {
     let options = RunOptions { driver: Some(driver) };
-    let control = Control::default();
+    // As the command line does: memory holds the messages that are not over.
+    let control = Control::spilling(Spill::into(std::env::temp_dir()));
     let (run, wall_s) = timed(|| incast_packets::run(plan, &options, &control));
     let peak_rss_mb = peak_rss_mb();
     let run = run.map_err(|error| error.to_string())?;
-    Ok(report(&run, wall_s, peak_rss_mb).to_string())
+    let report = report(&run, wall_s, peak_rss_mb).to_string();
+    run.complete().map_err(|error| error.to_string())?;
+    Ok(report)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time; no result depends on it")]

@@ -36,7 +36,7 @@ pub struct Run {
     /// Why it ended.
     pub outcome: Outcome,
     /// One row per message, by (class order of the plan, start).
-    pub flows: Vec<Flow>,
+    pub flows: Rows<Flow>,
     /// One row per switch port.
     pub ports: Vec<PortRow>,
     /// Queue lengths of the chosen ports, by (time, link).
@@ -343,6 +343,7 @@ impl Run {
     /// # Errors
     /// The disk that holds what memory did not has failed.
     pub fn complete(&self) -> io::Result<()> {
+        self.flows.complete()?;
         self.queue_samples.complete()?;
         self.window_samples.complete()?;
         self.events.complete()?;
@@ -385,6 +386,12 @@ impl Flow {
             Some(end) => Some(end <= deadline),
             None => (run_end > deadline).then_some(false),
         }
+    }
+}
+
+impl Row for Flow {
+    fn order(&self, other: &Self) -> Ordering {
+        self.id.cmp(&other.id)
     }
 }
 

@@ -71,7 +71,7 @@ pub(crate) fn small_run() -> Run {
         warnings: vec!["link 4 is asked for more than it has".into()],
         end: us(10),
         outcome: Outcome::TimeUp,
-        flows,
+        flows: flows.into(),
         machine: Some(Machine { kernel: "6.18.1".into(), rate_error: 0.001, ..Machine::default() }),
         ports: vec![
             PortRow {

@@ -218,7 +218,7 @@ fn record(
         warnings,
         end: seen.end,
         outcome: seen.outcome,
-        flows: seen.flows,
+        flows: seen.flows.into(),
         ports: rows,
         queue_samples: looked.samples.into(),
         window_samples: seen.windows.into(),

@@ -121,7 +121,7 @@ fn random_messages_are_those_of_the_plan() {
     let traffic = "kind = \"poisson\"\nrate_per_s = 300\nflows = 30\nsizes = { kind = \"uniform\", min = \"1KB\", max = \"20KB\" }\n";
     let plan = of_traffic(STAR, "", traffic);
     let mut wanted: Vec<_> =
-        plan.sends.iter().map(|send| (send.start.0 / 1_000_000_000, send.message.size.unwrap().0)).collect();
+        plan.sends.iter().map(|send| (send.start.0 / 1_000_000_000, send.size().unwrap().0)).collect();
     wanted.sort_unstable();
     let Some(run) = carry_out(&plan) else { return };
     assert_eq!((messages(&run), run.flows.len()), (wanted, 30));

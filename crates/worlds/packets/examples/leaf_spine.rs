@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use incast_packets::{Control, DriverKind, RunOptions, run};
+use incast_record::Spill;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,8 +13,9 @@ fn main() {
         _ => DriverKind::Sweep,
     };
     let plan = incast_testing::leaf_spine_load(20, 20, 10, number(1, 20_000), 1, number(2, 250), number(3, 65));
+    let control = Control::spilling(Spill::into(std::env::temp_dir()));
     let begin = std::time::Instant::now();
-    let run = run(&plan, &RunOptions { driver: Some(driver) }, &Control::default()).expect("the plan is sound");
+    let run = run(&plan, &RunOptions { driver: Some(driver) }, &control).expect("the plan is sound");
     let elapsed = begin.elapsed();
     let hops = run.totals.packet_hops;
     let mut short: Vec<u64> = run

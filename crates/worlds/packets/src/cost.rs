@@ -77,7 +77,7 @@ fn most_open(plan: &Plan) -> u64 {
         while open.peek().is_some_and(|end| f64::from_bits(end.0) < start) {
             open.pop();
         }
-        let takes = send.message.size.map_or(f64::INFINITY, |size| size.0 as f64 * 8.0 / rates[to].max(1) as f64);
+        let takes = send.size().map_or(f64::INFINITY, |size| size.0 as f64 * 8.0 / rates[to].max(1) as f64);
         let end = free_at[to].max(start) + takes;
         if end.is_finite() {
             free_at[to] = end;

@@ -68,6 +68,5 @@ pub(crate) fn begin_programs(plan: &Plan, schedule: &mut impl Schedule) {
 pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, control: &Control) -> bool {
     let hops = world.links.iter().map(|link| link.packets).sum();
     control.report(now, hops, world.unfinished);
-    let observer = &world.observer;
-    control.is_cancelled() || control.is_too_much(observer.recorded()) || observer.complete().is_err()
+    control.is_cancelled() || control.is_too_much(world.observer.recorded()) || world.written().is_err()
 }

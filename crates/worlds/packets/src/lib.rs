@@ -130,7 +130,7 @@ fn run_observed<O: Observer>(
         Some(driver) => (driver, rule),
         None => (chosen, rule),
     };
-    let mut world = World::new(plan, observer)?;
+    let mut world = World::new(plan, observer, control.spill())?;
     if world.endless && world.unfinished == 0 && plan.stop_at.is_none() {
         return Err(RunError::Endless);
     }

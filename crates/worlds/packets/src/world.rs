@@ -5,6 +5,7 @@
 mod build;
 mod columns;
 mod control;
+mod messages;
 pub(crate) mod outcome;
 mod programs;
 
@@ -20,7 +21,7 @@ use incast_protocols::sender::{AnySender, Sender, Windows};
 use incast_protocols::switch::buffer::{AnyBuffer, PortIndex};
 use incast_protocols::switch::marker::AnyMarker;
 use incast_protocols::{Bytes, Message, Time};
-use incast_record::{EventKind, Flow, Totals, WindowSample};
+use incast_record::{EventKind, Totals, WindowSample};
 
 use crate::link::{Around, Link, Said};
 use crate::noise::Delays;
@@ -34,6 +35,7 @@ use incast_world::Routes;
 use incast_world::tie::{Entity, Kind, Order};
 
 use control::Nic;
+use messages::Messages;
 use programs::Program;
 
 /// No slot.
@@ -123,7 +125,7 @@ pub(crate) struct World<'p, O> {
     columns: columns::Columns,
     /// By connection: the aggregator whose it is.
     program_of: Vec<u32>,
-    flows: Vec<Flow>,
+    messages: Messages<'p>,
     /// Messages of known size that are not complete.
     pub(crate) unfinished: u64,
     /// Completion of the last of them.
@@ -389,13 +391,13 @@ impl<O: Observer> World<'_, O> {
             Kind::Endpoint(number) => self.fire_endpoint(now, number, schedule),
             Kind::Send(index) => {
                 let send = &self.plan.sends[index as usize];
-                let mut told = send.message;
-                if let Some(Time(at)) = send.size_known_at.filter(|at| at.0 > now) {
+                let mut told = send.message();
+                if let Some(Time(at)) = send.size_known_at().filter(|at| at.0 > now) {
                     told.size = None;
                     schedule.arm(at, self.host_of(entity), Entity::of(Kind::Known(index)));
                 }
                 let id = MessageId::Flow(index);
-                self.hand_over(now, send.connection, send.from, id, send.message.size, told, schedule);
+                self.hand_over(now, send.connection, send.from, id, send.size(), told, schedule);
             }
             Kind::Known(index) => self.learn_size(now, index, schedule),
             Kind::Nic(host) => self.fire_controller(now, host, schedule),
@@ -465,7 +467,7 @@ impl<O: Observer> World<'_, O> {
         let endpoint = &mut self.endpoints[index as usize];
         let span = endpoint.send.write(id, size, told.handed_over(Time(now)));
         if let MessageId::Flow(flow) = id {
-            self.flows[flow as usize].offset = Some(span.start);
+            self.messages.row(&self.routes, flow).offset = Some(span.start);
         }
         endpoint.to_write -= 1;
         if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
@@ -492,7 +494,7 @@ impl<O: Observer> World<'_, O> {
         let index_of_end = slot * 2 + u32::from(send.from == End::Server);
         let endpoint = &mut self.endpoints[index_of_end as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
-        let (id, facts) = (MessageId::Flow(index), send.message.handed_over(Time(now)));
+        let (id, facts) = (MessageId::Flow(index), send.message().handed_over(Time(now)));
         endpoint.send.learn(now, id, facts);
         endpoint.output(now, tcp, &mut self.out);
         // The first segment tells the other end; what comes after it no longer does.
@@ -575,7 +577,7 @@ impl<O: Observer> World<'_, O> {
             let signal = self.out.signals[at];
             self.observer.event(sender_event(now, &signal, connection, from_client));
             let Some(MessageId::Flow(flow)) = signal.message else { continue };
-            let losses = &mut self.flows[flow as usize].losses;
+            let losses = &mut self.messages.row(&self.routes, flow).losses;
             match signal.kind {
                 EventKind::TimeoutFullWindow => losses.timeouts_full_window += 1,
                 EventKind::TimeoutTail => losses.timeouts_tail += 1,
@@ -626,6 +628,22 @@ impl<O: Observer> World<'_, O> {
         }
         self.slot_of[self.slots[slot as usize].connection as usize] = NONE;
         self.free.push(slot);
+    }
+
+    /// Lets go of the rows of messages to which nothing can happen any more: all of them has arrived, and their senders
+    /// know that.
+    #[cold]
+    fn let_go_of_messages(&mut self) {
+        let (slot_of, endpoints) = (&self.slot_of, &self.endpoints);
+        self.messages.let_go(|row| {
+            let slot = slot_of[row.connection as usize];
+            if slot == NONE {
+                return true;
+            }
+            let sender = &endpoints[slot as usize * 2 + usize::from(!row.from_client)].send;
+            let mut until_it = sender.outgoing.iter().take_while(|span| Some(span.start) <= row.offset);
+            !until_it.any(|span| Some(span.start) == row.offset)
+        });
     }
 
     /// Settles accounts for packets that will never arrive.

@@ -14,10 +14,11 @@ use incast_protocols::switch::buffer::{AnyBuffer, Buffer, BufferContext, PortInd
 use incast_protocols::switch::marker::{AnyMarker, Marker, MarkerContext};
 use incast_protocols::switch::scheduler::SchedulerContext;
 use incast_protocols::{Bytes, Duration, Priority, Rate};
-use incast_record::Totals;
+use incast_record::{Spill, Totals};
 
 use super::columns::Columns;
 use super::control::Nic;
+use super::messages::Messages;
 use super::programs::Program;
 use super::{AnyEndpoint, NONE, Slot, Target, World};
 use crate::classes::Classes;
@@ -110,7 +111,7 @@ fn service(plan: &Plan) -> Vec<u8> {
         *class = (*class).max(u8::try_from(priority).unwrap_or(u8::MAX));
     };
     for send in &plan.sends {
-        raise(send.connection, send.message.priority);
+        raise(send.connection, send.message().priority);
     }
     for aggregator in &plan.aggregators {
         for round in &aggregator.rounds {
@@ -149,10 +150,12 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
 impl<'p, O: Observer> World<'p, O> {
     /// # Errors
     /// A network that cannot carry the plan; see [`RunError`].
-    pub(crate) fn new(plan: &'p Plan, observer: O) -> Result<Self, RunError> {
+    pub(crate) fn new(plan: &'p Plan, observer: O, spill: Option<&Spill>) -> Result<Self, RunError> {
         let routes = Routes::new(&plan.network)?;
         let (links, targets, buffers, coupled) = ports(&plan.network, plan.seed, &observer);
         let to_write = messages_per_end(plan);
+        let messages = Messages::new(plan, &routes, spill);
+        let unfinished = messages.finite();
         let mut program_of = vec![NONE; if plan.aggregators.is_empty() { 0 } else { plan.connections.len() }];
         for (number, aggregator) in plan.aggregators.iter().enumerate() {
             for &connection in aggregator.workers.iter().chain(&aggregator.opened_by_workers) {
@@ -187,17 +190,16 @@ impl<'p, O: Observer> World<'p, O> {
             watches_progress: false,
             columns: Columns::new(plan),
             program_of,
-            flows: Vec::new(),
-            unfinished: 0,
+            messages,
+            unfinished,
             finished_at: 0,
-            endless: plan.sends.iter().any(|send| send.message.size.is_none()),
+            endless: plan.sends.iter().any(|send| send.size().is_none()),
             totals: Totals::default(),
             curve: Curve::default(),
             last_delivery: 0,
         };
         world.add_nics();
         world.add_programs();
-        world.add_flows();
         world.establish_connections()?;
         Ok(world)
     }
@@ -275,11 +277,6 @@ impl<'p, O: Observer> World<'p, O> {
             self.programs.push(Program::new(scheduler, first));
             first += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
         }
-    }
-
-    fn add_flows(&mut self) {
-        self.flows = rows::all(self.plan, &self.routes);
-        self.unfinished = self.flows.iter().filter(|flow| flow.size.is_some()).count() as u64;
     }
 
     /// What a handshake measures on an idle network: a header there and back.

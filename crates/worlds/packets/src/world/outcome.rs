@@ -1,5 +1,7 @@
 //! What a run leaves behind.
 
+use std::io;
+
 use incast_protocols::{Bytes, Time};
 use incast_record::{Outcome, Run};
 
@@ -9,6 +11,15 @@ use crate::tcp::MessageId;
 use incast_world::{RunError, rows};
 
 impl<O: Observer> World<'_, O> {
+    /// Whether everything could be written down so far.
+    ///
+    /// # Errors
+    /// The disk has failed.
+    pub(crate) fn written(&self) -> io::Result<()> {
+        self.observer.complete()?;
+        self.messages.are_all_there()
+    }
+
     /// Packets queued or on wires.
     fn in_network(&self) -> u64 {
         let packets: u64 =
@@ -37,7 +48,7 @@ impl<O: Observer> World<'_, O> {
         if totals.sent != accounted {
             return Err(RunError::NotConserved { sent: totals.sent, accounted });
         }
-        self.observer.complete().map_err(|error| RunError::Failed(error.to_string()))?;
+        self.written().map_err(|error| RunError::Failed(error.to_string()))?;
         self.credit_unfinished();
         let mut written = self.observer.finish();
         let mut ports = rows::unused_ports(&self.plan.network);
@@ -62,7 +73,7 @@ impl<O: Observer> World<'_, O> {
             warnings: self.plan.warnings.clone(),
             end: Time(end),
             outcome,
-            flows: self.flows,
+            flows: self.messages.finish(&self.routes),
             ports,
             queue_samples: written.queue_samples,
             window_samples: written.window_samples,
@@ -89,7 +100,7 @@ impl<O: Observer> World<'_, O> {
                 let receive = &self.endpoints[slot as usize * 2 + end].receive;
                 for span in &receive.incoming {
                     if let MessageId::Flow(flow) = span.id {
-                        self.flows[flow as usize].delivered = Bytes(receive.delivered_of(span));
+                        self.messages.row(&self.routes, flow).delivered = Bytes(receive.delivered_of(span));
                     }
                 }
             }

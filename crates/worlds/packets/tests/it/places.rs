@@ -460,7 +460,7 @@ fn a_response_that_never_came_has_its_deadline_from_the_start_of_its_round() {
         let run = crate::support::run_both(&plan);
         assert_eq!(run.flows[1].deadline, Some(begun + Duration::from_us(2_000)));
         assert_eq!(run.flows[1].deadline_met(run.end), met, "{stop_us}");
-        assert_eq!(run.flows.get(3).and_then(|flow| flow.deadline), None);
+        assert_eq!(run.flows[..].get(3).and_then(|flow| flow.deadline), None);
     }
 }
 

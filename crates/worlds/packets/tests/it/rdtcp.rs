@@ -5,7 +5,7 @@ use incast_plan::{End, Handshake, Node, Plan, Record, Tcp};
 use incast_protocols::receiver::{ReceiverChoice, rdtcp};
 use incast_protocols::sender::SenderChoice;
 use incast_protocols::stack::EndStack;
-use incast_protocols::{Bytes, Duration, Time};
+use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_record::Run;
 
 const MSS: u64 = 1446;
@@ -123,7 +123,7 @@ fn a_connection_that_the_receiver_opens_begins_under_its_control() {
         let mut response = plan.sends.last().unwrap().clone();
         response.from = End::Server;
         response.start = Time(request.0 + 300_000_000);
-        response.message.size = Some(Bytes(SIZE));
+        response.set_message(Message { size: Some(Bytes(SIZE)), ..response.message() });
         plan.sends.push(response);
     }
     plan.sends.sort_by_key(|send| send.start);

@@ -13,6 +13,7 @@ use incast_protocols::receiver::{
 use incast_protocols::stack::EndStack;
 use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_record::Spill;
+use incast_testing::leaf_spine_load;
 
 /// A controller that writes down what it is told.
 #[derive(Clone, Debug)]
@@ -148,6 +149,28 @@ fn a_run_that_keeps_its_rows_on_disk_records_the_same() {
         assert!(spilled.packets.in_memory().is_none() && spilled.queue_samples.in_memory().is_none());
         assert!(spilled.window_samples.in_memory().is_none() && spilled.events.in_memory().is_none());
         assert!(spilled == kept);
+    }
+}
+
+/// Rows of messages leave memory while others have not begun, and are all there in the end, also of messages that were lost
+/// or had not begun when time was up.
+#[test]
+fn messages_that_are_over_leave_memory_and_keep_their_rows() {
+    let mut plan = leaf_spine_load(4, 4, 2, 4_000, 1, 20, 65);
+    plan.sends[100].set_message(Message::default());
+    let last = plan.sends.last().unwrap().start;
+    let directory = tempfile::tempdir().unwrap();
+    for stop_at in [None, Some(Time(last.0 / 2))] {
+        plan.stop_at = stop_at;
+        for driver in [DriverKind::Sweep, DriverKind::EventLoop] {
+            let options = RunOptions { driver: Some(driver) };
+            let kept = run(&plan, &options, &Control::default()).unwrap();
+            let told: u32 = kept.flows.iter().map(|flow| flow.losses.timeouts() + flow.losses.fast_retransmits).sum();
+            assert!(told > 100, "{told}");
+            let spill = Spill::into(directory.path()).keeping(Bytes(10_000));
+            let spilled = run(&plan, &options, &Control::spilling(spill)).unwrap();
+            assert!(spilled.flows.in_memory().is_none() && spilled == kept);
+        }
     }
 }
 

@@ -195,7 +195,7 @@ fn kept_rounds(slow_start_restart: SlowStartRestart, service_ms: u64) -> Plan {
 fn idle_time_restarts_a_kept_window() {
     let last_round = |restart, service_ms| {
         let run = run_both(&kept_rounds(restart, service_ms));
-        let flow = run.flows.last().unwrap();
+        let flow = run.flows[..].last().unwrap();
         flow.end.unwrap().0 - flow.start.0 - service_ms * 1_000_000_000
     };
     let kept = last_round(SlowStartRestart::Off, 25);
