@@ -35,7 +35,7 @@ def _commit() -> str:
 
 
 # Why a run ended that nobody interrupted.
-_FULL = "stopped because what is recorded would not fit into memory (series and events in [record]),"
+_FULL = "stopped because memory ran short"
 
 # Columns of `incast list` in this order, where the entries have them.
 _COLUMNS = ("place", "name", "mean_bytes", "summary", "keys", "lineage")

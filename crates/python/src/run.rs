@@ -28,6 +28,8 @@ pub(crate) struct Run {
     control: Arc<Control>,
     stop_at: Option<Time>,
     cost: Cost,
+    /// Bytes of memory that have to be left, so that what the run has can still be written.
+    reserve: u64,
     desk: Arc<Desk<Ending>>,
 }
 
@@ -53,14 +55,17 @@ impl Run {
         spill: Option<PathBuf>,
     ) -> PyResult<Self> {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
-        refuse_to_exhaust(&cost)?;
+        let rows = if spill.is_some() { Bytes::ZERO } else { cost.rows };
+        refuse_to_exhaust(cost.memory + rows)?;
         let control = spill.map_or_else(Control::default, |directory| Control::spilling(Spill::into(directory)));
         let (control, desk) = (Arc::new(control), Arc::new(Desk::default()));
         if let Some(available) = memory::available() {
             // Lists double when they grow, and are sorted and written as tables in the end.
             control.limit_recorded(Bytes(available / 4));
         }
-        let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, cost, desk: Arc::clone(&desk) };
+        let reserve = memory::available().map_or(0, memory::reserve);
+        let (watched, stop_at) = (Arc::clone(&control), job.plan.stop_at);
+        let run = Self { control: watched, stop_at, cost, reserve, desk: Arc::clone(&desk) };
         thread::Builder::new()
             .name("incast-run".into())
             .spawn(move || desk.leave(carry_out(&job, &control)))
@@ -94,8 +99,11 @@ impl Run {
         self.control.cancel();
     }
 
-    /// Waits for its end at most this long and says whether it came.
+    /// Waits for its end at most this long and says whether it came. A run that leaves too little memory is ended.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        if memory::available().is_some_and(|left| left < self.reserve) {
+            self.control.exhaust();
+        }
         let bad = |_| PyValueError::new_err(format!("timeout_s is {timeout_s}; it must be zero seconds or more"));
         let mut left = Duration::try_from_secs_f64(timeout_s).map_err(bad)?;
         loop {

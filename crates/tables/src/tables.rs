@@ -22,8 +22,7 @@ use crate::column::{Column, batch, schema};
 use crate::dictionary::TableDescription;
 use incast_record::Run;
 
-/// Rows per record batch: bounds what is in memory while a long series is written. A multiple of the rows after which the
-/// encoder looks whether a page is full, so that files do not depend on it.
+/// Rows per record batch: bounds what is in memory while a long series is written.
 const BATCH_ROWS: usize = 1 << 16;
 
 /// A result table.

@@ -57,6 +57,12 @@ impl Control {
         self.most_recorded.store(most.0, Ordering::Relaxed);
     }
 
+    /// Has the run end, as if it were cancelled, because memory runs short.
+    pub fn exhaust(&self) {
+        self.full.store(true, Ordering::Relaxed);
+        self.cancel();
+    }
+
     /// A world says how much it has written down; returns whether that is too much.
     pub fn is_too_much(&self, recorded: Bytes) -> bool {
         let most = self.most_recorded.load(Ordering::Relaxed);
@@ -67,7 +73,7 @@ impl Control {
         full
     }
 
-    /// Whether the run ended because it had written down too much.
+    /// Whether the run ended because it had written down too much, or memory ran short.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)

@@ -69,8 +69,10 @@ pub struct Cost {
     pub packet_hops: u64,
     /// Time on one core of a cloud machine of 2026, without writing tables.
     pub seconds: f64,
-    /// Greatest memory, with that of the plan.
+    /// Greatest memory, with that of the plan, if rows may go to disk ([`Control::spilling`]).
     pub memory: Bytes,
+    /// What rows take beside it if memory holds all of them.
+    pub rows: Bytes,
 }
 
 impl Cost {

@@ -159,7 +159,7 @@ def _tables(
     wait_for(handle, stop)
     result = Result(handle.result())
     if result.outcome == "interrupted":
-        raise RunError("interrupted" if stop.is_set() else "what a run records would not fit into memory")
+        raise RunError("interrupted" if stop.is_set() else "memory ran short")
     if task.outside:
         return outside.run(task.outside, task.seed, result.table("flows"), wanted, stop)
     return {name: result.table(name) for name in wanted}

@@ -22,7 +22,9 @@ fn made(count: usize) -> Vec<Made> {
 
 fn sorted(rows: &[Made], spill: Option<&Spill>) -> Rows<Made> {
     let mut sorter = Sorter::new(spill);
-    rows.iter().for_each(|&row| sorter.push(row));
+    for &row in rows {
+        sorter.push(row);
+    }
     sorter.finish()
 }
 
@@ -105,7 +107,9 @@ fn a_directory_that_takes_nothing_is_named_and_no_rows_pass_for_all() {
     let file = directory.path().join("file");
     std::fs::write(&file, "").unwrap();
     let mut sorter = Sorter::new(Some(&Spill::into(&file).keeping(Bytes(1))));
-    made(10).into_iter().for_each(|row| sorter.push(row));
+    for row in made(10) {
+        sorter.push(row);
+    }
     for told in [sorter.complete(), sorter.finish().complete()] {
         let text = told.unwrap_err().to_string();
         assert!(

@@ -3,6 +3,8 @@
 //! Without shrinking, one burst fixes a large ring for ever and the index walks through all of it,
 //! out of the cache.
 
+/// Most links of a large network never hold more.
+const SMALLEST: usize = 2;
 /// Smallest capacity that is given up again.
 const SHRINK_FROM: usize = 64;
 
@@ -49,7 +51,7 @@ impl<T: Copy + Default> Ring<T> {
         let len = self.len() as usize;
         let capacity = self.slots.len();
         if len == capacity {
-            self.resize((capacity * 2).max(8));
+            self.resize((capacity * 2).max(SMALLEST));
         } else if self.tail as usize & (capacity - 1) == 0 {
             self.begin_round(len);
         }

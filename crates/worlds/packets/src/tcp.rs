@@ -29,6 +29,8 @@ pub(crate) mod status;
 mod timing;
 mod undo;
 
+use std::collections::VecDeque;
+
 use incast_protocols::Message;
 use incast_record::{EventKind, Timer};
 
@@ -56,6 +58,15 @@ pub(crate) struct Span {
     pub(crate) facts: Message,
     /// At the receiving end: its first segment has arrived.
     pub(crate) introduced: bool,
+}
+
+/// Puts a message behind others. Most connections have one at a time, for which a queue has room at first: that of several
+/// would be a third of what a connection takes.
+pub(crate) fn queue(messages: &mut VecDeque<Span>, message: Span) {
+    if messages.capacity() == 0 {
+        messages.reserve_exact(1);
+    }
+    messages.push_back(message);
 }
 
 /// Something results tell about.

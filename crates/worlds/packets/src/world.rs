@@ -29,7 +29,7 @@ use crate::observe::{Observer, sender_event};
 use crate::packet::{Flags, Packet, Ways};
 use crate::tcp::sack::Options;
 use crate::tcp::send::Fin;
-use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
+use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State, queue};
 use incast_world::Curve;
 use incast_world::Routes;
 use incast_world::tie::{Entity, Kind, Order};
@@ -478,7 +478,7 @@ impl<O: Observer> World<'_, O> {
         } else {
             endpoint.output(now, tcp, &mut self.out);
         }
-        self.endpoints[(index ^ 1) as usize].receive.incoming.push_back(span);
+        queue(&mut self.endpoints[(index ^ 1) as usize].receive.incoming, span);
         self.settle(now, index, schedule);
         self.run_controller_of(now, index, schedule);
     }

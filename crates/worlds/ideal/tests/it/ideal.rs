@@ -69,8 +69,9 @@ fn messages_of_one_end_follow_each_other() {
     let mut plan = on_a_star(2);
     add_flow(&mut plan, 1, 0, Some(1460), Time(0), Handshake::Before);
     let send = plan.sends[0].clone();
-    let back = Send { from: incast_plan::End::Server, ..send.clone() };
-    plan.sends.extend([send.clone(), back, Send { start: Time::from_us(30), ..send }]);
+    let sent = |from, start| Send::new(send.connection, from, start, send.message());
+    let (client, server) = (incast_plan::End::Client, incast_plan::End::Server);
+    plan.sends.extend([sent(client, Time(0)), sent(server, Time(0)), sent(client, Time::from_us(30))]);
     let run = computed(&plan);
     let ends: Vec<Time> = run.flows.iter().map(|flow| flow.fluid_end.unwrap()).collect();
     let mut first = [ends[0], ends[1]];

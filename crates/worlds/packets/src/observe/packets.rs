@@ -188,7 +188,9 @@ impl Packets {
         for port in self.ports.into_iter().flatten() {
             let Port { waiting, arriving, .. } = *port;
             let left = waiting.into_iter().flatten().chain([arriving]);
-            left.flatten().for_each(|row| self.rows.push(row));
+            for row in left.flatten() {
+                self.rows.push(row);
+            }
         }
         let rows = self.rows.finish();
         let spill = self.spill.as_ref();
