@@ -77,7 +77,7 @@ pub struct Cost {
 
 impl Cost {
     /// What a process takes that has loaded everything it needs to run a scenario from Python and to write its tables.
-    pub const PROCESS: Bytes = Bytes(52_000_000);
+    pub const PROCESS: Bytes = Bytes(45_000_000);
 }
 
 /// A key of a scenario that a world cannot honour.

@@ -21,8 +21,11 @@ const LISTED: u64 = 45;
 /// What a message takes while tables are written: its completion time and slowdown, among all and in its class.
 const SUMMED_UP: u64 = 40;
 /// What a row of a message takes in a part of a table that is being written, and how many rows such a part has.
-const WRITTEN: u64 = 90;
+const WRITTEN: u64 = 150;
 const PART_ROWS: u64 = 1 << 20;
+/// The same before it is encoded.
+const GATHERED: u64 = 420;
+const BATCH_ROWS: u64 = 1 << 16;
 /// What rows of a table of recordings take at most that have not gone to disk.
 const MOST_KEPT: u64 = 9_000_000;
 /// What a part of such a table takes at most that is being written, one table after the other.
@@ -62,7 +65,7 @@ fn memory(plan: &Plan, packet_hops: u64) -> Bytes {
         + plan.network.links.len() as u64 * link
         + most_open(plan) * (2 * endpoint + size_of::<Flow>() as u64);
     // Nothing of the run is there any more when its tables are written.
-    let writing = messages * SUMMED_UP + messages.min(PART_ROWS) * WRITTEN;
+    let writing = messages * SUMMED_UP + messages.min(PART_ROWS) * WRITTEN + messages.min(BATCH_ROWS) * GATHERED;
     let recorded = recorded(plan, packet_hops);
     let kept: u64 = recorded.iter().map(|bytes| bytes.min(&MOST_KEPT)).sum();
     let written = recorded.iter().map(|bytes| bytes.min(&MOST_WRITTEN)).max().unwrap_or(&0);
