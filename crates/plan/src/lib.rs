@@ -239,6 +239,17 @@ pub enum End {
     Server,
 }
 
+impl End {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// A message that one end sends at a time known beforehand. It starts to wait for earlier ones of the
 /// same connection at `start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

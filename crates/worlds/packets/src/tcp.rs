@@ -74,6 +74,8 @@ pub(crate) struct Signal {
 pub(crate) struct Outbox {
     pub(crate) packets: Vec<Packet>,
     pub(crate) signals: Vec<Signal>,
+    /// Options of these packets, for the other end.
+    pub(crate) options: sack::Written,
 }
 
 #[cfg(test)]

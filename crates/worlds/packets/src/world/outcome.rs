@@ -79,17 +79,11 @@ impl<O: Observer> World<'_, O> {
 
     /// What unfinished messages have delivered so far.
     fn credit_unfinished(&mut self) {
-        for (connection, &slot) in self.slot_of.iter().enumerate() {
-            if slot == NONE {
-                continue;
-            }
-            debug_assert_eq!(self.slots[slot as usize].connection as usize, connection);
-            for end in 0..2 {
-                let receive = &self.endpoints[slot as usize * 2 + end].receive;
-                for span in &receive.incoming {
-                    if let MessageId::Flow(flow) = span.id {
-                        self.flows[flow as usize].delivered = Bytes(receive.delivered_of(span));
-                    }
+        for &end in self.ends_of.iter().flatten().filter(|end| **end != NONE) {
+            let receive = &self.endpoints[end as usize].receive;
+            for span in &receive.incoming {
+                if let MessageId::Flow(flow) = span.id {
+                    self.flows[flow as usize].delivered = Bytes(receive.delivered_of(span));
                 }
             }
         }

@@ -180,9 +180,8 @@ impl<O: Observer> World<'_, O> {
         let aggregator = &self.plan.aggregators[program as usize];
         for worker in 0..aggregator.workers.len() {
             let (connection, from) = aggregator.responds_on(worker);
-            let slot = self.slot_of[connection as usize];
-            if slot != NONE {
-                let index = slot * 2 + u32::from(from == End::Client);
+            let index = self.ends_of[connection as usize][usize::from(from == End::Client)];
+            if index != NONE {
                 self.endpoints[index as usize].receive.limit = window;
             }
         }
