@@ -1,6 +1,7 @@
 //! How others see a run that goes on, and stop it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use incast_protocols::{Bytes, Time};
 
@@ -16,6 +17,8 @@ pub struct Control {
     packet_hops: AtomicU64,
     messages_left: AtomicU64,
     messages_total: AtomicU64,
+    /// How many threads a run is to use, or zero if it is to choose.
+    threads: AtomicUsize,
 }
 
 /// How far a run has come.
@@ -40,6 +43,17 @@ impl Control {
     /// Has the run end, as if it were cancelled, once what it writes down beside counters and flows takes more than this.
     pub fn limit_recorded(&self, most: Bytes) {
         self.most_recorded.store(most.0, Ordering::Relaxed);
+    }
+
+    /// Has a run use so many threads, as far as it can; it chooses itself unless it is told. Results do not depend on it.
+    pub fn use_threads(&self, threads: NonZeroUsize) {
+        self.threads.store(threads.get(), Ordering::Relaxed);
+    }
+
+    /// How many threads somebody wants a run to use.
+    #[must_use]
+    pub fn threads(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.threads.load(Ordering::Relaxed))
     }
 
     /// A world says how much it has written down; returns whether that is too much.

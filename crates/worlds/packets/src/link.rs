@@ -257,11 +257,6 @@ impl<M: Marker> Link<M> {
         if self.waiting.is_empty() { self.head() } else { self.head().min(self.busy_until) }
     }
 
-    /// Whether packets can overtake each other on the wire.
-    pub(crate) fn reorders(&self) -> bool {
-        self.impairment.as_ref().is_some_and(|impairment| impairment.reorder.is_some())
-    }
-
     #[inline(always)]
     fn queue_state(&self, now: u64, in_service: u64, class: u8) -> QueueState {
         let (waiting_packets, waiting_bytes) = match &self.classes {

@@ -85,6 +85,9 @@ pub(crate) trait Observer {
     /// A sender after something happened to it.
     fn windows(&mut self, _sample: WindowSample) {}
 
+    /// Takes over what the observer of another part of the network has written down.
+    fn join(&mut self, other: Self);
+
     /// Hands over what was written down: statistics by link, samples, events.
     fn finish(self) -> Written;
 }
@@ -107,6 +110,8 @@ pub(crate) struct Written {
 pub(crate) struct Silent;
 
 impl Observer for Silent {
+    fn join(&mut self, _other: Self) {}
+
     fn finish(self) -> Written {
         Written::default()
     }
@@ -312,6 +317,21 @@ impl Observer for Recorder {
         }
         *last = Some(sample);
         self.window_samples.push(sample);
+    }
+
+    fn join(&mut self, mut other: Self) {
+        for (mine, theirs) in self.queues.iter_mut().zip(other.queues) {
+            // What nobody has used there may have been used here.
+            if theirs.since.is_some() {
+                *mine = theirs;
+            }
+        }
+        self.queue_samples.append(&mut other.queue_samples);
+        self.window_samples.append(&mut other.window_samples);
+        self.events.append(&mut other.events);
+        if let (Some(mine), Some(theirs)) = (&mut self.incasts, other.incasts) {
+            mine.join(theirs);
+        }
     }
 
     fn finish(mut self) -> Written {

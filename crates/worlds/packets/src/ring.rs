@@ -82,6 +82,12 @@ impl<T: Copy + Default> Ring<T> {
         &self.slots[self.head as usize & (self.slots.len() - 1)]
     }
 
+    /// All values, from the oldest on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let mask = self.slots.len().wrapping_sub(1);
+        (0..self.len()).map(move |place| &self.slots[self.head.wrapping_add(place) as usize & mask])
+    }
+
     /// Takes the oldest value out. Only for rings that are not empty.
     #[inline]
     pub(crate) fn pop(&mut self) -> T {

@@ -5,6 +5,7 @@
 mod build;
 mod columns;
 mod control;
+pub(crate) mod frontier;
 pub(crate) mod outcome;
 mod programs;
 
@@ -34,6 +35,7 @@ use incast_world::Routes;
 use incast_world::tie::{Entity, Kind, Order};
 
 use control::Nic;
+use frontier::Frontier;
 use programs::Program;
 
 /// No slot.
@@ -124,6 +126,8 @@ pub(crate) struct World<'p, O> {
     curve: Curve,
     /// The latest time at which a packet reached its host.
     pub(crate) last_delivery: u64,
+    /// Where this is the world of a part of the network.
+    pub(crate) frontier: Option<Frontier<'p>>,
 }
 
 impl<O: Observer> World<'_, O> {
@@ -225,7 +229,11 @@ impl<O: Observer> World<'_, O> {
     /// Puts what ports have said into the telemetry of the packets it is for.
     #[cold]
     fn write_telemetry(&mut self) {
-        while let Some(Said { connection, from_client, option, hop }) = self.said.pop() {
+        while let Some(said) = self.said.pop() {
+            if self.say_abroad(said) {
+                continue;
+            }
+            let Said { connection, from_client, option, hop } = said;
             let receiver = self.ends_of[connection as usize][usize::from(from_client)];
             if receiver != NONE {
                 self.endpoints[receiver as usize].arriving.add_hop(option, hop);
@@ -464,6 +472,9 @@ impl<O: Observer> World<'_, O> {
 
     /// The end of a connection that is to get a message is told of it, long before its first segment arrives.
     fn expect_message(&mut self, connection: u32, to: End, span: Span) {
+        if self.announce_abroad(connection, to, span) {
+            return;
+        }
         if let MessageId::Flow(flow) = span.id {
             self.flows[flow as usize].offset = Some(span.start);
         }
@@ -507,7 +518,7 @@ impl<O: Observer> World<'_, O> {
         }
         if !self.out.packets.is_empty() {
             let sent = self.out.packets.len();
-            endpoint.under_way += sent as i32;
+            endpoint.under_way += sent as i64;
             self.totals.sent += sent as u64;
             let uplink = self.routes.uplink[host as usize];
             let mut packets = std::mem::take(&mut self.out.packets);
@@ -551,10 +562,20 @@ impl<O: Observer> World<'_, O> {
     #[cold]
     fn pass_options(&mut self, index: u32, packets: &[Packet]) {
         let endpoint = &self.endpoints[index as usize];
-        let other = self.ends_of[endpoint.template.connection as usize][usize::from(endpoint.is_client())];
-        let arriving = &mut self.endpoints[other as usize].arriving;
-        arriving.extend(&self.out.options);
-        self.out.options.clear();
+        let (connection, to) =
+            (endpoint.template.connection, if endpoint.is_client() { End::Server } else { End::Client });
+        let mut written = std::mem::take(&mut self.out.options);
+        let abroad = self.pass_options_abroad(connection, to, &written);
+        let other = self.ends_of[connection as usize][usize::from(to == End::Server)];
+        if !abroad {
+            self.endpoints[other as usize].arriving.extend(&written);
+        }
+        written.clear();
+        self.out.options = written;
+        if abroad {
+            return;
+        }
+        let arriving = &self.endpoints[other as usize].arriving;
         // Who writes packets down has to know the options that travel beside them.
         if self.observer.follows_some() {
             for packet in packets.iter().filter(|packet| packet.flags.has(Flags::OPTIONS)) {
@@ -618,6 +639,9 @@ impl<O: Observer> World<'_, O> {
     /// that nothing can ever ask for it again.
     fn release_if_done(&mut self, connection: u32) {
         let ends = self.ends_of[connection as usize];
+        if ends.contains(&NONE) {
+            return self.close_abroad(connection);
+        }
         let [client, server] = ends.map(|end| &self.endpoints[end as usize]);
         if client.under_way + server.under_way > 0 || client.state != State::Done || server.state != State::Done {
             return;
@@ -629,6 +653,9 @@ impl<O: Observer> World<'_, O> {
     /// Settles accounts for packets that will never arrive.
     pub(crate) fn bury_vanished(&mut self) {
         while let Some(connection) = self.vanished.pop() {
+            if self.mourn_abroad(connection) {
+                continue;
+            }
             let [client, _] = self.ends_of[connection as usize];
             if client != NONE {
                 self.endpoints[client as usize].under_way -= 1;

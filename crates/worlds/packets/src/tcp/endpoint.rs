@@ -46,7 +46,9 @@ pub(crate) struct Endpoint<S, E> {
     pub(crate) host: u32,
     /// Packets that it has sent, less those that it has got. The sum over both ends of a connection is what is in queues and
     /// on wires.
-    pub(crate) under_way: i32,
+    pub(crate) under_way: i64,
+    /// The other end is done, where another part of the network has it.
+    pub(crate) peer_is_done: bool,
     /// Messages that will still be handed over here.
     pub(crate) to_write: u32,
     pub(crate) close_when_done: bool,
@@ -91,6 +93,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             class,
             host,
             under_way: 0,
+            peer_is_done: false,
             to_write: 0,
             close_when_done: false,
             scheduled_at: NEVER,

@@ -203,6 +203,7 @@ impl<'p, O: Observer> World<'p, O> {
             totals: Totals::default(),
             curve: Curve::default(),
             last_delivery: 0,
+            frontier: None,
         };
         world.add_nics();
         world.add_programs();

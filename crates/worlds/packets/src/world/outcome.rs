@@ -22,7 +22,7 @@ impl<O: Observer> World<'_, O> {
     ///
     /// # Errors
     /// [`RunError::NotConserved`] if a packet is unaccounted for: a defect of the simulator.
-    pub(crate) fn finish(mut self, end: u64, outcome: Outcome, driver: &str) -> Result<Run, RunError> {
+    pub(crate) fn finish(self, end: u64, outcome: Outcome, driver: &str) -> Result<Run, RunError> {
         let mut totals = self.totals;
         for link in &self.links {
             totals.dropped += link.counters.drops;
@@ -36,7 +36,6 @@ impl<O: Observer> World<'_, O> {
         if totals.sent != accounted {
             return Err(RunError::NotConserved { sent: totals.sent, accounted });
         }
-        self.credit_unfinished();
         let mut written = self.observer.finish();
         let mut ports = rows::unused_ports(&self.plan.network);
         for port in &mut ports {
@@ -77,8 +76,9 @@ impl<O: Observer> World<'_, O> {
         })
     }
 
-    /// What unfinished messages have delivered so far.
-    fn credit_unfinished(&mut self) {
+    /// The run is over for this world, whether it is one of several or not: writes down what unfinished messages have
+    /// delivered.
+    pub(crate) fn credit_unfinished(&mut self) {
         for &end in self.ends_of.iter().flatten().filter(|end| **end != NONE) {
             let receive = &self.endpoints[end as usize].receive;
             for span in &receive.incoming {
