@@ -3,11 +3,21 @@
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
-use incast_plan::Plan;
+use incast_plan::{End, Node, Plan};
 use incast_world::Threads;
 
 use crate::DriverKind;
+use crate::driver::window;
 use crate::partition::Partition;
+
+/// Runs of fewer packet-hops are over before threads pay.
+const LEAST_PACKET_HOPS: u64 = 500_000;
+/// What a thread has to do in a window on average, in packet-hops, so that meeting the others costs little next to it.
+const LEAST_PER_WINDOW: u64 = 100;
+/// Hosts that a part needs, so that their work comes to about the same in every window.
+const LEAST_HOSTS: usize = 16;
+/// A part with more than this, times its fair share, of the work keeps the others waiting.
+const MOST_UNFAIR: f64 = 1.25;
 
 /// As many as somebody wants, or as pay; fewer if the plan does not allow for them.
 pub(crate) fn of(plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
@@ -40,8 +50,64 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
     }
 }
 
-/// How many threads pay for a plan.
-fn chosen(_plan: &Plan) -> usize {
-    let _ = available_parallelism;
-    1
+/// How many threads pay for a plan on this machine.
+fn chosen(plan: &Plan) -> usize {
+    pays(plan, available_parallelism().map_or(1, NonZeroUsize::get))
+}
+
+/// How many threads pay for a plan, if there are so many processors.
+fn pays(plan: &Plan, processors: usize) -> usize {
+    let hosts = plan.network.hosts as usize;
+    if processors < 2 || hosts < 2 * LEAST_HOSTS || obstacle(plan).is_some() {
+        return 1;
+    }
+    let hops = plan.packet_hops();
+    if hops < LEAST_PACKET_HOPS {
+        return 1;
+    }
+    let per_window = hops / (shortest_time(plan) / window(plan)).max(1);
+    let most = (per_window / LEAST_PER_WINDOW).min((hosts / LEAST_HOSTS) as u64).min(processors as u64);
+    (2..=most as usize)
+        .rev()
+        .map(|parts| Partition::new(plan, parts))
+        .find(|partition| partition.largest_share * partition.parts as f64 <= MOST_UNFAIR)
+        .map_or(1, |partition| partition.parts)
+}
+
+/// A time that a run takes at least, or nearly so: no host gets what is for it faster than its link carries it.
+fn shortest_time(plan: &Plan) -> u64 {
+    let mut rates = vec![1; plan.network.hosts as usize];
+    for link in &plan.network.links {
+        if let Node::Host(host) = link.to {
+            rates[host as usize] = link.rate.0.max(1);
+        }
+    }
+    let mut free_at = vec![0_u64; rates.len()];
+    for send in &plan.sends {
+        let connection = &plan.connections[send.connection as usize];
+        let to = if send.from == End::Client { connection.server } else { connection.client } as usize;
+        let takes = send.message.size.map_or(0, |size| time_for(size.0, rates[to]));
+        free_at[to] = free_at[to].max(send.start.0).saturating_add(takes);
+    }
+    for aggregator in &plan.aggregators {
+        let to = aggregator.host as usize;
+        let mut at = free_at[to].max(aggregator.start.0);
+        for round in &aggregator.rounds {
+            let bytes = round.responses.iter().filter_map(|response| response.message.size).map(|size| size.0).sum();
+            let waits = round.responses.iter().map(|response| response.jitter.0 + response.service_time.0).max();
+            at = at.saturating_add(time_for(bytes, rates[to]).max(waits.unwrap_or(0)));
+        }
+        free_at[to] = at;
+    }
+    let end = free_at.into_iter().max().unwrap_or(0);
+    match plan.stop_at {
+        Some(stop) if plan.sends.iter().any(|send| send.message.size.is_none()) => stop.0,
+        Some(stop) => end.min(stop.0),
+        None => end,
+    }
+}
+
+/// Picoseconds for so many bytes at this rate in bits per second.
+fn time_for(bytes: u64, rate: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * 8_000_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX)
 }

@@ -21,11 +21,9 @@ use crate::world::World;
 use crate::world::frontier::{Crossings, Frontier};
 use incast_world::{Control, RunError};
 
-/// How often one looks for the others before one lets somebody else have the processor. The others are a few microseconds
-/// behind, unless they have none.
+/// How often one looks for the others before one sleeps. They are a few microseconds behind, unless they have no processor.
+/// To yield instead of sleeping would hand the processor to anybody for a whole slice of time.
 const SPINS: u32 = 1 << 11;
-/// How often one offers the processor to others before one sleeps.
-const YIELDS: u32 = 8;
 
 /// Where threads wait for each other: awake, since that is short, but not for ever, since others may need the processor.
 #[derive(Debug)]
@@ -63,11 +61,11 @@ impl Barrier {
             self.wake_others();
             return;
         }
-        for turn in 0..SPINS + YIELDS {
+        for _ in 0..SPINS {
             if self.is_over(met) {
                 return;
             }
-            if turn < SPINS { spin_loop() } else { thread::yield_now() }
+            spin_loop();
         }
         // Whoever comes last sees that somebody sleeps, or was there before this thread looks again.
         self.sleepers.fetch_add(1, Ordering::SeqCst);
@@ -178,10 +176,9 @@ impl Meeting {
         round: usize,
         world: &mut World<'_, O>,
         sweep: &mut Sweep,
-        mut told: Told,
+        told: Told,
     ) -> Told {
         let table = &self.tables[round % 2];
-        told.first = told.and(Told { first: sweep.ship(world), ..Told::default() }).first;
         let Some(frontier) = &mut world.frontier else { return told };
         for (to, crossings) in frontier.out.iter_mut().enumerate().filter(|out| out.0 != part) {
             // What lies there has been taken in, and is empty.
@@ -267,7 +264,7 @@ fn run_part<O: Observer>(
     loop {
         let reports = until_report == 0;
         let mut told = Told {
-            first: sweep.first(plan),
+            first: [sweep.first(plan), sweep.ship(world, plan)].into_iter().flatten().min(),
             unfinished: world.unfinished,
             finished_at: world.finished_at,
             ..Told::default()

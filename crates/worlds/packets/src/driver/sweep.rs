@@ -414,9 +414,17 @@ impl Sweep {
         world.take_in(crossings, |link, at| self.agenda.list_arrival(link, at));
     }
 
-    /// Hands what has left for other parts to the frontier. Returns the first window in which some of it arrives.
-    pub(crate) fn ship<O: Observer>(&mut self, world: &mut World<'_, O>) -> Option<u64> {
-        world.ship(&mut self.agenda.crossed).map(|at| at / self.agenda.width)
+    /// Hands what has left for other parts to the frontier. Returns the first window in which somebody there has to look.
+    pub(crate) fn ship<O: Observer>(&mut self, world: &mut World<'_, O>, plan: &Plan) -> Option<u64> {
+        let mut first = None;
+        while let Some(link) = self.agenda.crossed.pop() {
+            let arrives = self.agenda.window_of(world.links[link as usize].head());
+            let reorders = plan.network.links[link as usize].reorder.is_some();
+            let window = if reorders { self.agenda.current + 1 } else { arrives };
+            first = Some(first.map_or(window, |first: u64| first.min(window)));
+            world.ship(link);
+        }
+        first
     }
 
     /// The window that has been gone through is over.

@@ -191,22 +191,15 @@ impl<'p, O: Observer> World<'p, O> {
         }
     }
 
-    /// The window is over: what has departed on links to other parts crosses. Returns when the first of it arrives.
-    pub(crate) fn ship(&mut self, crossed: &mut Vec<u32>) -> Option<u64> {
-        let frontier = self.frontier.as_mut()?;
-        let mut first = None;
-        for link in crossed.drain(..) {
-            let flying = &mut self.links[link as usize].flying;
-            let head = flying.first().at;
-            first = Some(first.map_or(head, |first: u64| first.min(head)));
-            let part = frontier.partition.of_node(self.plan.network.links[link as usize].to);
-            let flights = &mut frontier.out[part].flights;
-            flying.take_while(|&flight| {
-                flights.push((link, flight));
-                true
-            });
-        }
-        first
+    /// The window is over: what has departed on a link to another part crosses.
+    pub(crate) fn ship(&mut self, link: u32) {
+        let Some(frontier) = &mut self.frontier else { return };
+        let part = frontier.partition.of_node(self.plan.network.links[link as usize].to);
+        let flights = &mut frontier.out[part].flights;
+        self.links[link as usize].flying.take_while(|&flight| {
+            flights.push((link, flight));
+            true
+        });
     }
 
     /// Takes in what another part has for this one. `list` is told of links on which packets are under way now, and which
