@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import islice
@@ -211,6 +212,7 @@ def run(
     world: str | None = None,
     progress: bool = False,
     inside: bool = False,
+    threads: int | None = None,
 ) -> Result:
     """Run one scenario and return its tables.
 
@@ -221,6 +223,7 @@ def run(
         world: the world that runs the scenario, `packets` or `ideal`; by default the one in the scenario.
         progress: show a progress bar on stderr or in the notebook; lines every ten seconds if stderr is a log.
         inside: record what `Result.report` and `Result.explain` need, whatever the scenario says.
+        threads: on how many threads the run goes, as far as it can; by default on as many as pay. Its result is the same.
 
     Raises:
         ScenarioError: the scenario is invalid; the message says where and why.
@@ -232,7 +235,9 @@ def run(
         from incast.report import recording
 
         changes = recording.changes_for(source, changes, seed, world, wait_for)
-    handle = scenarios.start(source, changes, seed, world)
+    handle = scenarios.start(source, changes, seed, world, threads=threads)
+    if why := scenarios.fewer_threads(handle, threads):
+        warnings.warn(why, stacklevel=2)
     try:
         if progress:
             from incast.progress import follow
@@ -247,7 +252,7 @@ def run(
 
 
 def run_many(jobs: Iterable[Job], *, workers: int | None = None, progress: bool = False) -> list[Result]:
-    """Run many scenarios on several cores and return the results in the order of the jobs.
+    """Run many scenarios on several cores, each on one, and return the results in the order of the jobs.
 
     Each result depends only on its job, not on `workers` or timing.
 

@@ -1,6 +1,7 @@
 //! The benchmark: the built-in leaf-spine scenario, 400 hosts with short and long DCTCP flows.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -25,7 +26,13 @@ const SHORT: Bytes = Bytes(40_000);
 ///
 /// `hosts_factor` multiplies the hosts, and must be a square: 4 gives twice the leaves, spines and hosts per leaf.
 #[pyfunction]
-pub(crate) fn bench_leaf_spine(py: Python<'_>, flows: u32, hosts_factor: u32, driver: &str) -> PyResult<String> {
+pub(crate) fn bench_leaf_spine(
+    py: Python<'_>,
+    flows: u32,
+    hosts_factor: u32,
+    driver: &str,
+    threads: NonZeroUsize,
+) -> PyResult<String> {
     let driver = match driver {
         "sweep" => DriverKind::Sweep,
         "event-loop" => DriverKind::EventLoop,
@@ -44,7 +51,7 @@ pub(crate) fn bench_leaf_spine(py: Python<'_>, flows: u32, hosts_factor: u32, dr
         let (text, file) = (example(EXAMPLE)?.to_owned(), EXAMPLE.to_owned());
         let wanted = Wanted { text, file, overrides: scale(flows, side), seed: None, world: None };
         let job = job(&wanted, &AtomicBool::new(false)).map_err(|report| refused(&report))?;
-        measure(&job.plan, driver).map_err(RunError::new_err)
+        measure(&job.plan, driver, threads).map_err(RunError::new_err)
     })
 }
 
@@ -58,9 +65,10 @@ fn scale(flows: u32, side: u32) -> Vec<String> {
     ]
 }
 
-fn measure(plan: &Plan, driver: DriverKind) -> Result<String, String> {
+fn measure(plan: &Plan, driver: DriverKind, threads: NonZeroUsize) -> Result<String, String> {
     let options = RunOptions { driver: Some(driver) };
     let control = Control::default();
+    control.use_threads(threads);
     let (run, wall_s) = timed(|| incast_packets::run(plan, &options, &control));
     let peak_rss_mb = peak_rss_mb();
     let run = run.map_err(|error| error.to_string())?;

@@ -1,12 +1,13 @@
 //! A run in a thread of its own.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use incast::protocols::{Bytes, Time};
 use incast::record;
-use incast::{Control, Cost, Job};
+use incast::{Control, Cost, Job, Threads};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,6 +29,7 @@ pub(crate) struct Run {
     stop_at: Option<Time>,
     cost: Cost,
     desk: Arc<Desk<Ending>>,
+    threads: Option<(usize, Option<String>)>,
 }
 
 fn carry_out(job: &Job, control: &Control) -> Ending {
@@ -36,9 +38,11 @@ fn carry_out(job: &Job, control: &Control) -> Ending {
 
 #[pymethods]
 impl Run {
-    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does.
+    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does. Without `threads`
+    /// it chooses on how many it goes.
     #[staticmethod]
-    #[pyo3(signature = (text, file, overrides, seed, world, stop = None))]
+    #[pyo3(signature = (text, file, overrides, seed, world, stop = None, threads = None))]
+    #[expect(clippy::too_many_arguments, reason = "what Python gives by name")]
     fn start(
         py: Python<'_>,
         text: String,
@@ -47,6 +51,7 @@ impl Run {
         seed: Option<u64>,
         world: Option<String>,
         stop: Option<&Bound<'_, PyAny>>,
+        threads: Option<NonZeroUsize>,
     ) -> PyResult<Self> {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
         refuse_to_exhaust(&cost)?;
@@ -55,7 +60,13 @@ impl Run {
             // Lists double when they grow, and are sorted and written as tables in the end.
             control.limit_recorded(Bytes(available / 4));
         }
-        let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, cost, desk: Arc::clone(&desk) };
+        let threads = threads.map(|wish| {
+            control.use_threads(wish);
+            let Threads { count, why } = job.world.threads(&job.plan, Some(wish));
+            (count, why)
+        });
+        let run =
+            Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, cost, desk: Arc::clone(&desk), threads };
         thread::Builder::new()
             .name("incast-run".into())
             .spawn(move || desk.leave(carry_out(&job, &control)))
@@ -67,6 +78,12 @@ impl Run {
     #[getter]
     const fn expected(&self) -> (u64, u64) {
         (self.cost.packet_hops, self.cost.memory.0)
+    }
+
+    /// If so many threads were wished for: on how many it goes, and why not on all of these.
+    #[getter]
+    fn threads(&self) -> Option<(usize, Option<String>)> {
+        self.threads.clone()
     }
 
     /// How far it is.

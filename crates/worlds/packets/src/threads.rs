@@ -11,9 +11,9 @@ use crate::driver::window;
 use crate::partition::Partition;
 
 /// Runs of fewer packet-hops are over before threads pay.
-const LEAST_PACKET_HOPS: u64 = 500_000;
+const LEAST_PACKET_HOPS: u64 = 1_000_000;
 /// What a thread has to do in a window on average, in packet-hops, so that meeting the others costs little next to it.
-const LEAST_PER_WINDOW: u64 = 100;
+const LEAST_PER_WINDOW: u64 = 500;
 /// Hosts that a part needs, so that their work comes to about the same in every window.
 const LEAST_HOSTS: usize = 16;
 /// A part with more than this, times its fair share, of the work keeps the others waiting.

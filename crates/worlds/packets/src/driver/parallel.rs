@@ -23,7 +23,7 @@ use incast_world::{Control, RunError};
 
 /// How often one looks for the others before one sleeps. They are a few microseconds behind, unless they have no processor.
 /// To yield instead of sleeping would hand the processor to anybody for a whole slice of time.
-const SPINS: u32 = 1 << 11;
+const SPINS: u32 = 1 << 13;
 
 /// Where threads wait for each other: awake, since that is short, but not for ever, since others may need the processor.
 #[derive(Debug)]
@@ -297,4 +297,42 @@ fn run_part<O: Observer>(
     }
     world.bury_vanished();
     (horizon, now, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn nobody_goes_on_before_all_have_come() {
+        const ROUNDS: usize = 500;
+        let (barrier, come) = (Barrier::new(3), AtomicUsize::new(0));
+        on_threads(0..3, |thread| {
+            for round in 1..=ROUNDS {
+                if thread == 0 && round % 100 == 0 {
+                    // The others are asleep by then.
+                    (0..20 * SPINS).for_each(|_| spin_loop());
+                }
+                come.fetch_add(1, Ordering::SeqCst);
+                barrier.wait();
+                assert_eq!(come.load(Ordering::SeqCst), 3 * round);
+                barrier.wait();
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_has_failed() {
+        let barrier = Barrier::new(3);
+        let all = catch_unwind(AssertUnwindSafe(|| {
+            on_threads(0..3, |thread| {
+                let _leaving = Leaving(&barrier);
+                (0..20 * SPINS).for_each(|_| spin_loop());
+                assert!(thread != 1, "one fails");
+                barrier.wait();
+            })
+        }));
+        assert!(all.is_err());
+    }
 }

@@ -308,3 +308,30 @@ impl<O: Observer> World<'_, O> {
         self.observer.join(other.observer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{parallel, sweep};
+    use crate::observe::Silent;
+    use incast_testing::leaf_spine_load;
+    use incast_world::Control;
+
+    /// Nearly all of 1,500 connections are over long before the last one is, and a third of the packets of some vanish.
+    #[test]
+    fn state_of_connections_across_the_frontier_is_used_again() {
+        let plan = leaf_spine_load(4, 4, 2, 1_500, 1, 30, 20);
+        let mut whole = World::new(&plan, Silent).unwrap();
+        sweep::run(&mut whole, &plan, &Control::default());
+        for parts in [2, 4] {
+            let partition = Partition::new(&plan, parts);
+            let (world, ..) = parallel::run(&plan, &partition, &Control::default(), || Silent).unwrap();
+            assert!(world.totals == whole.totals, "{:?} {:?}", world.totals, whole.totals);
+            // Packets that vanish are told of now and then only, so some connections stay for a while.
+            let (part, all) = (world.endpoints.len(), whole.endpoints.len());
+            assert!(part < all * 3 / 2, "{part} ends in the first of {parts} parts, {all} in all");
+            let open = world.ends_of.iter().flatten().filter(|end| **end != NONE).count();
+            assert!(open < 20, "{open} ends are still open");
+        }
+    }
+}
