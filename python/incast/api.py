@@ -223,7 +223,7 @@ def run(
         world: the world that runs the scenario, `packets` or `ideal`; by default the one in the scenario.
         progress: show a progress bar on stderr or in the notebook; lines every ten seconds if stderr is a log.
         inside: record what `Result.report` and `Result.explain` need, whatever the scenario says.
-        threads: on how many threads the run goes, as far as it can; by default on as many as pay. Its result is the same.
+        threads: on how many threads the run goes, as far as it can; by default on as many as pay. Results are the same.
 
     Raises:
         ScenarioError: the scenario is invalid; the message says where and why.

@@ -101,7 +101,8 @@ def run(
     ] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
     threads: Annotated[
-        int | None, Parameter(help="threads of a run, as far as it can use them; results are the same [default: as pay]")
+        int | None,
+        Parameter(help="threads of a run, if it can use them; results are the same [default: as many as pay]"),
     ] = None,
 ) -> int:
     """Run a scenario and write its result tables.

@@ -199,13 +199,13 @@ pub(crate) struct OptionsReader {
     sent: VecDeque<SackOption>,
     first: u64,
     /// Telemetry, where the connection's senders want any: as much as there are SACK options.
-    carried: Option<Box<VecDeque<Carried>>>,
+    carried: Option<VecDeque<Carried>>,
 }
 
 impl OptionsReader {
     /// One for an end to which telemetry comes.
     pub(crate) fn new(wants_telemetry: bool) -> Self {
-        Self { carried: wants_telemetry.then(Box::default), ..Self::default() }
+        Self { carried: wants_telemetry.then(VecDeque::new), ..Self::default() }
     }
 
     /// The other end has written an option; with telemetry, if anybody wants any.
