@@ -111,3 +111,41 @@ fn shortest_time(plan: &Plan) -> u64 {
 fn time_for(bytes: u64, rate: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use incast_plan::Handshake;
+    use incast_protocols::Time;
+    use incast_testing::{add_flow, leaf_spine_load, packets, star_load};
+
+    fn load(flows: u32, slower: u64) -> Plan {
+        let mut plan = leaf_spine_load(20, 20, 10, flows, 1, 250, 65);
+        for send in &mut plan.sends {
+            send.start.0 *= slower;
+        }
+        plan
+    }
+
+    #[test]
+    fn threads_are_chosen_where_each_has_enough_to_do_in_every_window() {
+        let plan = load(4_000, 1);
+        assert_eq!([1, 2, 4].map(|processors| pays(&plan, processors)), [1, 2, 4]);
+        assert_eq!(pays(&plan, 64), 7, "more would have less than 500 packet-hops in a window");
+        assert_eq!(pays(&load(4_000, 10), 2), 1, "the same work in ten times as many windows");
+        assert_eq!(pays(&load(500, 1), 2), 1, "it is over soon");
+        assert_eq!(pays(&star_load(41, 20_000, &packets(250)), 2), 1, "there is one switch");
+    }
+
+    #[test]
+    fn one_host_that_gets_most_of_the_bytes_leaves_nothing_to_share() {
+        let mut plan = load(0, 1);
+        for sender in 1..400 {
+            add_flow(&mut plan, sender, 0, Some(1 << 20), Time(0), Handshake::Counted);
+        }
+        assert!(plan.packet_hops() > LEAST_PACKET_HOPS);
+        assert_eq!(pays(&plan, 2), 1);
+        // It has half of the bytes, and four parts cannot have a quarter each.
+        assert!(Partition::new(&plan, 4).largest_share > 0.5);
+    }
+}
