@@ -145,8 +145,8 @@ validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour 
 validate-linux: install ## compare the simulator with this machine's Linux (an hour; needs root and iproute2)
 	@$(BIN)/python validation/linux/compare_linux.py all
 
-validate-requests: requests-prerequisites install ## judge the request scheduler on real servers (half an hour, FULL=--full: hours; needs root)
-	@$(BIN)/python validation/requests/validate_requests.py $(FULL)
+validate-requests: requests-prerequisites install ## judge the request scheduler on real servers (half an hour, GRID=full: hours; needs root)
+	@$(BIN)/python validation/requests/validate_requests.py $(if $(GRID),--grid $(GRID))
 
 soak: install ## run the request scheduler beside servers that misbehave for ten minutes (MINUTES=1): does anything grow?
 	@$(BIN)/python validation/requests/soak.py $(if $(MINUTES),--minutes $(MINUTES))

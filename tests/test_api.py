@@ -32,6 +32,21 @@ def written(result: incast.Result, directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in result.write(directory)}
 
 
+def test_tables_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
+    few = {"traffic.background.until": "4ms", "traffic.queries.repetitions": 2, "traffic.shuffle.flows": 4}
+    one, two, four = (
+        written(incast.run("poisson", set=few, threads=threads), tmp_path / str(threads)) for threads in (1, 2, 4)
+    )
+    assert one == two == four
+
+
+def test_threads_that_a_run_cannot_use_are_explained(small: Path) -> None:
+    with pytest.warns(UserWarning, match="on 1 thread and not on 2: all hosts are at one switch"):
+        incast.run(small, threads=2)
+    with pytest.raises(incast.ScenarioError, match="0 threads: there must be 1 or more"):
+        incast.run(small, threads=0)
+
+
 def test_tables_are_polars_frames_with_units_in_their_names(small: Path) -> None:
     result = incast.run(small)
     assert result.outcome == "complete"

@@ -39,7 +39,7 @@ def test_a_pilot_tells_the_time_of_the_whole_run(
     packet_hops: int, per_s: float, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paced = Paced(packet_hops, per_s)
-    monkeypatch.setattr(scenarios, "start", lambda *_: paced)
+    monkeypatch.setattr(scenarios, "start", lambda *_, **__: paced)
     monkeypatch.setattr(time, "process_time", lambda: paced.now_s)
     monkeypatch.setattr(time, "monotonic", lambda: paced.now_s)
     source = scenarios.read(small)
@@ -55,7 +55,7 @@ def test_a_pilot_tells_the_time_of_the_whole_run(
 
 
 def test_short_runs_and_runs_on_a_kernel_have_no_pilot(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scenarios, "start", lambda *_: pytest.fail("it was started"))
+    monkeypatch.setattr(scenarios, "start", lambda *_, **__: pytest.fail("it was started"))
     source = scenarios.read(small)
     checked = scenarios.check(source, [], None)
     assert pilot.seconds(source, [], None, None, checked) == checked["seconds"]

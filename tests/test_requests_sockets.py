@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
@@ -15,6 +15,7 @@ import pytest
 import redis.asyncio
 import trio
 
+from fan_in import unruly
 from incast import requests
 from incast.requests import Decision, Peer, Plan, Scheduler, sockets
 
@@ -25,67 +26,35 @@ PLAN = Plan(budget_bytes=BUDGET_BYTES, window_bytes=8192)
 BODY = bytes(40_000)
 
 
-class Server:
+class Server(unruly.Server):
     """Answers lines of HTTP or of Redis with 40,000 bytes, of which the second half waits until it may come."""
 
     def __init__(self) -> None:
+        super().__init__(self._answer_lines)
         self.may_finish = asyncio.Event()
         self.may_finish.set()
-        self.port = 0
-        self._tasks: set[asyncio.Task[None]] = set()
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Server]:
-        """Listen."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        # Segments as on Ethernet: those of loopback are larger than the windows, and would wait for timers.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1448)
-        server = await asyncio.start_server(self._serve, sock=listener)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
-            yield self
-        finally:
-            server.close()
-            await self.drop()
-
-    async def drop(self) -> None:
-        """Close all connections."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            while line := await reader.readline():
-                if line.startswith(b"GET"):
-                    while await reader.readline() != b"\r\n":
-                        pass
-                    await self._answer(writer, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY), b"")
-                elif line.startswith(b"*"):
-                    words = []
-                    for _ in range(int(line[1:])):
-                        size = int((await reader.readline())[1:])
-                        words.append((await reader.readexactly(size + 2))[:-2])
-                    if words[0].upper() == b"GET":
-                        await self._answer(writer, b"$%d\r\n" % len(BODY), b"\r\n")
-                    elif words[0].upper() == b"HELLO":
-                        writer.write(b"%1\r\n+proto\r\n:3\r\n")
-                    else:
-                        writer.write(b"+OK\r\n")
+    async def _answer_lines(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            if line.startswith(b"GET"):
+                while await reader.readline() != b"\r\n":
+                    pass
+                await self._send(writer, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY), b"")
+            elif line.startswith(b"*"):
+                words = []
+                for _ in range(int(line[1:])):
+                    size = int((await reader.readline())[1:])
+                    words.append((await reader.readexactly(size + 2))[:-2])
+                if words[0].upper() == b"GET":
+                    await self._send(writer, b"$%d\r\n" % len(BODY), b"\r\n")
+                elif words[0].upper() == b"HELLO":
+                    writer.write(b"%1\r\n+proto\r\n:3\r\n")
                 else:
-                    await self._answer(writer, b"", b"")
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # asyncio would log what ends it
-        finally:
-            writer.transport.abort()
-            self._tasks.discard(task)
+                    writer.write(b"+OK\r\n")
+            else:
+                await self._send(writer, b"", b"")
 
-    async def _answer(self, writer: asyncio.StreamWriter, before: bytes, after: bytes) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, before: bytes, after: bytes) -> None:
         half = len(BODY) // 2
         writer.write(before + BODY[:half])
         await self.may_finish.wait()
@@ -112,7 +81,8 @@ def run(program: Callable[[Server], Awaitable[None]]) -> None:
     """Run a program beside a server. No task and no descriptor outlives it."""
 
     async def beside() -> None:
-        async with asyncio.timeout(60), Server().running() as server:
+        server = Server()
+        async with asyncio.timeout(60), server.running():
             await program(server)
 
     def descriptors() -> int:

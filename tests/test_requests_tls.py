@@ -13,6 +13,7 @@ import pytest
 import trio
 import trustme
 
+from fan_in import unruly
 from incast import requests
 from incast.requests import Decision, Peer, Plan, sockets
 
@@ -39,13 +40,6 @@ def certificates() -> Certificates:
     authority.issue_cert("localhost").configure_cert(server)
     authority.configure_trust(client)
     return Certificates(server, client)
-
-
-def listener() -> socket.socket:
-    found = socket.create_server(("127.0.0.1", 0))
-    # Segments as on Ethernet: those of loopback are larger than the windows, and would wait for timers.
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1448)
-    return found
 
 
 def judge(sock: socket.socket, after_handshake: sockets.Info, decisions: list[Decision]) -> None:
@@ -76,7 +70,7 @@ def test_windows_stay_limited_under_tls_of_asyncio(certificates: Certificates) -
         writer.close()
 
     async def program() -> None:
-        server = await asyncio.start_server(answer, sock=listener(), ssl=certificates.server)
+        server = await asyncio.start_server(answer, sock=unruly.listener(), ssl=certificates.server)
         port = server.sockets[0].getsockname()[1]
         decisions: list[Decision] = []
         async with server, requests.open(PLAN, on_decision=decisions.append) as scheduler:
@@ -116,7 +110,7 @@ def test_windows_stay_limited_under_tls_of_asyncio(certificates: Certificates) -
 
 def test_windows_stay_limited_under_tls_of_trio(certificates: Certificates) -> None:
     async def program() -> None:
-        listening = trio.SocketListener(trio.socket.from_stdlib_socket(listener()))
+        listening = trio.SocketListener(trio.socket.from_stdlib_socket(unruly.listener()))
         port = listening.socket.getsockname()[1]
 
         async def answer(stream: trio.SocketStream) -> None:
@@ -171,7 +165,7 @@ def test_httpx_says_over_which_connection_a_response_comes_under_tls(certificate
         writer.close()
 
     async def program() -> None:
-        server = await asyncio.start_server(answer, sock=listener(), ssl=certificates.server)
+        server = await asyncio.start_server(answer, sock=unruly.listener(), ssl=certificates.server)
         url = f"https://localhost:{server.sockets[0].getsockname()[1]}/"
         peer = Peer()
         async with (

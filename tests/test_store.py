@@ -150,10 +150,10 @@ class Counted:
         start = scenarios.start
 
         def counted(
-            source: scenarios.Source, changes: list[str], seed: int | None, *, stop: threading.Event
+            source: scenarios.Source, changes: list[str], seed: int | None, *, stop: threading.Event, spill: Path
         ) -> _native.Run:
             self.runs[tuple(changes), seed] += 1
-            return start(source, changes, seed, stop=stop)
+            return start(source, changes, seed, stop=stop, spill=spill)
 
         monkeypatch.setattr(scenarios, "start", counted)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from incast import _native, scenarios
+from incast import _native, output, scenarios, text
 from incast._native import RunError, ScenarioError
 
 if TYPE_CHECKING:
@@ -126,7 +127,6 @@ class Result:
             ScenarioError: the run did not record what the page needs, or the file cannot be written.
 
         """
-        from incast import output
         from incast.report import page
         from incast.report.recorded import Recorded
 
@@ -171,11 +171,12 @@ class Result:
     def write(self, directory: str | Path) -> list[Path]:
         """Write all tables as Parquet files and the summary as JSON; return the files.
 
-        Figures that `incast run --plots` drew there from other tables are removed.
+        Figures that `incast run --plots` drew there from other tables are removed. Tables of a run that ended early do
+        not replace those of one that did not: they go beside them, into `<directory>.partial`.
         """
-        from incast import output
-
         prepared = output.prepare(directory)
+        if self.outcome in output.PARTIAL:
+            prepared = output.prepare(output.beside(prepared))
         output.remove_pictures(prepared)
         return [Path(file) for file in self._native.write(prepared)]
 
@@ -211,6 +212,7 @@ def run(
     world: str | None = None,
     progress: bool = False,
     inside: bool = False,
+    threads: int | None = None,
 ) -> Result:
     """Run one scenario and return its tables.
 
@@ -221,6 +223,10 @@ def run(
         world: the world that runs the scenario, `packets` or `ideal`; by default the one in the scenario.
         progress: show a progress bar on stderr or in the notebook; lines every ten seconds if stderr is a log.
         inside: record what `Result.report` and `Result.explain` need, whatever the scenario says.
+        threads: on how many threads the run goes, as far as it can; by default on as many as pay. Results are the same.
+
+    What is recorded is kept in memory. If that runs short the run ends with what it has, its outcome is `interrupted`,
+    and a warning says so; `incast run` keeps recordings on disk.
 
     Raises:
         ScenarioError: the scenario is invalid; the message says where and why.
@@ -232,7 +238,9 @@ def run(
         from incast.report import recording
 
         changes = recording.changes_for(source, changes, seed, world, wait_for)
-    handle = scenarios.start(source, changes, seed, world)
+    handle = scenarios.start(source, changes, seed, world, threads=threads)
+    if why := scenarios.fewer_threads(handle, threads):
+        warnings.warn(why, stacklevel=2)
     try:
         if progress:
             from incast.progress import follow
@@ -243,11 +251,20 @@ def run(
     except BaseException:  # Ctrl-C: the native thread must not go on without us
         handle.cancel()
         raise
-    return Result(handle.result())
+    return _result(handle, source)
+
+
+def _result(handle: _native.Run, source: scenarios.Source) -> Result:
+    """Return what a run found that nobody interrupted, and warn if memory did."""
+    result = Result(handle.result())
+    if result.outcome in output.PARTIAL:
+        at = text.seconds(handle.progress()["simulated_s"])
+        warnings.warn(f"{source.stem}: stopped because memory ran short at {at} of the run", stacklevel=3)
+    return result
 
 
 def run_many(jobs: Iterable[Job], *, workers: int | None = None, progress: bool = False) -> list[Result]:
-    """Run many scenarios on several cores and return the results in the order of the jobs.
+    """Run many scenarios on several cores, each on one, and return the results in the order of the jobs.
 
     Each result depends only on its job, not on `workers` or timing.
 
@@ -305,7 +322,7 @@ def _run_each(
     def one(job: tuple[scenarios.Source, list[str], int | None]) -> Result:
         handle = scenarios.start(*job, stop=stop)
         wait_for(handle, stop)
-        return Result(handle.result())
+        return Result(handle.result()) if stop.is_set() else _result(handle, job[0])
 
     left = iter(jobs)
     ahead: deque[Future[Result]] = deque()

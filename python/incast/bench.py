@@ -18,7 +18,7 @@ Driver = Literal["sweep", "event-loop"]
 # Only the native module: the memory of Python and its libraries would hide that of a run.
 _CHILD = (
     "import json, sys, time; from incast._native import bench_leaf_spine as b; begin = time.process_time(); "
-    "measured = json.loads(b(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])); "
+    "measured = json.loads(b(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))); "
     "print(json.dumps({**measured, 'cpu_s': time.process_time() - begin}))"
 )
 # Of the scale table: flows on 400 hosts, and 50 flows per host on more of them.
@@ -33,6 +33,7 @@ class Case(NamedTuple):
     flows: int
     hosts_factor: int
     driver: Driver
+    threads: int = 1
 
 
 def best(case: Case, repeat: int) -> dict[str, Any]:
@@ -46,10 +47,10 @@ def best(case: Case, repeat: int) -> dict[str, Any]:
     _check(case.flows, repeat)
     runs = [_once(case) for _ in range(repeat)]
     fastest = min(runs, key=lambda measured: float(measured["wall_s"]))
-    return {**fastest, "best_of": repeat, "driver": case.driver, "flows": case.flows}
+    return {**fastest, "best_of": repeat, "driver": case.driver, "flows": case.flows, "threads": case.threads}
 
 
-def table(flows: int, repeat: int) -> None:
+def table(flows: int, repeat: int, threads: int) -> None:
     """Print a table for both drivers, each row as soon as it is measured."""
     _check(10 * flows, repeat)
     head = ("driver", "work", "packet-hops", "wall s", "M PTS", "ns/hop", "peak MB")
@@ -57,10 +58,11 @@ def table(flows: int, repeat: int) -> None:
     _line(head, widths)
     drivers: tuple[Driver, ...] = ("sweep", "event-loop")
     for driver in drivers:
+        of_run = threads if driver == "sweep" else 1
         for case in (
-            Case("base", flows, 1, driver),
-            Case("10x flows", 10 * flows, 1, driver),
-            Case("4x hosts", flows, 4, driver),
+            Case("base", flows, 1, driver, of_run),
+            Case("10x flows", 10 * flows, 1, driver, of_run),
+            Case("4x hosts", flows, 4, driver, of_run),
         ):
             measured = best(case, repeat if case.name == "base" else 1)
             _line(
@@ -135,7 +137,7 @@ class Turn(NamedTuple):
         return self.wall_s * 1e9 / self.packet_hops
 
 
-def against(command: str, flows: int, repeat: int) -> None:
+def against(command: str, flows: int, repeat: int, threads: int) -> None:
     """Run the base case and another program in turns, and print the ratio of what a packet-hop costs.
 
     Raises:
@@ -156,11 +158,11 @@ def against(command: str, flows: int, repeat: int) -> None:
     for number in range(repeat):
         # Who begins changes from round to round: what slows the machine down does not always hit the same one.
         if number % 2 == 0:
-            ours = _ours(flows)
+            ours = _ours(flows, threads)
             theirs = _theirs(program)
         else:
             theirs = _theirs(program)
-            ours = _ours(flows)
+            ours = _ours(flows, threads)
         pairs.append((ours, theirs))
         if number == 0:
             _line(head, widths)
@@ -179,8 +181,8 @@ def _compared(ours: float, theirs: float) -> tuple[str, str, str]:
     return f"{ours:.1f}", f"{theirs:.1f}", f"{theirs / ours:.2f}"
 
 
-def _ours(flows: int) -> Turn:
-    measured = _once(Case("base", flows, 1, "sweep"))
+def _ours(flows: int, threads: int) -> Turn:
+    measured = _once(Case("base", flows, 1, "sweep", threads))
     return Turn(int(measured["packet_hops"]), float(measured["wall_s"]))
 
 
@@ -223,7 +225,7 @@ def _check(flows: int, repeat: int) -> None:
 
 
 def _once(case: Case) -> dict[str, Any]:
-    arguments = [str(case.flows), str(case.hosts_factor), case.driver]
+    arguments = [str(case.flows), str(case.hosts_factor), case.driver, str(case.threads)]
     child = subprocess.run([sys.executable, "-c", _CHILD, *arguments], capture_output=True, text=True, check=False)
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]

@@ -35,7 +35,7 @@ def _commit() -> str:
 
 
 # Why a run ended that nobody interrupted.
-_FULL = "stopped because what is recorded would not fit into memory (series and events in [record]),"
+_FULL = "stopped because memory ran short"
 
 # Columns of `incast list` in this order, where the entries have them.
 _COLUMNS = ("place", "name", "mean_bytes", "summary", "keys", "lineage")
@@ -100,6 +100,10 @@ def run(
         bool, Parameter(negative="", help="record what happens inside, and show it on a page, report.html")
     ] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="print the estimated cost and stop")] = False,
+    threads: Annotated[
+        int | None,
+        Parameter(help="threads of a run, if it can use them; results are the same [default: as many as pay]"),
+    ] = None,
 ) -> int:
     """Run a scenario and write its result tables.
 
@@ -111,6 +115,7 @@ def run(
     names = world.split(",") if world else [None]
     directory = out or Path("out") / source.stem
     _positive("repetitions", repetitions)
+    _positive("threads", threads)
     if dry_run:
         for name in names:
             _say_cost(source, changes or [], seed, name)
@@ -135,8 +140,11 @@ def run(
         places = directories[name or ""] = []
         for number in range(1, repetitions + 1):
             following = done[0]["seed"] + number - 1 if done else seed
-            handle = scenarios.start(source, recorded[name], following, name)
             wanted = place / str(number) if repetitions > 1 else place
+            handle = scenarios.start(source, recorded[name], following, name, spill=wanted, threads=threads)
+            why = scenarios.fewer_threads(handle, threads)
+            if why and number == 1:
+                print(f"incast: {why}", file=sys.stderr)
             result, files, end = _carried_out(handle, wanted, plots=plots)
             places.append(files[0].parent)
             if report and not end and len(names) == 1:
@@ -712,6 +720,7 @@ def leaf_spine(
     flows: Annotated[int, Parameter(help="number of flows")] = 20_000,
     repeat: Annotated[int, Parameter(help="runs of the base case; the fastest counts")] = 3,
     against: Annotated[str | None, Parameter(help="a program to run in turns with the base case")] = None,
+    threads: Annotated[int, Parameter(help="threads of each run with the window sweep")] = 1,
 ) -> None:
     """Time DCTCP flows between 400 hosts of a leaf-spine network.
 
@@ -722,14 +731,15 @@ def leaf_spine(
     """
     from incast import bench as benches
 
+    _positive("threads", threads)
     if against is not None:
         if as_json:
             raise _native.ScenarioError("--against prints a table: it does not go with --json")
-        benches.against(against, flows, repeat)
+        benches.against(against, flows, repeat, threads)
     elif as_json:
-        print(json.dumps(benches.best(benches.Case("base", flows, 1, "sweep"), repeat)))
+        print(json.dumps(benches.best(benches.Case("base", flows, 1, "sweep", threads), repeat)))
     else:
-        benches.table(flows, repeat)
+        benches.table(flows, repeat, threads)
 
 
 @bench.command(name="scale")

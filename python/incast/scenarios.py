@@ -135,17 +135,24 @@ def start(
     seed: int | None,
     world: str | None = None,
     stop: threading.Event | None = None,
+    spill: Path | None = None,
+    *,
+    threads: int | None = 1,
 ) -> _native.Run:
-    """Start running a scenario in `world`, by default its own.
+    """Start running a scenario in `world`, by default its own, on so many threads; `None` lets the world choose.
 
-    Other threads than the main one do not hear signals: there, `stop` ends it while it is being planned.
+    Other threads than the main one do not hear signals: there, `stop` ends it while it is being planned. What the run
+    records goes to the directory `spill`, if one is given, as soon as it is much: into files without names, which are
+    gone with the run, however that ends.
 
     Raises:
         ScenarioError: it cannot be run.
         RunError: `stop` was set, or there is not enough memory.
 
     """
-    return _native.Run.start(source.text, source.file, changes, _checked(seed), world, stop)
+    if threads is not None and threads < 1:
+        raise _native.ScenarioError(f"{threads} threads: there must be 1 or more")
+    return _native.Run.start(source.text, source.file, changes, _checked(seed), world, stop, spill, threads)
 
 
 def check(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Checked:
@@ -215,3 +222,9 @@ def _inline(value: object) -> str:
             return f"[{', '.join(_inline(part) for part in value)}]"
         case _:
             raise _native.ScenarioError(f"cannot override a key with {value!r}; use text, a number, a list or a table")
+
+
+def fewer_threads(handle: _native.Run, wish: int | None) -> str | None:
+    """Say in one line why a run does not go on as many threads as somebody wants, if it does not."""
+    count, why = handle.threads or (0, None)
+    return f"on {count} {'thread' if count == 1 else 'threads'} and not on {wish}: {why}" if why else None

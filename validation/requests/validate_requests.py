@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Literal
 
 # Namespaces and counters stand with the comparison with Linux, what that needs with the one with ns-3.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "linux"))
@@ -19,43 +20,46 @@ from kernel_world import namespaces
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 OUT = Path(os.environ.get("REQUESTS_OUT", HERE.parents[1] / "out" / "requests"))
-TITLES = {name: f"Request scheduling on real servers: the {name} grid" for name in ("core", "full", "windows")}
+Grid = Literal["core", "full", "windows", "windows-small", "long-flows", "learned", "bbr"]
 
 app = cyclopts.App(help="Ask real servers in eight ways over one narrow port, and judge the scheduler by rules.")
 
 
 @app.default
-def main(*, full: bool = False, windows: bool = False, minutes: float | None = None, measure: bool = True) -> None:
+def main(*, grid: Grid = "core", minutes: float | None = None, measure: bool = True) -> None:
     """Measure a grid and report; what is there already is not measured again.
 
     Args:
-        full: the full grid (hours) in place of the core grid (half an hour).
-        windows: a grid of a few cells with windows of 4 to 12 segments in place of the core grid.
+        grid: which: `full` takes hours, any other at most half an hour.
         minutes: stop after so many, and report what is there.
         measure: whether anything is measured; otherwise the report is made of `results/*.csv` anew, without root.
 
     """
-    name = "full" if full else "windows" if windows else "core"
     try:
-        grid = cells.read(HERE / f"{name}.toml")
+        wanted = cells.read(HERE / f"{grid}.toml")
         rules = judging.read_rules()
         if measure:
-            rows = _measured(grid, rules, minutes)
+            rows = _measured(wanted, rules, minutes)
             RESULTS.mkdir(exist_ok=True)
-            judging.write_rows(RESULTS / f"{name}.csv", rows)
+            judging.write_rows(RESULTS / f"{grid}.csv", rows)
         else:
-            rows = judging.read_rows(RESULTS / f"{name}.csv")
+            rows = judging.read_rows(RESULTS / f"{grid}.csv")
     except (namespaces.UnavailableError, cells.BadGridError, OSError, ValueError) as error:
         raise SystemExit(f"error: {error}") from error
     if not rows:
         raise SystemExit("error: nothing has been measured")
-    release = os.uname().release if measure else _release(RESULTS / f"{name}.md")
-    text = report.text(TITLES[name], release, rows, rules, grid)
-    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    release = os.uname().release if measure else _release(RESULTS / f"{grid}.md")
+    text = report.text(title(grid), release, rows, rules, wanted)
+    (RESULTS / f"{grid}.md").write_text(text, encoding="utf-8")
     print(text.partition("## Cells")[0].rstrip())
-    print(f"\nmore: {RESULTS / name}.md")
-    if missing := len(campaign.jobs(grid)) - len(rows):
+    print(f"\nmore: {RESULTS / grid}.md")
+    if missing := len(campaign.jobs(wanted)) - len(rows):
         raise SystemExit(f"{missing} repetitions are missing: run the same command again")
+
+
+def title(grid: str) -> str:
+    """Return the title of a report."""
+    return f"Request scheduling on real servers: the {grid} grid"
 
 
 def _measured(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> list[judging.Row]:

@@ -21,7 +21,7 @@ pub use incast_packets::Packets;
 pub use incast_plan::Plan;
 pub use incast_record::Run;
 pub use incast_scenario::{Override, Report, Scenario};
-pub use incast_world::{Control, Cost, Progress, Refusal, RunError, World};
+pub use incast_world::{Control, Cost, Progress, Refusal, RunError, Threads, World};
 
 use std::fmt;
 

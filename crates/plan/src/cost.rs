@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{Aggregator, End, Handshake, Network, Node, Plan};
+use crate::{Aggregator, End, Handshake, Network, Node, Plan, Send};
 use incast_protocols::{Bytes, Rate, Time};
 
 /// SYN, SYN-ACK and ACK, and as many to close.
@@ -22,7 +22,7 @@ pub(crate) fn packet_hops(plan: &Plan) -> u64 {
     for send in &plan.sends {
         let connection = &plan.connections[send.connection as usize];
         let length = paths.hops(connection.client, connection.server);
-        if let Some(size) = send.message.size {
+        if let Some(size) = send.size() {
             add(length, packets(plan, connection.class, size));
         } else {
             let receiver = if send.from == End::Client { connection.server } else { connection.client };
@@ -56,6 +56,7 @@ pub(crate) fn memory(plan: &Plan) -> Bytes {
         + size_of_val(&network.switches[..])
         + size_of_val(&plan.connections[..])
         + size_of_val(&plan.sends[..])
+        + plan.sends.iter().map(Send::beside).sum::<usize>()
         + size_of_val(&plan.aggregators[..])
         + plan.aggregators.iter().map(workers).sum::<usize>()
         + rounds().map(|round| size_of_val(round) + size_of_val(&round.responses[..])).sum::<usize>();

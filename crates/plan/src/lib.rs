@@ -239,22 +239,97 @@ pub enum End {
     Server,
 }
 
+impl End {
+    /// The other one.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+}
+
 /// A message that one end sends at a time known beforehand. It starts to wait for earlier ones of the
 /// same connection at `start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Send {
     /// Index into [`Plan::connections`].
     pub connection: u32,
-    /// Who sends it.
-    pub from: End,
-    /// When the application hands it over; the completion time counts from here.
-    pub start: Time,
-    /// Its facts. Without a size it never ends.
-    pub message: Message,
     /// Which repetition of its burst it belongs to, or zero.
     pub round: u32,
+    /// When the application hands it over; the completion time counts from here.
+    pub start: Time,
+    /// Without a size it never ends.
+    size: Option<Bytes>,
+    /// What few messages have. A plan may have millions of messages, which should not pay for it.
+    rare: Option<Box<Rare>>,
+    /// Who sends it.
+    pub from: End,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Rare {
+    /// With its size, too.
+    message: Message,
+    size_known_at: Option<Time>,
+}
+
+impl Send {
+    /// With these facts, all of which are known from the start.
+    #[must_use]
+    pub fn new(connection: u32, from: End, start: Time, message: Message) -> Self {
+        let mut send = Self { connection, round: 0, start, size: None, rare: None, from };
+        send.set_message(message);
+        send
+    }
+
+    /// In this repetition of its burst.
+    #[must_use]
+    pub fn in_round(self, round: u32) -> Self {
+        Self { round, ..self }
+    }
+
+    /// Its application learns the size at this time, and until then no part knows it.
+    #[must_use]
+    pub fn with_size_known_at(mut self, at: Option<Time>) -> Self {
+        self.set_rare(Rare { message: self.message(), size_known_at: at });
+        self
+    }
+
+    /// Its payload. Without a size it never ends.
+    #[must_use]
+    pub const fn size(&self) -> Option<Bytes> {
+        self.size
+    }
+
+    /// Its facts.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        self.rare.as_ref().map_or(Message { size: self.size, ..Message::default() }, |rare| rare.message)
+    }
+
     /// When its application learns the size; until then no part knows it. `None`: known from the start.
-    pub size_known_at: Option<Time>,
+    #[must_use]
+    pub fn size_known_at(&self) -> Option<Time> {
+        self.rare.as_ref().and_then(|rare| rare.size_known_at)
+    }
+
+    /// Gives it other facts.
+    pub fn set_message(&mut self, message: Message) {
+        self.set_rare(Rare { message, size_known_at: self.size_known_at() });
+    }
+
+    /// What it takes beside itself.
+    fn beside(&self) -> usize {
+        self.rare.as_deref().map_or(0, size_of_val)
+    }
+
+    fn set_rare(&mut self, rare: Rare) {
+        self.size = rare.message.size;
+        let common = Rare { message: Message { size: self.size, ..Message::default() }, size_known_at: None };
+        self.rare = (rare != common).then(|| Box::new(rare));
+    }
 }
 
 /// A program that asks its workers for one response each, round by round: the next round starts when
@@ -328,4 +403,25 @@ pub struct Record {
     pub packets_of: Vec<u32>,
     /// Links of switch ports at which incasts are told from what arrives, for the tables `incasts` and `alarms`.
     pub incasts: Vec<u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use incast_protocols::Priority;
+
+    /// A plan may have millions of messages: each has to be small.
+    #[test]
+    fn a_message_takes_48_bytes_unless_it_has_more_than_a_size() {
+        assert_eq!(size_of::<Send>(), 48);
+        let plain = Message { size: Some(Bytes(9)), ..Message::default() };
+        let mut send = Send::new(1, End::Server, Time(5), plain).in_round(2);
+        assert_eq!((send.message(), send.size(), send.size_known_at(), send.round), (plain, plain.size, None, 2));
+        assert_eq!(send.rare, None);
+        send = send.with_size_known_at(Some(Time(7)));
+        let urgent = Message { priority: Some(Priority(3)), ..Message::default() };
+        send.set_message(urgent);
+        assert_eq!((send.message(), send.size(), send.size_known_at()), (urgent, None, Some(Time(7))));
+        assert_eq!(send.with_size_known_at(None).message(), urgent);
+    }
 }

@@ -33,11 +33,11 @@ impl Plan {
         for (index, send) in self.sends.iter().enumerate() {
             let end = (send.connection, send.from);
             ensure(!endless.contains(&end), &|| format!("send {index} follows an endless one"))?;
-            if send.message.size.is_none() {
+            if send.size().is_none() {
                 endless.insert(end);
             }
             ensure((send.connection as usize) < count, &|| format!("send {index} has an unknown connection"))?;
-            ensure(send.message.size.is_none_or(|size| size.0 > 0), &|| format!("send {index} is empty"))?;
+            ensure(send.size().is_none_or(|size| size.0 > 0), &|| format!("send {index} is empty"))?;
         }
         ensure(self.sends.is_sorted_by_key(|send| send.start), &|| {
             "sends are not in the order of their starts".into()

@@ -1,12 +1,13 @@
 //! The benchmark: the built-in leaf-spine scenario, 400 hosts with short and long DCTCP flows.
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use incast::plan::Plan;
 use incast::protocols::Bytes;
-use incast::record::Run;
+use incast::record::{Run, Spill};
 use incast_packets::{Control, DriverKind, RunOptions};
 use incast_tables::statistics::{Permille, percentile};
 use pyo3::prelude::*;
@@ -25,7 +26,13 @@ const SHORT: Bytes = Bytes(40_000);
 ///
 /// `hosts_factor` multiplies the hosts, and must be a square: 4 gives twice the leaves, spines and hosts per leaf.
 #[pyfunction]
-pub(crate) fn bench_leaf_spine(py: Python<'_>, flows: u32, hosts_factor: u32, driver: &str) -> PyResult<String> {
+pub(crate) fn bench_leaf_spine(
+    py: Python<'_>,
+    flows: u32,
+    hosts_factor: u32,
+    driver: &str,
+    threads: NonZeroUsize,
+) -> PyResult<String> {
     let driver = match driver {
         "sweep" => DriverKind::Sweep,
         "event-loop" => DriverKind::EventLoop,
@@ -44,7 +51,7 @@ pub(crate) fn bench_leaf_spine(py: Python<'_>, flows: u32, hosts_factor: u32, dr
         let (text, file) = (example(EXAMPLE)?.to_owned(), EXAMPLE.to_owned());
         let wanted = Wanted { text, file, overrides: scale(flows, side), seed: None, world: None };
         let job = job(&wanted, &AtomicBool::new(false)).map_err(|report| refused(&report))?;
-        measure(&job.plan, driver).map_err(RunError::new_err)
+        measure(&job.plan, driver, threads).map_err(RunError::new_err)
     })
 }
 
@@ -58,13 +65,17 @@ fn scale(flows: u32, side: u32) -> Vec<String> {
     ]
 }
 
-fn measure(plan: &Plan, driver: DriverKind) -> Result<String, String> {
+fn measure(plan: &Plan, driver: DriverKind, threads: NonZeroUsize) -> Result<String, String> {
     let options = RunOptions { driver: Some(driver) };
-    let control = Control::default();
+    // As the command line does: memory holds the messages that are not over.
+    let control = Control::spilling(Spill::into(std::env::temp_dir()));
+    control.use_threads(threads);
     let (run, wall_s) = timed(|| incast_packets::run(plan, &options, &control));
     let peak_rss_mb = peak_rss_mb();
     let run = run.map_err(|error| error.to_string())?;
-    Ok(report(&run, wall_s, peak_rss_mb).to_string())
+    let report = report(&run, wall_s, peak_rss_mb).to_string();
+    run.complete().map_err(|error| error.to_string())?;
+    Ok(report)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures time; no result depends on it")]

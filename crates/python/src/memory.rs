@@ -9,6 +9,12 @@ pub(crate) fn available() -> Option<u64> {
     [machine(), control_groups(), address_space()].into_iter().flatten().min()
 }
 
+/// Of so much memory, what a run has to leave for its tables to be written.
+pub(crate) fn reserve(available: u64) -> u64 {
+    const MOST: u64 = 256_000_000;
+    (available / 8).min(MOST)
+}
+
 fn machine() -> Option<u64> {
     kib(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }

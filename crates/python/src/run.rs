@@ -1,12 +1,14 @@
 //! A run in a thread of its own.
 
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use incast::protocols::{Bytes, Time};
-use incast::record;
-use incast::{Control, Cost, Job};
+use incast::record::{self, Spill};
+use incast::{Control, Cost, Job, Threads};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,7 +29,10 @@ pub(crate) struct Run {
     control: Arc<Control>,
     stop_at: Option<Time>,
     cost: Cost,
+    /// Bytes of memory that have to be left, so that what the run has can still be written.
+    reserve: u64,
     desk: Arc<Desk<Ending>>,
+    threads: Option<(usize, Option<String>)>,
 }
 
 fn carry_out(job: &Job, control: &Control) -> Ending {
@@ -36,9 +41,11 @@ fn carry_out(job: &Job, control: &Control) -> Ending {
 
 #[pymethods]
 impl Run {
-    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does.
+    /// Reads a scenario and starts to run it. If `stop`, an event, is set before it begins, it never does. What it records
+    /// goes to the directory `spill` as soon as it is much, if one is given. Without `threads` it chooses on how many it goes.
     #[staticmethod]
-    #[pyo3(signature = (text, file, overrides, seed, world, stop = None))]
+    #[pyo3(signature = (text, file, overrides, seed, world, stop = None, spill = None, threads = None))]
+    #[expect(clippy::too_many_arguments, reason = "Python calls it with names")]
     fn start(
         py: Python<'_>,
         text: String,
@@ -47,15 +54,26 @@ impl Run {
         seed: Option<u64>,
         world: Option<String>,
         stop: Option<&Bound<'_, PyAny>>,
+        spill: Option<PathBuf>,
+        threads: Option<NonZeroUsize>,
     ) -> PyResult<Self> {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
-        refuse_to_exhaust(&cost)?;
-        let (control, desk) = (Arc::new(Control::default()), Arc::new(Desk::default()));
+        let rows = if spill.is_some() { Bytes::ZERO } else { cost.rows };
+        refuse_to_exhaust(cost.memory + rows)?;
+        let control = spill.map_or_else(Control::default, |directory| Control::spilling(Spill::into(directory)));
+        let (control, desk) = (Arc::new(control), Arc::new(Desk::default()));
         if let Some(available) = memory::available() {
             // Lists double when they grow, and are sorted and written as tables in the end.
             control.limit_recorded(Bytes(available / 4));
         }
-        let run = Self { control: Arc::clone(&control), stop_at: job.plan.stop_at, cost, desk: Arc::clone(&desk) };
+        let threads = threads.map(|wish| {
+            control.use_threads(wish);
+            let Threads { count, why } = job.world.threads(&job.plan, Some(wish));
+            (count, why)
+        });
+        let reserve = memory::available().map_or(0, memory::reserve);
+        let (watched, stop_at) = (Arc::clone(&control), job.plan.stop_at);
+        let run = Self { control: watched, stop_at, cost, reserve, desk: Arc::clone(&desk), threads };
         thread::Builder::new()
             .name("incast-run".into())
             .spawn(move || desk.leave(carry_out(&job, &control)))
@@ -67,6 +85,12 @@ impl Run {
     #[getter]
     const fn expected(&self) -> (u64, u64) {
         (self.cost.packet_hops, self.cost.memory.0)
+    }
+
+    /// If so many threads were wished for: on how many it goes, and why not on all of these.
+    #[getter]
+    fn threads(&self) -> Option<(usize, Option<String>)> {
+        self.threads.clone()
     }
 
     /// How far it is.
@@ -89,8 +113,11 @@ impl Run {
         self.control.cancel();
     }
 
-    /// Waits for its end at most this long and says whether it came.
+    /// Waits for its end at most this long and says whether it came. A run that leaves too little memory is ended.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        if memory::available().is_some_and(|left| left < self.reserve) {
+            self.control.exhaust();
+        }
         let bad = |_| PyValueError::new_err(format!("timeout_s is {timeout_s}; it must be zero seconds or more"));
         let mut left = Duration::try_from_secs_f64(timeout_s).map_err(bad)?;
         loop {

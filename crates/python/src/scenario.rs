@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use incast::protocols::PartInfo;
 use incast::protocols::application::ApplicationChoice;
 use incast::protocols::echo::EchoChoice;
 use incast::protocols::receiver::ReceiverChoice;
@@ -12,6 +11,7 @@ use incast::protocols::sender::SenderChoice;
 use incast::protocols::switch::buffer::BufferChoice;
 use incast::protocols::switch::marker::MarkerChoice;
 use incast::protocols::switch::scheduler::SchedulerChoice;
+use incast::protocols::{Bytes, PartInfo};
 use incast::scenario::{TcpProfile, catalog as names};
 use incast::{Cost, Job, Override, Report, Scenario, WORLDS};
 use pyo3::prelude::*;
@@ -87,11 +87,11 @@ fn is_set(event: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
 }
 
 /// Refuses a run that would take more memory than there is.
-pub(crate) fn refuse_to_exhaust(cost: &Cost) -> PyResult<()> {
+pub(crate) fn refuse_to_exhaust(needed: Bytes) -> PyResult<()> {
     match memory::available() {
-        Some(available) if cost.memory.0 > available => Err(RunError::new_err(format!(
+        Some(available) if needed.0 > available => Err(RunError::new_err(format!(
             "the run would take about {} of memory, and only {} are left on this machine",
-            memory::text(cost.memory.0),
+            memory::text(needed.0),
             memory::text(available)
         ))),
         _ => Ok(()),

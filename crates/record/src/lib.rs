@@ -3,13 +3,18 @@
 mod incasts;
 mod machine;
 mod packets;
+mod rows;
+
+use std::cmp::Ordering;
+use std::io;
 
 use incast_units::{Bytes, Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
 pub use incasts::{Alarm, Cause, Detected, EXCESS, HOSTS, Incast, WINDOW_PACKETS};
 pub use machine::Machine;
-pub use packets::{PacketFlags, PacketSample, in_order};
+pub use packets::{PacketFlags, PacketSample, numbered};
+pub use rows::{Iter, Row, Rows, Sorter, Spill};
 
 /// All of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,21 +36,19 @@ pub struct Run {
     /// Why it ended.
     pub outcome: Outcome,
     /// One row per message, by (class order of the plan, start).
-    pub flows: Vec<Flow>,
+    pub flows: Rows<Flow>,
     /// One row per switch port.
     pub ports: Vec<PortRow>,
     /// Queue lengths of the chosen ports, by (time, link).
-    pub queue_samples: Vec<QueueSample>,
+    pub queue_samples: Rows<QueueSample>,
     /// Windows of the chosen connections, by (time, connection).
-    pub window_samples: Vec<WindowSample>,
+    pub window_samples: Rows<WindowSample>,
     /// Columns that senders of this run add to the table of windows, each once.
     pub window_columns: Vec<OwnColumn>,
     /// By (time, kind, place).
-    pub events: Vec<Event>,
+    pub events: Rows<Event>,
     /// Packets at the chosen ports, by (arrival, link).
-    pub packets: Vec<PacketSample>,
-    /// SACK options of recorded packets: `start-end` of each block in stream offsets, in the order of the option.
-    pub sacks: Vec<String>,
+    pub packets: Rows<PacketSample>,
     /// Incasts at the watched ports, by (begin, link).
     pub incasts: Vec<Incast>,
     /// Whether a watched port marks EIN.
@@ -334,6 +337,20 @@ pub struct DeliveryCurve {
     pub bytes: Vec<u64>,
 }
 
+impl Run {
+    /// Whether its tables hold everything that was recorded.
+    ///
+    /// # Errors
+    /// The disk that holds what memory did not has failed.
+    pub fn complete(&self) -> io::Result<()> {
+        self.flows.complete()?;
+        self.queue_samples.complete()?;
+        self.window_samples.complete()?;
+        self.events.complete()?;
+        self.packets.complete()
+    }
+}
+
 impl Flow {
     /// From its start to its last byte's arrival, if that came.
     #[must_use]
@@ -369,6 +386,31 @@ impl Flow {
             Some(end) => Some(end <= deadline),
             None => (run_end > deadline).then_some(false),
         }
+    }
+}
+
+impl Row for Flow {
+    fn order(&self, other: &Self) -> Ordering {
+        self.id.cmp(&other.id)
+    }
+}
+
+impl Row for QueueSample {
+    fn order(&self, other: &Self) -> Ordering {
+        (self.time, self.link).cmp(&(other.time, other.link))
+    }
+}
+
+impl Row for WindowSample {
+    fn order(&self, other: &Self) -> Ordering {
+        let key = |one: &Self| (one.time, one.connection, one.from_client);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl Row for Event {
+    fn order(&self, other: &Self) -> Ordering {
+        self.cmp(other)
     }
 }
 

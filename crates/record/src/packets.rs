@@ -1,10 +1,14 @@
 //! Packets at ports, one by one.
 
+use std::cmp::Ordering;
+
 use incast_units::{Bytes, Duration, Time};
 use serde::{Deserialize, Serialize};
 
+use crate::{Row, Rows, Sorter, Spill};
+
 /// A packet that arrived at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PacketSample {
     /// When it arrived.
     pub arrive: Time,
@@ -18,12 +22,13 @@ pub struct PacketSample {
     pub link: u32,
     /// Index of the connection in the plan.
     pub connection: u32,
-    /// How often this segment has arrived at this port by now; 0 without payload.
+    /// How often this segment has arrived at this port by now; 0 without payload. While a run goes on: how many packets
+    /// have arrived here at this very time before it.
     pub number: u32,
     /// Advertised window.
     pub window: u32,
-    /// Place of its SACK option in [`Run::sacks`](crate::Run::sacks), from 1; 0 without one.
-    pub sack: u32,
+    /// Its SACK option, if it has one: `start-end` of each block in stream offsets, in the order of the option.
+    pub sack: Option<Box<str>>,
     /// Payload in bytes.
     pub payload: u16,
     /// Bytes on the wire.
@@ -34,6 +39,13 @@ pub struct PacketSample {
     pub from_client: bool,
     /// Whether it was not admitted, or had to make room for another one.
     pub dropped: bool,
+}
+
+impl Row for PacketSample {
+    fn order(&self, other: &Self) -> Ordering {
+        let key = |one: &Self| (one.arrive, one.link, one.number);
+        key(self).cmp(&key(other))
+    }
 }
 
 impl PacketSample {
@@ -79,30 +91,58 @@ impl PacketFlags {
     }
 }
 
-/// Packets and texts of SACK options as the table has them: packets by (arrival, link), each with the number of times that
-/// its segment came by, and texts in the order in which packets name them.
+/// Packets as the table has them: by (arrival, link), and in the order in which they came where both are the same, which their
+/// `number` has to say; it becomes the number of times that their segment has come by.
 #[must_use]
-pub fn in_order(mut packets: Vec<PacketSample>, mut texts: Vec<String>) -> (Vec<PacketSample>, Vec<String>) {
-    // A stable sort: what arrived at one port at one time keeps its order.
-    packets.sort_by_key(|row| (row.arrive, row.link));
-    let segment = |row: &PacketSample| (row.link, row.connection, row.from_client, row.offset);
-    let mut data: Vec<usize> = (0..packets.len()).filter(|&index| packets[index].payload > 0).collect();
-    data.sort_by_key(|&index| (segment(&packets[index]), index));
-    let (mut last, mut number) = (None, 0);
-    for index in data {
-        let row = &mut packets[index];
-        number = if last == Some(segment(row)) { number + 1 } else { 1 };
-        last = Some(segment(row));
-        row.number = number;
-    }
-    let (mut named, mut places) = (Vec::new(), vec![0; texts.len()]);
-    for row in packets.iter_mut().filter(|row| row.sack > 0) {
-        let old = row.sack as usize - 1;
-        if places[old] == 0 {
-            named.push(std::mem::take(&mut texts[old]));
-            places[old] = named.len() as u32;
+pub fn numbered(packets: Sorter<PacketSample>, spill: Option<&Spill>) -> Rows<PacketSample> {
+    let rows = packets.finish();
+    let mut passes = Sorter::new(spill);
+    for (place, row) in (0..).zip(&rows) {
+        if row.payload > 0 {
+            passes.push(Pass { segment: (row.link, row.connection, row.from_client, row.offset), place });
         }
-        row.sack = places[old];
     }
-    (packets, named)
+    let (mut last, mut number) = (None, 0);
+    let mut again = Sorter::new(spill);
+    for Pass { segment, place } in &passes.finish() {
+        number = if last == Some(segment) { number + 1 } else { 1 };
+        last = Some(segment);
+        if number > 1 {
+            again.push(Again { place, number });
+        }
+    }
+    let again = again.finish();
+    let mut again = again.iter().peekable();
+    rows.revised(|place, row| {
+        let known = again.next_if(|known| known.place == place);
+        row.number = known.map_or(u32::from(row.payload > 0), |known| known.number);
+    })
+}
+
+/// A segment comes by a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Pass {
+    /// Link, connection, whether the client sends, and offset.
+    segment: (u32, u32, bool, u64),
+    /// Of the row among all rows.
+    place: u64,
+}
+
+impl Row for Pass {
+    fn order(&self, other: &Self) -> Ordering {
+        self.cmp(other)
+    }
+}
+
+/// A segment comes by a port that has been there before.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Again {
+    place: u64,
+    number: u32,
+}
+
+impl Row for Again {
+    fn order(&self, other: &Self) -> Ordering {
+        self.place.cmp(&other.place)
+    }
 }

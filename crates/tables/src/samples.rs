@@ -71,7 +71,7 @@ pub(crate) fn small_run() -> Run {
         warnings: vec!["link 4 is asked for more than it has".into()],
         end: us(10),
         outcome: Outcome::TimeUp,
-        flows,
+        flows: flows.into(),
         machine: Some(Machine { kernel: "6.18.1".into(), rate_error: 0.001, ..Machine::default() }),
         ports: vec![
             PortRow {
@@ -92,7 +92,8 @@ pub(crate) fn small_run() -> Run {
         queue_samples: vec![
             QueueSample { time: us(2), link: 4, waiting_packets: 1, waiting_bytes: Bytes(1500) },
             QueueSample { time: us(3), link: 4, waiting_packets: 2, waiting_bytes: Bytes(3000) },
-        ],
+        ]
+        .into(),
         window_samples: vec![WindowSample {
             time: us(3),
             connection: 0,
@@ -104,7 +105,8 @@ pub(crate) fn small_run() -> Run {
             alpha: Some(512),
             srtt: Some(Duration::from_us(80)),
             own: None,
-        }],
+        }]
+        .into(),
         window_columns: Vec::new(),
         events: vec![Event {
             time: us(3),
@@ -114,12 +116,13 @@ pub(crate) fn small_run() -> Run {
             link: Some(4),
             offset: 1460,
             timer: None,
-        }],
+        }]
+        .into(),
         packets: vec![
             packet(us(2), Some(Duration(120)), 0),
-            PacketSample { dropped: true, sack: 1, ..packet(us(3), None, 1460) },
-        ],
-        sacks: vec!["2920-4380 5840-7300".to_owned()],
+            PacketSample { dropped: true, sack: Some("2920-4380 5840-7300".into()), ..packet(us(3), None, 1460) },
+        ]
+        .into(),
         incasts: incasts(),
         ein_watched: true,
         alarms: alarms(),
@@ -199,7 +202,7 @@ fn packet(arrive: Time, wait: Option<Duration>, offset: u64) -> PacketSample {
         connection: 0,
         number: 1,
         window: 65_535,
-        sack: 0,
+        sack: None,
         payload: 1460,
         wire: 1500,
         flags: PacketFlags(PacketFlags::ACK.0 | PacketFlags::ECT.0 | PacketFlags::CE.0),

@@ -22,8 +22,8 @@ use crate::column::{Column, batch, schema};
 use crate::dictionary::TableDescription;
 use incast_record::Run;
 
-/// Rows per record batch: bounds what is in memory twice while a long series is written.
-const BATCH_ROWS: usize = 1 << 20;
+/// Rows per record batch: bounds what is in memory while a long series is written.
+const BATCH_ROWS: usize = 1 << 16;
 
 /// A result table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,17 +164,27 @@ impl Table {
 
     /// Hands over its rows batch by batch; at least one batch, which may be empty.
     pub(crate) fn for_each_batch(self, run: &Run, mut take: impl FnMut(RecordBatch)) {
+        if self == Self::Windows {
+            let columns = windows::columns();
+            return in_chunks(windows::rows(run), |chunk| {
+                take(own::with(batch(&columns, chunk), &run.window_columns, |row| chunk[row].own));
+            });
+        }
         in_module!(self, table => {
             let columns = table::columns();
-            let mut rows = table::rows(run);
-            for first in (0..).step_by(BATCH_ROWS) {
-                let chunk: Vec<_> = rows.by_ref().take(BATCH_ROWS).collect();
-                take(own::added(self, run, first, batch(&columns, &chunk)));
-                if chunk.len() < BATCH_ROWS {
-                    break;
-                }
-            }
+            in_chunks(table::rows(run), |chunk| take(batch(&columns, chunk)));
         });
+    }
+}
+
+/// Hands over rows in chunks, of which the last has less than a whole one.
+fn in_chunks<R>(mut rows: impl Iterator<Item = R>, mut take: impl FnMut(&[R])) {
+    loop {
+        let chunk: Vec<_> = rows.by_ref().take(BATCH_ROWS).collect();
+        take(&chunk);
+        if chunk.len() < BATCH_ROWS {
+            return;
+        }
     }
 }
 

@@ -48,29 +48,28 @@ pub enum WriteError {
 }
 
 /// Writes every table as `<name>.parquet`, and `summary.json` last, so that where it is, all are.
-/// The directory is created if need be; files of these names are replaced. The same run gives the same bytes.
+/// The directory is created if need be; files of these names are replaced, once all have been written completely. The same
+/// run gives the same bytes.
 ///
 /// Key-value metadata of each Parquet file: `incast.scenario` and `incast.seed`, and `incast.units`, a JSON object with the
 /// unit of each column that has one.
 ///
 /// # Errors
-/// If the directory cannot be created or a file cannot be written. The file in question is then as it was before,
-/// and those before it are new.
+/// If the directory cannot be created or a file cannot be written: then all files are as they were. Or if one cannot get
+/// its name: then those before it are new.
 pub fn write(run: &Run, directory: &Path) -> Result<Vec<PathBuf>, WriteError> {
     fs::create_dir_all(directory).map_err(|source| WriteError::Directory { path: directory.to_owned(), source })?;
-    let mut paths = Vec::new();
+    let mut parts = Vec::new();
     for table in Table::ALL {
         let path = directory.join(table.name()).with_extension("parquet");
-        whole_or_not(&path, |file| write_table(table, run, file))?;
-        paths.push(path);
+        parts.push(Part::written(path, |file| write_table(table, run, file))?);
     }
-    let path = directory.join("summary.json");
-    whole_or_not(&path, |file| {
+    parts.push(Part::written(directory.join("summary.json"), |file| {
         // The alternate form is indented.
-        writeln!(file, "{:#}", summary_json(run)).map_err(Problem::Io)
-    })?;
-    paths.push(path);
-    Ok(paths)
+        writeln!(file, "{:#}", summary_json(run)).map_err(Problem::Io)?;
+        run.complete().map_err(Problem::Io)
+    })?);
+    parts.into_iter().map(Part::named).collect()
 }
 
 enum Problem {
@@ -78,27 +77,53 @@ enum Problem {
     Parquet(ParquetError),
 }
 
-/// Writes under another name beside `path` and renames at the end.
-fn whole_or_not(path: &Path, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Problem>) -> Result<(), WriteError> {
-    // The process's number keeps two runs into one directory from writing into each other's file.
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let result = (|| {
-        let mut file = BufWriter::new(File::create(&part).map_err(Problem::Io)?);
+impl Problem {
+    fn of(self, path: &Path) -> WriteError {
+        match self {
+            Self::Io(source) => WriteError::File { path: path.to_owned(), source },
+            Self::Parquet(source) => WriteError::Parquet { path: path.to_owned(), source },
+        }
+    }
+}
+
+/// A file that is written under another name beside its own, and removed unless it gets its own.
+struct Part {
+    path: PathBuf,
+    part: PathBuf,
+}
+
+impl Part {
+    /// A complete file.
+    fn written(
+        path: PathBuf,
+        fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Problem>,
+    ) -> Result<Self, WriteError> {
+        // The process's number keeps two runs into one directory from writing into each other's file.
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.part", std::process::id()));
+        let part = Self { part: path.with_file_name(name), path };
+        part.fill(fill).map_err(|problem| problem.of(&part.path))?;
+        Ok(part)
+    }
+
+    fn fill(&self, fill: impl FnOnce(&mut BufWriter<File>) -> Result<(), Problem>) -> Result<(), Problem> {
+        let mut file = BufWriter::new(File::create(&self.part).map_err(Problem::Io)?);
         fill(&mut file)?;
         // What a crash of the machine leaves must be whole, too.
-        file.into_inner().map_err(|error| Problem::Io(error.into_error()))?.sync_all().map_err(Problem::Io)?;
-        fs::rename(&part, path).map_err(Problem::Io)
-    })();
-    result.map_err(|problem| {
-        // Nothing can be done if this fails, too; the first error is the one to report.
-        let _ = fs::remove_file(&part);
-        match problem {
-            Problem::Io(source) => WriteError::File { path: path.to_owned(), source },
-            Problem::Parquet(source) => WriteError::Parquet { path: path.to_owned(), source },
-        }
-    })
+        file.into_inner().map_err(|error| Problem::Io(error.into_error()))?.sync_all().map_err(Problem::Io)
+    }
+
+    fn named(self) -> Result<PathBuf, WriteError> {
+        fs::rename(&self.part, &self.path).map_err(|error| Problem::Io(error).of(&self.path))?;
+        Ok(self.path.clone())
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // It has its own name by now, or nothing can be done if this fails, too: the first error is the one to report.
+        let _ = fs::remove_file(&self.part);
+    }
 }
 
 fn write_table(table: Table, run: &Run, file: &mut BufWriter<File>) -> Result<(), Problem> {
@@ -135,7 +160,7 @@ fn write_table(table: Table, run: &Run, file: &mut BufWriter<File>) -> Result<()
         }
     });
     result.and_then(|()| writer.close()).map_err(Problem::Parquet)?;
-    Ok(())
+    run.complete().map_err(Problem::Io)
 }
 
 #[cfg(test)]
@@ -143,6 +168,8 @@ mod tests {
     use super::*;
     use crate::samples::{empty_run, small_run};
     use arrow_array::RecordBatchReader;
+    use incast_record::{Sorter, Spill};
+    use incast_units::Bytes;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     fn names(directory: &Path) -> Vec<String> {
@@ -215,15 +242,32 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("flows.parquet");
         fs::write(&path, "old").unwrap();
-        let error = whole_or_not(&path, |file| {
+        let written = Part::written(path.clone(), |file| {
             file.write_all(b"half of the new").map_err(Problem::Io)?;
             file.flush().map_err(Problem::Io)?;
             Err(Problem::Io(io::Error::from(io::ErrorKind::StorageFull)))
-        })
-        .unwrap_err();
-        assert!(matches!(error, WriteError::File { .. }));
+        });
+        assert!(matches!(written.err(), Some(WriteError::File { .. })));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(names(directory.path()), ["flows.parquet"]);
+    }
+
+    /// Not even tables that could be written replace the old ones: they would not belong to those that could not.
+    #[test]
+    fn a_run_whose_rows_are_not_all_there_leaves_all_old_files_as_they_were() {
+        let directory = tempfile::tempdir().unwrap();
+        write(&small_run(), directory.path()).unwrap();
+        let before = names(directory.path());
+        let old = fs::read(directory.path().join("flows.parquet")).unwrap();
+        let mut events = Sorter::new(Some(&Spill::into(directory.path().join("flows.parquet")).keeping(Bytes(1))));
+        for event in small_run().events.iter().chain(small_run().events.iter()) {
+            events.push(event);
+        }
+        let broken = Run { events: events.finish(), seed: 5, ..small_run() };
+        let error = write(&broken, directory.path()).unwrap_err().to_string();
+        assert!(error.contains("cannot write what is recorded"), "{error}");
+        assert_eq!(fs::read(directory.path().join("flows.parquet")).unwrap(), old);
+        assert_eq!(names(directory.path()), before);
     }
 
     #[test]

@@ -181,14 +181,8 @@ pub fn add_flow(plan: &mut Plan, from: u32, to: u32, size: Option<u64>, start: T
         close_when_done: true,
         window_per_message: WindowPerMessage::Fresh,
     });
-    plan.sends.push(Send {
-        connection: plan.connections.len() as u32 - 1,
-        from: End::Client,
-        start,
-        message: Message { size: size.map(Bytes), ..Message::default() },
-        round: 0,
-        size_known_at: None,
-    });
+    let message = Message { size: size.map(Bytes), ..Message::default() };
+    plan.sends.push(Send::new(plan.connections.len() as u32 - 1, End::Client, start, message));
 }
 
 /// Adds an aggregator at host 0 that asks hosts 1.. for one response each, `rounds` times.

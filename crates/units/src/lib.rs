@@ -1,6 +1,6 @@
 //! Bytes, time and rates as types of their own, so that a signature says what its numbers mean.
 //!
-//! In serde formats they are text with a unit ([`text`]): `"64KiB"`, `"40us"`, `"10Gbps"`.
+//! In serde formats for people they are text with a unit ([`text`]): `"64KiB"`, `"40us"`, `"10Gbps"`; in binary ones, numbers.
 #![no_std]
 
 extern crate alloc;

@@ -84,12 +84,19 @@ macro_rules! quantity {
     ($Type:ident, $parse:ident, $unit:literal, $pattern:literal, $description:literal) => {
         impl serde::Serialize for $Type {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(&format_args!(concat!("{}", $unit), self.0))
+                if serializer.is_human_readable() {
+                    serializer.collect_str(&format_args!(concat!("{}", $unit), self.0))
+                } else {
+                    serializer.serialize_u64(self.0)
+                }
             }
         }
 
         impl<'de> serde::Deserialize<'de> for $Type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                if !deserializer.is_human_readable() {
+                    return u64::deserialize(deserializer).map($Type);
+                }
                 let text = <Cow<'de, str>>::deserialize(deserializer)?;
                 $parse(&text).map_err(serde::de::Error::custom)
             }

@@ -1,14 +1,18 @@
 //! How others see a run that goes on, and stop it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use incast_protocols::{Bytes, Time};
+use incast_record::Spill;
 
 /// Shared between a run and those who watch it. A run never waits for it and its results do not depend
 /// on it, unless it is cancelled.
 #[derive(Debug, Default)]
 pub struct Control {
     cancelled: AtomicBool,
+    /// Where rows go that memory should not hold, if somewhere.
+    spill: Option<Spill>,
     /// Bytes that what is written down may take, or zero for any number.
     most_recorded: AtomicU64,
     full: AtomicBool,
@@ -16,6 +20,8 @@ pub struct Control {
     packet_hops: AtomicU64,
     messages_left: AtomicU64,
     messages_total: AtomicU64,
+    /// How many threads a run is to use, or zero if it is to choose.
+    threads: AtomicUsize,
 }
 
 /// How far a run has come.
@@ -32,6 +38,18 @@ pub struct Progress {
 }
 
 impl Control {
+    /// Has the run keep few rows of what it records in memory, and the others there.
+    #[must_use]
+    pub fn spilling(spill: Spill) -> Self {
+        Self { spill: Some(spill), ..Self::default() }
+    }
+
+    /// Where rows go that memory should not hold; nowhere if memory holds all of them.
+    #[must_use]
+    pub const fn spill(&self) -> Option<&Spill> {
+        self.spill.as_ref()
+    }
+
     /// Asks the run to end soon; it then returns what it has.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
@@ -40,6 +58,23 @@ impl Control {
     /// Has the run end, as if it were cancelled, once what it writes down beside counters and flows takes more than this.
     pub fn limit_recorded(&self, most: Bytes) {
         self.most_recorded.store(most.0, Ordering::Relaxed);
+    }
+
+    /// Has a run use so many threads, as far as it can; it chooses itself unless it is told. Results do not depend on it.
+    pub fn use_threads(&self, threads: NonZeroUsize) {
+        self.threads.store(threads.get(), Ordering::Relaxed);
+    }
+
+    /// How many threads somebody wants a run to use.
+    #[must_use]
+    pub fn threads(&self) -> Option<NonZeroUsize> {
+        NonZeroUsize::new(self.threads.load(Ordering::Relaxed))
+    }
+
+    /// Has the run end, as if it were cancelled, because memory runs short.
+    pub fn exhaust(&self) {
+        self.full.store(true, Ordering::Relaxed);
+        self.cancel();
     }
 
     /// A world says how much it has written down; returns whether that is too much.
@@ -52,7 +87,7 @@ impl Control {
         full
     }
 
-    /// Whether the run ended because it had written down too much.
+    /// Whether the run ended because it had written down too much, or memory ran short.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)

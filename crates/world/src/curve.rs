@@ -39,6 +39,20 @@ impl Curve {
         self.shift += 1;
     }
 
+    /// Adds what others have delivered.
+    pub fn join(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while other.shift < self.shift {
+            other.widen();
+        }
+        while self.shift < other.shift {
+            self.widen();
+        }
+        for (mine, theirs) in self.bytes.iter_mut().zip(other.bytes) {
+            *mine += theirs;
+        }
+    }
+
     /// The first instant after the bin that `now` lies in.
     #[must_use]
     pub const fn bin_end(&self, now: u64) -> u64 {
@@ -67,5 +81,22 @@ mod tests {
         let curve = curve.finish();
         assert_eq!(curve.bytes.iter().sum::<u64>(), 5_000 * 4_999 / 2);
         assert!(curve.bytes.len() <= BINS);
+    }
+
+    #[test]
+    fn what_two_have_counted_adds_up_to_what_one_counts() {
+        for far in [1 << 20, 1 << 40] {
+            let (mut all, mut early, mut late) = (Curve::default(), Curve::default(), Curve::default());
+            for step in 0..2_000_u64 {
+                let (now, part) = if step % 3 == 0 { (step * far, &mut late) } else { (step << 18, &mut early) };
+                all.add(now, step);
+                part.add(now, step);
+            }
+            let (mut one, mut other) = (early.clone(), late.clone());
+            one.join(&late);
+            other.join(&early);
+            let all = all.finish();
+            assert_eq!((one.finish(), other.finish()), (all.clone(), all));
+        }
     }
 }

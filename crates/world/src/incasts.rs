@@ -127,6 +127,15 @@ impl Incasts {
         }
     }
 
+    /// Takes over the ports that were used in another part of the network.
+    pub fn join(&mut self, other: Self) {
+        for (mine, theirs) in self.ports.iter_mut().zip(other.ports) {
+            if theirs.is_used() {
+                *mine = theirs;
+            }
+        }
+    }
+
     /// Incasts and alarms, each by (begin, link).
     #[must_use]
     pub fn finish(mut self) -> (Vec<Incast>, Vec<Alarm>) {
@@ -272,6 +281,10 @@ impl Port {
             alarmed: false,
             marked: VecDeque::new(),
         }
+    }
+
+    const fn is_used(&self) -> bool {
+        self.last_number > 0
     }
 
     fn arrived(&mut self, host: u32, arrival: &Arrival, counting: &mut Counting) {

@@ -22,6 +22,7 @@ pub use routing::{Forwarding, Routes};
 pub use starts::Starts;
 
 use std::fmt;
+use std::num::NonZeroUsize;
 
 use incast_plan::Plan;
 use incast_protocols::Bytes;
@@ -56,11 +57,26 @@ pub trait World: Sync {
     /// What carrying out `plan` will take if nothing is lost.
     fn cost(&self, plan: &Plan) -> Cost;
 
+    /// On how many threads a run of `plan` goes if somebody wants so many, or leaves it to the world.
+    fn threads(&self, _plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
+        let why = wish.is_some_and(|wish| wish.get() > 1).then(|| format!("the world {} uses one", self.name()));
+        Threads { count: 1, why }
+    }
+
     /// Carries out `plan`. `control` reports progress and can cancel it; what was finished is then the result.
     ///
     /// # Errors
     /// See [`RunError`].
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError>;
+}
+
+/// How many threads a run goes on. Its results do not depend on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Threads {
+    /// At least one.
+    pub count: usize,
+    /// Why these are fewer than somebody wants.
+    pub why: Option<String>,
 }
 
 /// What a run takes: an estimate.
@@ -70,13 +86,15 @@ pub struct Cost {
     pub packet_hops: u64,
     /// Time on one core of a cloud machine of 2026, without writing tables.
     pub seconds: f64,
-    /// Greatest memory, with that of the plan.
+    /// Greatest memory, with that of the plan, if rows may go to disk ([`Control::spilling`]).
     pub memory: Bytes,
+    /// What rows take beside it if memory holds all of them.
+    pub rows: Bytes,
 }
 
 impl Cost {
     /// What a process takes that has loaded everything it needs to run a scenario from Python and to write its tables.
-    pub const PROCESS: Bytes = Bytes(52_000_000);
+    pub const PROCESS: Bytes = Bytes(45_000_000);
 }
 
 /// A key of a scenario that a world cannot honour.

@@ -1,7 +1,7 @@
 //! Messages and ports of a plan before anything has happened to them: who sends what to whom, on which path, and
 //! how long it would take on an idle network.
 
-use incast_plan::{Connection, End, Link, Network, Node, Plan};
+use incast_plan::{Connection, End, Link, Network, Node, Plan, Send};
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::buffer::capacity::port_limit;
 use incast_protocols::{Amount, Bytes, Duration, Message, Time};
@@ -10,29 +10,53 @@ use incast_record::{Flow, Losses, PortRow};
 use crate::Routes;
 use crate::random::{Purpose, stream};
 
-/// All that have a row in the results: those planned, then the responses of aggregators by (aggregator, round,
+/// All that have a row in the results, by number: those planned, then the responses of aggregators by (aggregator, round,
 /// worker). A response starts when its request is issued and begins with its round, which is not known yet.
-#[must_use]
-pub fn all(plan: &Plan, routes: &Routes) -> Vec<Flow> {
-    let planned = plan.sends.iter().map(|send| (send.connection, send.from, send.round, send.start, send.message));
-    let asked = plan.aggregators.iter().flat_map(|aggregator| {
-        aggregator.rounds.iter().enumerate().flat_map(move |(round, work)| {
-            work.responses.iter().enumerate().map(move |(worker, response)| {
-                let (connection, from) = aggregator.responds_on(worker);
-                // Its deadline is known when its round begins.
-                let message = Message { deadline: None, ..response.message };
-                (connection, from, round as u32, Time::NEVER, message)
-            })
-        })
-    });
-    let row = |(id, (number, from, round, start, message)): (u64, (u32, End, u32, Time, Message))| {
-        let connection = &plan.connections[number as usize];
-        let (source, destination) = ends(connection, from);
-        let path = path(plan, routes, number, from);
+#[derive(Clone, Debug)]
+pub struct Messages<'p> {
+    plan: &'p Plan,
+    /// By aggregator: the number of its first response.
+    first: Vec<u32>,
+    count: u32,
+}
+
+impl<'p> Messages<'p> {
+    /// Those of a plan.
+    #[must_use]
+    pub fn of(plan: &'p Plan) -> Self {
+        let mut count = plan.sends.len() as u32;
+        let first = plan.aggregators.iter().map(|aggregator| {
+            let first = count;
+            count += (aggregator.rounds.len() * aggregator.workers.len()) as u32;
+            first
+        });
+        Self { plan, first: first.collect(), count }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Their payloads; nothing for those that never end.
+    pub fn sizes(&self) -> impl Iterator<Item = Option<Bytes>> {
+        let rounds = self.plan.aggregators.iter().flat_map(|aggregator| &aggregator.rounds);
+        let asked = rounds.flat_map(|round| &round.responses).map(|response| response.message.size);
+        self.plan.sends.iter().map(Send::size).chain(asked)
+    }
+
+    /// A row before anything has happened.
+    #[must_use]
+    pub fn row(&self, routes: &Routes, number: u32) -> Flow {
+        let (connection, from, round, start, message) = self.sent(number);
+        let planned = &self.plan.connections[connection as usize];
+        let (source, destination) = ends(planned, from);
+        let path = path(self.plan, routes, connection, from);
         Flow {
-            id,
-            class: connection.class,
-            connection: number,
+            id: number.into(),
+            class: planned.class,
+            connection,
             source,
             destination,
             from_client: from == End::Client,
@@ -44,13 +68,32 @@ pub fn all(plan: &Plan, routes: &Routes) -> Vec<Flow> {
             end: None,
             fluid_end: None,
             delivered: Bytes::ZERO,
-            ideal: message.size.map(|size| unloaded(plan, number, &path, size)),
+            ideal: message.size.map(|size| unloaded(self.plan, connection, &path, size)),
             deadline: message.deadline,
             coflow: message.coflow.map(|coflow| coflow.0),
             losses: Losses::default(),
         }
-    };
-    (0..).zip(planned.chain(asked)).map(row).collect()
+    }
+
+    /// All rows before anything has happened.
+    pub fn rows(&self, routes: &Routes) -> impl Iterator<Item = Flow> {
+        (0..self.count).map(|number| self.row(routes, number))
+    }
+
+    /// Connection, sending end, round, start and facts of a message.
+    fn sent(&self, number: u32) -> (u32, End, u32, Time, Message) {
+        if let Some(send) = self.plan.sends.get(number as usize) {
+            return (send.connection, send.from, send.round, send.start, send.message());
+        }
+        let asker = self.first.partition_point(|&first| first <= number) - 1;
+        let aggregator = &self.plan.aggregators[asker];
+        let response = (number - self.first[asker]) as usize;
+        let (round, worker) = (response / aggregator.workers.len(), response % aggregator.workers.len());
+        let (connection, from) = aggregator.responds_on(worker);
+        // Its deadline is known when its round begins.
+        let message = Message { deadline: None, ..aggregator.rounds[round].responses[worker].message };
+        (connection, from, round as u32, Time::NEVER, message)
+    }
 }
 
 /// Source and destination of what one end sends.

@@ -16,7 +16,13 @@ impl Starts {
     /// All planned messages of `plan`.
     #[must_use]
     pub fn new(plan: &Plan, order: Order) -> Self {
-        let mut indices: Vec<u32> = (0..plan.sends.len() as u32).collect();
+        Self::of(plan, order, |_| true)
+    }
+
+    /// Those planned messages that are `wanted`, by their numbers.
+    #[must_use]
+    pub fn of(plan: &Plan, order: Order, wanted: impl Fn(u32) -> bool) -> Self {
+        let mut indices: Vec<u32> = (0..plan.sends.len() as u32).filter(|index| wanted(*index)).collect();
         indices.sort_by_key(|&index| {
             let at = plan.sends[index as usize].start.0;
             (at, order.rank(at, Entity::of(Kind::Send(index))), index)

@@ -127,7 +127,7 @@ def compute(task: Task, store: Store, stop: threading.Event) -> bool | None:
         if kept >= task.tables:
             return False
         # All of them anew: two runs on a kernel differ, and tables of both must not stand side by side.
-        claim.put(_tables(task, task.tables | kept, stop), about(task))
+        claim.put(_tables(task, task.tables | kept, stop, claim.unfinished.parent), about(task))
         return True
 
 
@@ -152,12 +152,14 @@ def named(task: Task) -> str:
     return f"seed {task.seed} of {text.name(Path(task.source.file))} with {', '.join(task.changes)}"
 
 
-def _tables(task: Task, wanted: Collection[str], stop: threading.Event) -> dict[str, pl.DataFrame]:
-    handle = scenarios.start(task.source, list(task.changes), task.seed, stop=stop)
+def _tables(
+    task: Task, wanted: Collection[str], stop: threading.Event, spill: Path | None = None
+) -> dict[str, pl.DataFrame]:
+    handle = scenarios.start(task.source, list(task.changes), task.seed, stop=stop, spill=spill)
     wait_for(handle, stop)
     result = Result(handle.result())
     if result.outcome == "interrupted":
-        raise RunError("interrupted" if stop.is_set() else "what a run records would not fit into memory")
+        raise RunError("interrupted" if stop.is_set() else "memory ran short")
     if task.outside:
         return outside.run(task.outside, task.seed, result.table("flows"), wanted, stop)
     return {name: result.table(name) for name in wanted}

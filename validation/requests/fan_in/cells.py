@@ -24,7 +24,7 @@ CLIENTS = {
     "memcached": ("streams",),
     "echo": ("streams",),
 }
-CONTROLS = ("cubic", "reno")
+CONTROLS = ("cubic", "reno", "bbr")
 POLICIES = ("all", "semaphore", "ars", "clamp", "bytes", "planned", "learned", "gradient")
 _FEWEST_QUERIES, _MOST_QUERIES = 10, 30
 # All queries of a repetition take about so long if nothing is lost.
@@ -131,6 +131,8 @@ class Grid:
 def read(file: Path) -> Grid:
     """Read a grid. A list stands for all its values, several lists for all their combinations.
 
+    `cells_of` in place of entries names the grid beside it whose cells it has.
+
     Raises:
         BadGridError: it has something that cannot be measured, or a cell twice.
 
@@ -142,6 +144,10 @@ def read(file: Path) -> Grid:
     repetitions, entries = document.get("repetitions"), document.get("cells")
     if not isinstance(repetitions, int) or repetitions < 2:
         raise BadGridError(f"{file}: repetitions: found {repetitions!r}, expected a whole number of at least 2")
+    if "cells_of" in document:
+        if entries is not None:
+            raise BadGridError(f"{file}: cells_of: there are entries [[cells]] as well")
+        entries = _entries_of(file, document["cells_of"])
     if not isinstance(entries, list) or not entries:
         raise BadGridError(f"{file}: expected entries [[cells]]")
     chosen = tuple(document.get("policies", POLICIES))
@@ -149,7 +155,7 @@ def read(file: Path) -> Grid:
         raise BadGridError(
             f"{file}: policies: found {list(chosen)}, expected 'all' and others of {', '.join(POLICIES)}"
         )
-    if unknown := sorted(set(document) - {"repetitions", "cells", "policies"}):
+    if unknown := sorted(set(document) - {"repetitions", "cells", "cells_of", "policies"}):
         raise BadGridError(f"{file}: unknown key {unknown[0]!r}")
     found: dict[Cell, int] = {}
     for number, entry in enumerate(entries, 1):
@@ -158,6 +164,14 @@ def read(file: Path) -> Grid:
                 raise BadGridError(f"{file}: cells {number}: {cell.name} is there already, in cells {found[cell]}")
             found[cell] = number
     return Grid(repetitions, tuple(found), chosen)
+
+
+def _entries_of(file: Path, name: object) -> object:
+    beside = file.with_name(f"{name}.toml")
+    try:
+        return tomllib.loads(beside.read_text(encoding="utf-8")).get("cells")
+    except (FileNotFoundError, tomllib.TOMLDecodeError) as error:
+        raise BadGridError(f"{file}: cells_of: {name!r} is no grid beside it: {error}") from error
 
 
 def _cells(where: str, entry: Mapping[str, Any]) -> list[Cell]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,48 +22,66 @@ class WrongAnswerError(ConnectionError):
     """The response has another size than was asked for."""
 
 
-class Server:
-    """Answers lines `size way` with a line that has the size of the response, and the response."""
+Answer: TypeAlias = "Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]"
 
-    def __init__(self) -> None:
+
+def listener() -> socket.socket:
+    """Return a socket of loopback that listens."""
+    found = socket.create_server(("127.0.0.1", 0))
+    # Segments as on Ethernet: those of loopback are larger than limited windows, and would wait for timers.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1448)
+    return found
+
+
+async def in_the_way_asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer lines `size way` with a line that has the size of the response, and the response."""
+    while line := await reader.readline():
+        size, way = int(line.split()[0]), line.split()[1].decode()
+        sent = {"well": size, "too-much": size + _MORE}.get(way, size // 2)
+        writer.write(b"%d\n" % size + bytes(sent))
+        if way == "dies":
+            await writer.drain()
+            break
+        if way == "too-little":
+            await writer.drain()
+            writer.write_eof()
+        await writer.drain()
+
+
+class Server:
+    """Serves each connection by `answer`, and resets it when that returns or the connection is dropped."""
+
+    def __init__(self, answer: Answer = in_the_way_asked) -> None:
+        self._answer = answer
         self.port = 0
         self.answering: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Server]:
         """Listen."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        # Segments as on Ethernet: those of loopback are larger than limited windows, and would wait for timers.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1448)
-        server = await asyncio.start_server(self._serve, sock=listener)
+        server = await asyncio.start_server(self._serve, sock=listener())
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self
         finally:
             server.close()
-            tasks = list(self.answering)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)
+            await self.drop()
+
+    async def drop(self) -> None:
+        """Reset all connections."""
+        tasks = list(self.answering)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - it runs in one
         self.answering.add(task)
         try:
-            while line := await reader.readline():
-                size, way = int(line.split()[0]), line.split()[1].decode()
-                sent = {"well": size, "too-much": size + _MORE}.get(way, size // 2)
-                writer.write(b"%d\n" % size + bytes(sent))
-                if way == "dies":
-                    await writer.drain()
-                    break
-                if way == "too-little":
-                    await writer.drain()
-                    writer.write_eof()
-                await writer.drain()
-        except (ConnectionError, asyncio.CancelledError):
+            await self._answer(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # asyncio would log what ends it
         finally:
             writer.transport.abort()

@@ -176,7 +176,11 @@ impl Application for Credit {
     }
 
     fn window(&self) -> Option<Bytes> {
-        self.window.filter(|_| self.limit.now().is_some())
+        let wide = match &self.limit {
+            Limit::Fixed(_) => 1,
+            Limit::Learned(knee) => knee.wide(),
+        };
+        self.window.filter(|_| self.limit.now().is_some()).map(|window| window.times(wide))
     }
 
     fn watches_progress(&self) -> bool {

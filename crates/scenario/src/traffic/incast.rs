@@ -153,14 +153,7 @@ impl Workload for Incast {
                     priority: self.priority,
                     ..Message::default()
                 };
-                expansion.plan.sends.push(Send {
-                    connection,
-                    from: End::Client,
-                    start,
-                    message,
-                    round,
-                    size_known_at: None,
-                });
+                expansion.plan.sends.push(Send::new(connection, End::Client, start, message).in_round(round));
             }
         }
         Ok(())

@@ -114,14 +114,7 @@ impl Workload for Long {
             expansion.plan.connections[connection as usize].close_when_done = false;
             let start = Time(self.start.0 + jitter.below(self.jitter.0 + 1));
             let message = Message::default();
-            expansion.plan.sends.push(Send {
-                connection,
-                from: End::Client,
-                start,
-                message,
-                round: 0,
-                size_known_at: None,
-            });
+            expansion.plan.sends.push(Send::new(connection, End::Client, start, message));
         }
         Ok(())
     }

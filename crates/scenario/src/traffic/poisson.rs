@@ -345,14 +345,8 @@ impl Workload for Poisson {
                     ..Message::default()
                 };
                 let size_known_at = self.size_known_after.map(|after| start + after);
-                expansion.plan.sends.push(Send {
-                    connection,
-                    from: End::Client,
-                    start,
-                    message,
-                    round: 0,
-                    size_known_at,
-                });
+                let send = Send::new(connection, End::Client, start, message);
+                expansion.plan.sends.push(send.with_size_known_at(size_known_at));
             }
             sent += u64::from(self.fan_in);
         }

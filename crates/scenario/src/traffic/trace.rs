@@ -270,14 +270,7 @@ impl Workload for Trace {
             expansion.go_on()?;
             let connection = expansion.connect(flow.source, flow.destination, self.reuse);
             let message = Message { size: Some(flow.size), ..Message::default() };
-            expansion.plan.sends.push(Send {
-                connection,
-                from: End::Client,
-                start: flow.start,
-                message,
-                round: 0,
-                size_known_at: None,
-            });
+            expansion.plan.sends.push(Send::new(connection, End::Client, flow.start, message));
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ fn the_leaf_spine_example_is_the_benchmark() {
     assert_eq!((plan.network.hosts, plan.network.switches.len()), (400, 30));
     assert_eq!(plan.network.links.len(), 2 * (400 + 20 * 10));
     assert_eq!((plan.sends.len(), plan.connections.len()), (20_000, 20_000));
-    let sizes: Vec<u64> = plan.sends.iter().map(|send| send.message.size.unwrap().0).collect();
+    let sizes: Vec<u64> = plan.sends.iter().map(|send| send.size().unwrap().0).collect();
     let long = sizes.iter().filter(|&&size| size == 1 << 20).count();
     assert!(sizes.iter().all(|&size| size == 1 << 20 || (8192..=32_768).contains(&size)));
     // 7.246 % of 20,000 are 1449, standard deviation 37.

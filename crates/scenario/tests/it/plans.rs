@@ -58,13 +58,13 @@ fn sends(plan: &Plan) -> String {
             .unwrap();
     }
     for send in &plan.sends {
-        let size = send.message.size.map_or_else(|| "endless".to_owned(), |size| size.to_string());
+        let size = send.size().map_or_else(|| "endless".to_owned(), |size| size.to_string());
         assert_eq!(send.from, End::Client);
         write!(text, "{} on {} {size} round {}", send.start, send.connection, send.round).unwrap();
-        if let Some(deadline) = send.message.deadline {
+        if let Some(deadline) = send.message().deadline {
             write!(text, " until {deadline}").unwrap();
         }
-        if let Some(coflow) = send.message.coflow {
+        if let Some(coflow) = send.message().coflow {
             write!(text, " coflow {}", coflow.0).unwrap();
         }
         text.push('\n');
@@ -276,7 +276,7 @@ fn a_topology_of_hpcc_is_read_beside_the_scenario() {
     6: 3 -> 4 400Gbps 2us, buffer 0, marker none
     7: 4 -> 3 400Gbps 2us, buffer 0, marker none
     "#);
-    let sends: Vec<(u64, u64)> = plan.sends.iter().map(|send| (send.start.0, send.message.size.unwrap().0)).collect();
+    let sends: Vec<(u64, u64)> = plan.sends.iter().map(|send| (send.start.0, send.size().unwrap().0)).collect();
     assert_eq!(sends, [(0, 5), (7, 6)]);
     let refused = |topology| read(topology).unwrap_err().to_string();
     insta::assert_snapshot!(
@@ -459,8 +459,8 @@ fn sizes_may_become_known_later() {
         plan_of(STAR, &format!("{text}{more}"))
     };
     let late = poisson("size_known_after = \"30us\"");
-    assert!(late.sends.iter().all(|send| send.size_known_at == Some(send.start + Duration::from_us(30))));
-    assert!(poisson("").sends.iter().all(|send| send.size_known_at.is_none()));
+    assert!(late.sends.iter().all(|send| send.size_known_at() == Some(send.start + Duration::from_us(30))));
+    assert!(poisson("").sends.iter().all(|send| send.size_known_at().is_none()));
 }
 
 #[test]
@@ -589,7 +589,7 @@ fn another_class_changes_nothing_about_the_draws_of_this_one() {
     let beside = plan_of(STAR, &format!("{other}{one}"));
     let of_class = |plan: &Plan, class: u32| -> Vec<_> {
         let mine = plan.sends.iter().filter(|send| plan.connections[send.connection as usize].class == class);
-        mine.map(|send| (send.start, send.message)).collect()
+        mine.map(|send| (send.start, send.message())).collect()
     };
     assert_eq!(of_class(&alone, 0), of_class(&beside, 1));
     assert_eq!(of_class(&alone, 0).len(), 50);
@@ -805,8 +805,8 @@ flows = 4000
     let plan = plan_of(STAR, &format!("{text}{rules}"));
     let mut with = 0;
     for send in &plan.sends {
-        let (size, start) = (send.message.size.unwrap().0, send.start);
-        let Some(deadline) = send.message.deadline else { continue };
+        let (size, start) = (send.size().unwrap().0, send.start);
+        let Some(deadline) = send.message().deadline else { continue };
         with += 1;
         let ns = match size {
             0..=100_000 => 600_000.0 + size as f64 * 2.0,
@@ -819,7 +819,7 @@ flows = 4000
     assert!(1200_u32.abs_diff(with) < 150, "{with}");
     // They have a stream of their own.
     let without = plan_of(STAR, text);
-    let facts = |plan: &Plan| plan.sends.iter().map(|send| (send.start, send.message.size)).collect::<Vec<_>>();
+    let facts = |plan: &Plan| plan.sends.iter().map(|send| (send.start, send.size())).collect::<Vec<_>>();
     assert_eq!(facts(&plan), facts(&without));
 }
 

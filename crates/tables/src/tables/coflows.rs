@@ -35,11 +35,11 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Coflow<'_>> {
 }
 
 /// The coflows of these messages that began within the run, by class and number.
-pub(crate) fn coflows<'a>(run: &'a Run, flows: impl Iterator<Item = &'a Flow>) -> impl Iterator<Item = Coflow<'a>> {
+pub(crate) fn coflows<'a>(run: &'a Run, flows: impl Iterator<Item = Flow>) -> impl Iterator<Item = Coflow<'a>> {
     let mut found: BTreeMap<(u32, u32), Coflow<'a>> = BTreeMap::new();
     for flow in flows {
         let Some(number) = flow.coflow else { continue };
-        found.entry((flow.class, number)).or_insert_with(|| Coflow::new(run, flow, number)).add(flow);
+        found.entry((flow.class, number)).or_insert_with(|| Coflow::new(run, &flow, number)).add(&flow);
     }
     found.into_values().filter(|coflow| coflow.begin <= run.end)
 }
@@ -148,7 +148,8 @@ mod tests {
     }
 
     fn table(flows: Vec<Flow>, end_us: u64) -> Vec<Value> {
-        let run = Run { classes: vec!["jobs".into()], flows, end: Time::from_us(end_us), ..Run::default() };
+        let run =
+            Run { classes: vec!["jobs".into()], flows: flows.into(), end: Time::from_us(end_us), ..Run::default() };
         rows(&run).map(|row| json_row(&columns(), &row)).collect()
     }
 

@@ -9,11 +9,11 @@ pub(crate) const MEANING: &str = "Drops, marks, timeouts and retransmissions one
      `timeout-control`, `timeout-untold`, `fast-retransmit`, `tail-probe`, `retransmission`, `mark-reduction`. The world `linux` has no \
      reductions, wire losses and probes that are new data, and does not tell timeouts apart.";
 
-pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &Event> {
+pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Event> {
     run.events.iter()
 }
 
-pub(crate) fn columns<'a>() -> Vec<Column<&'a Event>> {
+pub(crate) fn columns() -> Vec<Column<Event>> {
     use Values::{MaybeWhole, Real, Text, Truth, Whole};
     columns! {
         /// When.

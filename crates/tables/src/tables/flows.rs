@@ -10,7 +10,7 @@ pub(crate) const MEANING: &str = "One row per message, by class and start. Sever
 
 pub(crate) struct Row<'a> {
     run: &'a Run,
-    flow: &'a Flow,
+    flow: Flow,
 }
 
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Row<'_>> {

@@ -8,15 +8,6 @@ use incast_record::{OwnColumn, Run};
 
 use super::Table;
 
-/// `batch`, whose rows begin at the row `first` of the table, with the columns added.
-pub(super) fn added(table: Table, run: &Run, first: usize, batch: RecordBatch) -> RecordBatch {
-    let columns = columns(table, run);
-    match table {
-        Table::Windows => with(batch, columns, |row| run.window_samples[first + row].own),
-        _ => batch,
-    }
-}
-
 /// The columns that parts of this run add to the table.
 pub(super) fn columns(table: Table, run: &Run) -> &[OwnColumn] {
     match table {
@@ -35,7 +26,11 @@ pub(super) fn schema(described: SchemaRef, columns: &[OwnColumn]) -> SchemaRef {
 }
 
 /// Adds these columns, of which each row has a value in one at most.
-fn with(batch: RecordBatch, columns: &[OwnColumn], own: impl Fn(usize) -> Option<(u32, f64)>) -> RecordBatch {
+pub(super) fn with(
+    batch: RecordBatch,
+    columns: &[OwnColumn],
+    own: impl Fn(usize) -> Option<(u32, f64)>,
+) -> RecordBatch {
     if columns.is_empty() {
         return batch;
     }
@@ -53,17 +48,17 @@ mod tests {
     use super::*;
     use crate::samples::small_run;
     use arrow_array::Array;
+    use incast_record::WindowSample;
 
     /// One column for each sender that has one; what other senders did has no value there.
     #[test]
     fn a_sender_adds_a_column_to_the_table_of_windows() {
         let mut run = small_run();
         let sample = run.window_samples[0];
+        let of = |own| WindowSample { own, ..sample };
         let column = |name: &str| OwnColumn { name: name.into(), meaning: "what it is".into() };
         run.window_columns = vec![column("target_s"), column("utilization")];
-        run.window_samples = vec![sample, sample, sample];
-        run.window_samples[0].own = Some((0, 20e-6));
-        run.window_samples[2].own = Some((1, 0.95));
+        run.window_samples = vec![of(Some((0, 20e-6))), of(None), of(Some((1, 0.95)))].into();
         let [batch] = &Table::Windows.batches(&run)[..] else { panic!("one batch") };
         let values = |name: &str| {
             let array = batch.column_by_name(name).unwrap();

@@ -7,11 +7,11 @@ pub(crate) const NAME: &str = "queues";
 pub(crate) const MEANING: &str = "The queues of the ports the scenario names, one row per change: the values hold from `time_s` to the next row of \
      the same link. A packet in transmission does not wait.";
 
-pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &QueueSample> {
+pub(crate) fn rows(run: &Run) -> impl Iterator<Item = QueueSample> {
     run.queue_samples.iter()
 }
 
-pub(crate) fn columns<'a>() -> Vec<Column<&'a QueueSample>> {
+pub(crate) fn columns() -> Vec<Column<QueueSample>> {
     use Values::{Real, Whole};
     columns! {
         /// When the queue changed.

@@ -154,18 +154,18 @@ pub(crate) fn whole(run: &Run) -> Row<'_> {
         goodput_steady_bps: steady_bps(&run.delivered, run.end),
         detector: Detector::of(run),
     };
-    Row { network: Some(network), ..Row::of(run, ALL, run.flows.iter()) }
+    Row { network: Some(network), ..Row::of(run, ALL, || run.flows.iter()) }
 }
 
 /// One row per class.
 pub(crate) fn classes(run: &Run) -> impl Iterator<Item = Row<'_>> {
     (0..)
         .zip(&run.classes)
-        .map(|(index, name)| Row::of(run, name, run.flows.iter().filter(move |flow| flow.class == index)))
+        .map(|(index, name)| Row::of(run, name, || run.flows.iter().filter(move |flow| flow.class == index)))
 }
 
 impl<'a> Row<'a> {
-    fn of(run: &'a Run, class: &'a str, flows: impl Iterator<Item = &'a Flow> + Clone) -> Self {
+    fn of<I: Iterator<Item = Flow>>(run: &'a Run, class: &'a str, flows: impl Fn() -> I) -> Self {
         let mut row = Self {
             run,
             class,
@@ -182,13 +182,13 @@ impl<'a> Row<'a> {
             throughput_bps: 0.0,
             deadlines: 0,
             deadlines_missed: 0,
-            coflows: CoflowSums::of(coflows(run, flows.clone())),
+            coflows: CoflowSums::of(coflows(run, flows())),
             losses: LossSums::default(),
-            jain: fairness(run, flows.clone()),
+            jain: fairness(run, &flows),
             network: None,
         };
-        for flow in flows {
-            row.add(flow);
+        for flow in flows() {
+            row.add(&flow);
         }
         row.fct_ps.sort_unstable();
         row.slowdowns.sort_unstable_by(f64::total_cmp);
@@ -230,9 +230,9 @@ impl<'a> Row<'a> {
 }
 
 /// Jain's index over the throughput of the endless flows if there are any, else of all flows.
-fn fairness<'a>(run: &Run, flows: impl Iterator<Item = &'a Flow> + Clone) -> Option<f64> {
-    let only_endless = flows.clone().any(|flow| flow.size.is_none());
-    let shares: Vec<f64> = flows
+fn fairness<I: Iterator<Item = Flow>>(run: &Run, flows: impl Fn() -> I) -> Option<f64> {
+    let only_endless = flows().any(|flow| flow.size.is_none());
+    let shares: Vec<f64> = flows()
         .filter(|flow| !only_endless || flow.size.is_none())
         .filter_map(|flow| mean_bps(flow.delivered.0, flow.start, flow.carried().unwrap_or(run.end)))
         .collect();
@@ -440,13 +440,15 @@ mod tests {
 
     /// 100 flows of 1000 bytes that start together; flow `i` (from 1) takes `i` us.
     fn hundred() -> Run {
+        hundred_but(|_| {})
+    }
+
+    /// The same, with some of them changed.
+    fn hundred_but(change: impl FnOnce(&mut Vec<Flow>)) -> Run {
         let end = |i: u64| Time::from_us(5 + i);
-        Run {
-            classes: vec!["only".into()],
-            flows: (1..=100).map(|i| flow(0, 1000, Time::from_us(5), Some(end(i)))).collect(),
-            end: Time::from_us(105),
-            ..Run::default()
-        }
+        let mut flows = (1..=100).map(|i| flow(0, 1000, Time::from_us(5), Some(end(i)))).collect();
+        change(&mut flows);
+        Run { classes: vec!["only".into()], flows: flows.into(), end: Time::from_us(105), ..Run::default() }
     }
 
     #[test]
@@ -468,10 +470,11 @@ mod tests {
     /// In the ideal model completion times say nothing of how long it took to carry everything.
     #[test]
     fn goodput_and_fairness_of_the_ideal_model_are_those_of_the_fluid() {
-        let mut run = hundred();
-        for (flow, us) in run.flows.iter_mut().zip([200, 400].into_iter().cycle()) {
-            flow.fluid_end = Some(Time::from_us(5 + us));
-        }
+        let mut run = hundred_but(|flows| {
+            for (flow, us) in flows.iter_mut().zip([200, 400].into_iter().cycle()) {
+                flow.fluid_end = Some(Time::from_us(5 + us));
+            }
+        });
         run.end = Time::from_us(405);
         let row = whole_of(&run);
         // 100 * 1000 bytes in 400 us; half have twice the throughput: (1.5 x)^2 / 2.5 x^2.
@@ -488,10 +491,8 @@ mod tests {
 
     #[test]
     fn total_goodput_runs_to_the_end_of_the_run_if_a_flow_is_not_complete() {
-        let mut run = hundred();
+        let mut run = hundred_but(|flows| (flows[99].end, flows[99].delivered) = (None, Bytes(0)));
         run.end = Time::from_us(205);
-        run.flows[99].end = None;
-        run.flows[99].delivered = Bytes(0);
         let row = whole_of(&run);
         assert!(close(&row["goodput_total_bps"], 99_000.0 * 8.0 / 200e-6));
         assert_eq!((&row["flows_complete"], &row["flows_unfinished"]), (&json!(99), &json!(1)));
@@ -500,13 +501,8 @@ mod tests {
 
     #[test]
     fn fairness_is_over_the_endless_flows_where_there_are_any() {
-        let mut run = hundred();
-        run.end = Time::from_us(105);
-        for delivered in [3000, 1000] {
-            let mut endless = flow(0, 0, Time::from_us(5), None);
-            (endless.size, endless.delivered) = (None, Bytes(delivered));
-            run.flows.push(endless);
-        }
+        let endless = |delivered| Flow { size: None, delivered, ..flow(0, 0, Time::from_us(5), None) };
+        let run = hundred_but(|flows| flows.extend([3000, 1000].map(Bytes).map(endless)));
         let row = whole_of(&run);
         // (3+1)^2 / (2 * (9+1)).
         assert!(close(&row["jain_index"], 0.8));
@@ -520,7 +516,8 @@ mod tests {
             flows: vec![
                 flow(0, 1000, Time(0), Some(Time::from_us(10))),
                 flow(0, 4000, Time::from_us(10), Some(Time::from_us(50))),
-            ],
+            ]
+            .into(),
             end: Time::from_us(50),
             ..Run::default()
         };
@@ -568,14 +565,15 @@ mod tests {
     /// 100 coflows of one message each, `i` us long: every tenth must be complete within 55 us.
     #[test]
     fn coflows_are_summed_up_as_flows_are() {
-        let mut run = hundred();
-        for (number, flow) in (0..).zip(&mut run.flows) {
-            flow.coflow = Some(number);
-            flow.deadline = (number % 10 == 0).then(|| Time::from_us(60));
-        }
-        // Two more belong to the coflow of 100 us, and one never completes.
-        run.flows.push(Flow { coflow: Some(99), ..run.flows[0].clone() });
-        run.flows.push(Flow { coflow: Some(100), end: None, ..run.flows[0].clone() });
+        let run = hundred_but(|flows| {
+            for (number, flow) in (0..).zip(&mut *flows) {
+                flow.coflow = Some(number);
+                flow.deadline = (number % 10 == 0).then(|| Time::from_us(60));
+            }
+            // Two more belong to the coflow of 100 us, and one never completes.
+            flows.push(Flow { coflow: Some(99), ..flows[0].clone() });
+            flows.push(Flow { coflow: Some(100), end: None, ..flows[0].clone() });
+        });
         let row = whole_of(&run);
         for (name, us) in [("cct_p50_s", 50.0), ("cct_p90_s", 90.0), ("cct_p99_s", 99.0), ("cct_mean_s", 50.5)] {
             assert!(close(&row[name], us * 1e-6), "{name}: {}", row[name]);
@@ -614,10 +612,11 @@ mod tests {
 
     #[test]
     fn slowdowns_are_those_of_complete_flows_with_an_ideal() {
-        let mut run = hundred();
-        for flow in &mut run.flows[..3] {
-            flow.ideal = Some(Duration::from_us(1));
-        }
+        let run = hundred_but(|flows| {
+            for flow in &mut flows[..3] {
+                flow.ideal = Some(Duration::from_us(1));
+            }
+        });
         let row = whole_of(&run);
         assert_eq!((&row["slowdown_p50"], &row["slowdown_p99"]), (&json!(2.0), &json!(3.0)));
     }

@@ -10,11 +10,11 @@ pub(crate) const MEANING: &str = "The senders of the connections the scenario na
      may add a column of its own, which is null for what other senders did: `target_s` (s, the target delay of `swift`), \
      `utilization` (U of `hpcc`, the inflight of the fullest link over its bandwidth-delay product).";
 
-pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &WindowSample> {
+pub(crate) fn rows(run: &Run) -> impl Iterator<Item = WindowSample> {
     run.window_samples.iter()
 }
 
-pub(crate) fn columns<'a>() -> Vec<Column<&'a WindowSample>> {
+pub(crate) fn columns() -> Vec<Column<WindowSample>> {
     use Values::{MaybeReal, MaybeWhole, Real, Truth, Whole};
     columns! {
         /// When it changed.

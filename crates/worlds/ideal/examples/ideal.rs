@@ -17,7 +17,7 @@ fn main() {
         .flows
         .iter()
         .filter(|flow| flow.size.is_some_and(|size| size.0 == 1 << 20))
-        .filter_map(incast_record::Flow::throughput_bps)
+        .filter_map(|flow| flow.throughput_bps())
         .fold((0.0, 0.0), |(sum, flows), bps| (sum + bps, flows + 1.0));
     println!("{elapsed:.2?} for {} messages, {unfinished} unfinished, end {}", run.flows.len(), run.end);
     println!("long ones {:.3} Gbit/s on average", sum / flows / 1e9);

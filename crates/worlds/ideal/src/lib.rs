@@ -158,7 +158,7 @@ impl<'p> Computation<'p> {
         let capacities = plan.network.links.iter().enumerate().map(capacity).collect::<Result<Vec<_>, _>>()?;
         let ends = (0..plan.connections.len() as u32).flat_map(|index| [(index, End::Client), (index, End::Server)]);
         let longest = ends.map(|(index, from)| rows::path(plan, &routes, index, from).len()).max();
-        let flows = rows::all(plan, &routes);
+        let flows: Vec<Flow> = rows::Messages::of(plan).rows(&routes).collect();
         let mut ideal = Self {
             plan,
             fluid: Fluid::new(&capacities, longest.unwrap_or(0)),
@@ -172,7 +172,7 @@ impl<'p> Computation<'p> {
             unfinished: flows.iter().filter(|flow| flow.size.is_some()).count() as u64,
             flows,
             finished_at: 0,
-            endless: plan.sends.iter().any(|send| send.message.size.is_none()),
+            endless: plan.sends.iter().any(|send| send.size().is_none()),
             horizon: plan.stop_at.map_or(FOREVER, |stop| stop.0.min(FOREVER)),
             payload: 0,
         };
@@ -302,7 +302,7 @@ impl<'p> Computation<'p> {
             MessageId::Request(response) => self.request(response),
             MessageId::Flow(number) => {
                 if let Some(send) = self.plan.sends.get(number as usize) {
-                    return (send.connection, send.from, send.message.size);
+                    return (send.connection, send.from, send.size());
                 }
                 let (connection, from) = self.response(number - self.plan.sends.len() as u32);
                 (connection, from, self.flows[number as usize].size)
@@ -336,7 +336,7 @@ impl<'p> Computation<'p> {
             warnings: self.plan.warnings.clone(),
             end: Time(end),
             outcome,
-            flows: self.flows,
+            flows: self.flows.into(),
             ports: unused_ports(&self.plan.network),
             delivered: self.fluid.finish(self.payload),
             // Nothing is known of packets.

@@ -154,7 +154,7 @@ impl<'p> Agent<'p> {
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)
             .map_err(|errno| format!("timerfd: {errno}"))?;
         epoll.add(&timer, EpollEvent::new(EpollFlags::EPOLLIN, TIMER)).map_err(|errno| format!("epoll: {errno}"))?;
-        let flows = rows::all(plan, routes);
+        let flows: Vec<Flow> = rows::Messages::of(plan).rows(routes).collect();
         let now = Instant::now();
         let mut agent = Self {
             plan,
@@ -167,7 +167,7 @@ impl<'p> Agent<'p> {
             due: BinaryHeap::new(),
             programs: programs::of(plan, routes),
             unfinished: flows.iter().filter(|flow| flow.size.is_some()).count() as u64,
-            endless: plan.sends.iter().any(|send| send.message.size.is_none()),
+            endless: plan.sends.iter().any(|send| send.size().is_none()),
             flows,
             host_counts: vec![HostCounts::default(); files.len()],
             curve: Curve::default(),
@@ -515,10 +515,10 @@ impl<'p> Agent<'p> {
         match due {
             Due::Send(index) => {
                 let send = &self.plan.sends[index as usize];
-                let message = Message { deadline: self.flows[index as usize].deadline, ..send.message };
+                let message = Message { deadline: self.flows[index as usize].deadline, ..send.message() };
                 self.expect(side_of(send.connection, send.from) ^ 1, message)?;
                 // What starts late because this thread was busy still counts from its time.
-                self.hand_over(send.connection, send.from, MessageId::Flow(index), send.message.size)
+                self.hand_over(send.connection, send.from, MessageId::Flow(index), send.size())
             }
             Due::Begin(program) => self.begin_round(at, program as usize),
             Due::Ask(response) => self.ask(at, response),

@@ -67,7 +67,7 @@ impl World for Linux {
     /// The time that the bottleneck needs for all bytes: the kernel works in real time.
     fn cost(&self, plan: &Plan) -> Cost {
         let slowest = plan.network.links.iter().map(|link| link.rate.0).min().unwrap_or(1).max(1);
-        let planned = plan.sends.iter().filter_map(|send| send.message.size);
+        let planned = plan.sends.iter().filter_map(incast_plan::Send::size);
         let asked = plan.aggregators.iter().flat_map(|one| &one.rounds).flat_map(|round| &round.responses);
         let bytes: u64 = planned.chain(asked.filter_map(|response| response.message.size)).map(|size| size.0).sum();
         let setting_up = 0.5 + 0.01 * f64::from(plan.network.hosts);
@@ -77,6 +77,7 @@ impl World for Linux {
             packet_hops: plan.packet_hops(),
             seconds: seconds.min(stop) + setting_up,
             memory: Cost::PROCESS + plan.memory(),
+            rows: incast_protocols::Bytes::ZERO,
         }
     }
 

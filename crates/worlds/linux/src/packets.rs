@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use incast_plan::{End, Plan};
 use incast_protocols::{Bytes, Duration};
-use incast_record::{Alarm, Incast, PacketFlags, PacketSample, in_order};
+use incast_record::{Alarm, Incast, PacketFlags, PacketSample, Rows, Sorter, numbered};
 use incast_world::incasts::{Arrival, Incasts};
 
 use crate::events::{Happened, Row, Streams, since};
@@ -23,8 +23,7 @@ pub(crate) fn followed(plan: &Plan) -> Vec<u32> {
 /// What packets at followed ports have come to.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    pub(crate) packets: Vec<PacketSample>,
-    pub(crate) sacks: Vec<String>,
+    pub(crate) packets: Rows<PacketSample>,
     pub(crate) incasts: Vec<Incast>,
     pub(crate) alarms: Vec<Alarm>,
 }
@@ -34,8 +33,7 @@ pub(crate) fn seen(plan: &Plan, happened: &Happened, began_ns: u64, streams: &St
     if followed(plan).is_empty() {
         return Seen::default();
     }
-    let mut reading =
-        Reading { plan, streams, began_ns, near: BTreeMap::new(), echoes: BTreeMap::new(), texts: vec![] };
+    let mut reading = Reading { plan, streams, began_ns, near: BTreeMap::new(), echoes: BTreeMap::new() };
     let mut packets: Vec<PacketSample> = vec![];
     // By packet: its row while it is in the queue, and while it may still be marked behind it.
     let (mut waiting, mut left) = (BTreeMap::new(), BTreeMap::new());
@@ -74,12 +72,16 @@ pub(crate) fn seen(plan: &Plan, happened: &Happened, began_ns: u64, streams: &St
     find_dropped(&mut packets);
     let (incasts, alarms) = incasts(plan, &packets);
     let record = &plan.record;
-    packets.retain(|packet| {
+    let is_wanted = |packet: &PacketSample| {
         record.packets.contains(&packet.link)
             && (record.packets_of.is_empty() || record.packets_of.contains(&packet.connection))
-    });
-    let (packets, sacks) = in_order(packets, reading.texts);
-    Seen { packets, sacks, incasts, alarms }
+    };
+    let mut sorter = Sorter::new(None);
+    // As they came, where two came at a time.
+    for (number, packet) in (0..).zip(packets).filter(|(_, packet)| is_wanted(packet)) {
+        sorter.push(PacketSample { number, ..packet });
+    }
+    Seen { packets: numbered(sorter, None), incasts, alarms }
 }
 
 /// Packets leave a port in the order in which they came: one behind which others have left, and that has not, was dropped,
@@ -104,7 +106,6 @@ struct Reading<'a> {
     near: BTreeMap<(u32, bool), (u64, u64)>,
     /// By connection and direction: how many incast marks it has told of.
     echoes: BTreeMap<(u32, bool), u32>,
-    texts: Vec<String>,
 }
 
 /// TCP's option that tells of incast marks, and its experiment (`crates/bpf/kernel/sockets.bpf.c`).
@@ -142,11 +143,10 @@ impl Reading<'_> {
             near.1 = self.streams.offset(back, near.1, word(8));
         }
         let (offset, ack) = *near;
-        let (mut sack, mut echoes) = (0, false);
+        let (mut sack, mut echoes) = (None, false);
         for (kind, value) in options_of(options) {
             if kind == SACK_OPTION && !value.is_empty() {
-                self.texts.push(self.blocks(back, ack, value));
-                sack = self.texts.len() as u32;
+                sack = Some(self.blocks(back, ack, value).into());
             } else if kind == INCAST_OPTION && value.len() == 6 && value[..2] == INCAST_EXPERIMENT {
                 let told = u32::from_be_bytes([value[2], value[3], value[4], value[5]]);
                 echoes = self.echoes.insert(direction, told).unwrap_or(0) != told;

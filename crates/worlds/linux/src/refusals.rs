@@ -411,7 +411,7 @@ fn connections(plan: &Plan, found: &mut Refusals) {
         "classes differ in settings that a host has once on Linux (rto_min, initial_window, sack, dsack, loss_detection, \
          tail_loss_probe, frto, slow_start_restart, tso_divisor, window_scaling, delayed_ack)",
     );
-    let unknown = plan.sends.iter().any(|send| send.size_known_at.is_some());
+    let unknown = plan.sends.iter().any(|send| send.size_known_at().is_some());
     found.when(unknown, "traffic", "size_known_after plays no part on Linux: its senders do not know sizes");
 }
 

@@ -157,8 +157,8 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     });
     let mut run = record(plan, seen, machine, &ports, (before, after), looked);
     let (events, at_ports) = told.unwrap_or_default();
-    run.events = events;
-    (run.packets, run.sacks) = (at_ports.packets, at_ports.sacks);
+    run.events = events.into();
+    run.packets = at_ports.packets;
     (run.incasts, run.alarms) = (at_ports.incasts, at_ports.alarms);
     run.warnings.extend(happened.and_then(Happened::warning));
     let left_out = counted.as_ref().and_then(Counted::warning);
@@ -224,10 +224,10 @@ fn record(
         warnings,
         end: seen.end,
         outcome: seen.outcome,
-        flows: seen.flows,
+        flows: seen.flows.into(),
         ports: rows,
-        queue_samples: looked.samples,
-        window_samples: seen.windows,
+        queue_samples: looked.samples.into(),
+        window_samples: seen.windows.into(),
         totals,
         delivered: seen.delivered,
         machine: Some(machine),

@@ -1,6 +1,6 @@
-//! `cargo run --release -p incast-packets --example fingerprints` carries out the scenarios that come with the program and some
+//! `cargo run --release -p incast-packets --example fingerprints -- [THREADS]` carries out the scenarios that come with the program and some
 //! works that reach what they do not, and prints a hash of all results of each. Lines from before and after a change that is to
-//! make nothing but speed are the same.
+//! make nothing but speed are the same, and so are those for any number of threads.
 
 use std::fmt::{self, Write};
 
@@ -27,7 +27,11 @@ impl Write for Hash {
 }
 
 fn print(name: &str, plan: &Plan) {
-    let run = run(plan, &RunOptions::default(), &Control::default()).expect("the plan is sound");
+    let control = Control::default();
+    if let Some(threads) = std::env::args().nth(1).and_then(|text| text.parse().ok()) {
+        control.use_threads(threads);
+    }
+    let run = run(plan, &RunOptions::default(), &control).expect("the plan is sound");
     let mut hash = Hash(0xcbf2_9ce4_8422_2325);
     write!(hash, "{run:?}").expect("a hash takes everything");
     println!("{name:32} {:016x}  packet-hops {}, drops {}", hash.0, run.totals.packet_hops, run.totals.dropped);

@@ -1,8 +1,9 @@
-//! `cargo run --release -p incast-packets --example leaf_spine -- [sweep|event-loop] [flows] [waiting] [mark]`
+//! `cargo run --release -p incast-packets --example leaf_spine -- [sweep|event-loop] [flows] [waiting] [mark] [threads]`
 //! times the leaf-spine work without anything around it.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use incast_packets::{Control, DriverKind, RunOptions, run};
+use incast_record::Spill;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -12,8 +13,12 @@ fn main() {
         _ => DriverKind::Sweep,
     };
     let plan = incast_testing::leaf_spine_load(20, 20, 10, number(1, 20_000), 1, number(2, 250), number(3, 65));
+    let control = Control::spilling(Spill::into(std::env::temp_dir()));
+    if let Some(threads) = arguments.get(4).and_then(|text| text.parse().ok()) {
+        control.use_threads(threads);
+    }
     let begin = std::time::Instant::now();
-    let run = run(&plan, &RunOptions { driver: Some(driver) }, &Control::default()).expect("the plan is sound");
+    let run = run(&plan, &RunOptions { driver: Some(driver) }, &control).expect("the plan is sound");
     let elapsed = begin.elapsed();
     let hops = run.totals.packet_hops;
     let mut short: Vec<u64> = run

@@ -192,9 +192,12 @@ impl Conversation {
 
     /// What has left since this was asked last, in order.
     pub fn sent(&mut self) -> Vec<Segment> {
-        let read = &mut self.end.receive.options;
+        let options = &mut self.end.arriving;
+        // It is the other end here, too, as far as what it has written has to be read.
+        options.extend(&self.out.options);
+        self.out.options.clear();
         let segment = |packet: Packet| {
-            let sack = if packet.flags.has(Flags::OPTIONS) { read.read(&packet).0 } else { SackOption::NONE };
+            let sack = if packet.flags.has(Flags::OPTIONS) { options.read(&packet).0 } else { SackOption::NONE };
             Segment {
                 sequence: packet.sequence,
                 payload: packet.payload,

@@ -2,6 +2,7 @@
 
 pub(crate) mod calendar;
 pub(crate) mod event_loop;
+pub(crate) mod parallel;
 pub(crate) mod sweep;
 pub(crate) mod timers;
 
@@ -31,19 +32,26 @@ pub(crate) struct Horizon {
     pub(crate) at: u64,
     window: u64,
     time_up: bool,
+    endless: bool,
 }
 
 impl Horizon {
     pub(crate) fn new(plan: &Plan) -> Self {
         let at = plan.stop_at.map_or(FOREVER, |stop| stop.0.min(FOREVER));
-        Self { at, window: window(plan), time_up: plan.stop_at.is_some() }
+        let endless = plan.sends.iter().any(|send| send.size().is_none());
+        Self { at, window: window(plan), time_up: plan.stop_at.is_some(), endless }
     }
 
     /// Once everything that has an end is complete, what has none need not go on.
-    pub(crate) fn update<O: Observer>(&mut self, world: &World<'_, O>) {
-        if world.unfinished == 0 && world.endless && !self.time_up {
-            self.at = (world.finished_at / self.window + 1) * self.window;
+    pub(crate) const fn update(&mut self, unfinished: u64, finished_at: u64) {
+        if unfinished == 0 && self.endless && !self.time_up {
+            self.at = (finished_at / self.window + 1) * self.window;
         }
+    }
+
+    /// Whether a window begins before it.
+    pub(crate) const fn reaches(&self, window: u64) -> bool {
+        window * self.window < self.at
     }
 
     /// How far time came in a run that was not interrupted.
@@ -58,15 +66,14 @@ impl Horizon {
 }
 
 /// Arms the first round of every aggregator.
-pub(crate) fn begin_programs(plan: &Plan, schedule: &mut impl Schedule) {
-    for (number, aggregator) in plan.aggregators.iter().enumerate() {
+pub(crate) fn begin_programs<O: Observer>(world: &World<'_, O>, plan: &Plan, schedule: &mut impl Schedule) {
+    for (number, aggregator) in plan.aggregators.iter().enumerate().filter(|one| world.has(one.1.host)) {
         schedule.arm(aggregator.start.0, aggregator.host, Entity::of(Kind::Begin(number as u32)));
     }
 }
 
 /// Lets others see how far a run has come, and stop it.
 pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, control: &Control) -> bool {
-    let hops = world.links.iter().map(|link| link.packets).sum();
-    control.report(now, hops, world.unfinished);
-    control.is_cancelled() || control.is_too_much(world.observer.recorded())
+    control.report(now, world.packet_hops(), world.unfinished);
+    control.is_cancelled() || control.is_too_much(world.observer.recorded()) || world.written().is_err()
 }

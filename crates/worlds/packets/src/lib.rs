@@ -12,17 +12,22 @@ mod link;
 mod noise;
 mod observe;
 mod packet;
+mod partition;
 mod ring;
 mod tcp;
+mod threads;
 mod world;
 
 pub use incast_world::{Control, Progress, RunError};
 
+use std::num::NonZeroUsize;
+
 use incast_plan::{Link, Plan, Reorder};
 use incast_record::{Outcome, Run};
-use incast_world::{Cost, Refusal, World as AnyWorld};
+use incast_world::{Cost, Refusal, Threads, World as AnyWorld};
 
 use observe::{Observer, Recorder, Silent};
+use partition::Partition;
 use world::World;
 
 /// The packet simulator as a world.
@@ -44,6 +49,10 @@ impl AnyWorld for Packets {
 
     fn cost(&self, plan: &Plan) -> Cost {
         cost::of(plan)
+    }
+
+    fn threads(&self, plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
+        threads::of(plan, wish)
     }
 
     fn run(&self, plan: &Plan, control: &Control) -> Result<Run, RunError> {
@@ -88,6 +97,13 @@ impl DriverKind {
     }
 }
 
+/// Whether all messages are endless, and nothing else ends the run.
+fn never_ends(plan: &Plan) -> bool {
+    let asked = || plan.aggregators.iter().flat_map(|one| &one.rounds).flat_map(|round| &round.responses);
+    let mut sizes = plan.sends.iter().map(incast_plan::Send::size).chain(asked().map(|one| one.message.size));
+    plan.stop_at.is_none() && plan.sends.iter().any(|send| send.size().is_none()) && sizes.all(|size| size.is_none())
+}
+
 /// In how many windows the sweep looks at a link for each of its packets, on average, if they can overtake each other.
 fn looks(link: &Link, window: u64) -> f64 {
     let under_way = |reorder: Reorder| link.delay.0 as f64 + reorder.probability * reorder.extra.0 as f64 / 2.0;
@@ -108,18 +124,18 @@ pub struct RunOptions {
 pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
     plan.validate().map_err(RunError::Invalid)?;
     if Recorder::is_wanted(&plan.record) {
-        run_observed(plan, options, control, Recorder::new(plan))
+        run_observed(plan, options, control, || Recorder::new(plan, control.spill()))
     } else {
-        run_observed(plan, options, control, Silent)
+        run_observed(plan, options, control, || Silent)
     }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "options will grow, and callers pass them on")]
-fn run_observed<O: Observer>(
+fn run_observed<O: Observer + Send>(
     plan: &Plan,
     options: &RunOptions,
     control: &Control,
-    observer: O,
+    observer: impl Fn() -> O + Sync,
 ) -> Result<Run, RunError> {
     let (chosen, rule) = DriverKind::choose(plan);
     let (driver, rule) = match options.driver {
@@ -130,14 +146,21 @@ fn run_observed<O: Observer>(
         Some(driver) => (driver, rule),
         None => (chosen, rule),
     };
-    let mut world = World::new(plan, observer)?;
-    if world.endless && world.unfinished == 0 && plan.stop_at.is_none() {
+    if never_ends(plan) {
         return Err(RunError::Endless);
     }
+    let threads = if driver == DriverKind::Sweep { threads::of(plan, control.threads()).count } else { 1 };
+    if threads > 1 {
+        let partition = Partition::new(plan, threads);
+        let (world, end, outcome) = driver::parallel::run(plan, &partition, control, observer)?;
+        return world.finish(end, outcome, rule);
+    }
+    let mut world = World::new(plan, observer(), control.spill())?;
     control.begin(world.unfinished);
     let (end, outcome): (u64, Outcome) = match driver {
         DriverKind::Sweep => driver::sweep::run(&mut world, plan, control),
         DriverKind::EventLoop => driver::event_loop::run(&mut world, plan, control),
     };
+    world.credit_unfinished();
     world.finish(end, outcome, rule)
 }

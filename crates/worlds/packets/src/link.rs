@@ -258,11 +258,6 @@ impl<M: Marker> Link<M> {
         if self.waiting.is_empty() { self.head() } else { self.head().min(self.busy_until) }
     }
 
-    /// Whether packets can overtake each other on the wire.
-    pub(crate) fn reorders(&self) -> bool {
-        self.impairment.as_ref().is_some_and(|impairment| impairment.reorder.is_some())
-    }
-
     #[inline(always)]
     fn queue_state(&self, now: u64, in_service: u64, class: u8) -> QueueState {
         let (waiting_packets, waiting_bytes) = match &self.classes {
@@ -684,6 +679,8 @@ mod tests {
     }
 
     impl Observer for Log {
+        fn join(&mut self, _other: Self) {}
+
         fn queue_changed(&mut self, link: u32, now: u64, waiting_packets: u32, waiting_bytes: u64) {
             assert_eq!(link, LINK);
             self.queue.push((now, waiting_packets, waiting_bytes));
@@ -970,7 +967,7 @@ mod tests {
         bench.advance(1000 * PACKET_TIME);
         assert_eq!((bench.link.packets, bench.link.max_waiting), (100, 99));
         assert!(bench.log.queue.is_empty() && bench.log.found.is_empty() && bench.vanished.is_empty());
-        assert_eq!((bench.link.delay(), bench.link.reorders()), (DELAY, false));
+        assert_eq!(bench.link.delay(), DELAY);
     }
 
     fn impaired(loss: f64, reorder: Option<Reorder>) -> Bench {
@@ -981,7 +978,6 @@ mod tests {
     fn a_wire_loses_as_many_packets_as_it_is_told_to() {
         for (loss, expected) in [(0.0, 0..=0), (0.2, 150..=250), (1.0, 1000..=1000)] {
             let mut bench = impaired(loss, None);
-            assert!(!bench.link.reorders());
             for connection in 0..1000 {
                 bench.enqueue(0, &packet(connection, Flags::default()));
             }
@@ -1000,7 +996,6 @@ mod tests {
         for (probability, expected) in [(0.0, 0..=0), (0.3, 250..=350), (1.0, 999..=1000)] {
             let extra = 20 * PACKET_TIME;
             let mut bench = impaired(0.0, Some(Reorder { probability, extra: Duration(extra) }));
-            assert!(bench.link.reorders());
             for connection in 0..1000 {
                 bench.enqueue(0, &packet(connection, Flags::default()));
             }

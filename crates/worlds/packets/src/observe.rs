@@ -5,9 +5,13 @@ mod packets;
 
 use packets::Packets;
 
+use std::io;
+
 use incast_plan::{Plan, Record};
 use incast_protocols::{Bytes, Duration, Time};
-use incast_record::{Alarm, Event, EventKind, Incast, PacketSample, QueueSample, QueueStatistics, WindowSample};
+use incast_record::{
+    Alarm, Event, EventKind, Incast, PacketSample, QueueSample, QueueStatistics, Rows, Sorter, Spill, WindowSample,
+};
 
 use incast_world::incasts::{Arrival, Incasts};
 
@@ -20,6 +24,14 @@ pub(crate) trait Observer {
     /// What series and events take in memory.
     fn recorded(&self) -> Bytes {
         Bytes::ZERO
+    }
+
+    /// Whether everything could be written down so far.
+    ///
+    /// # Errors
+    /// The disk has failed.
+    fn complete(&self) -> io::Result<()> {
+        Ok(())
     }
 
     /// The queue of a switch port changed.
@@ -84,6 +96,9 @@ pub(crate) trait Observer {
     /// A sender after something happened to it.
     fn windows(&mut self, _sample: WindowSample) {}
 
+    /// Takes over what the observer of another part of the network has written down.
+    fn join(&mut self, other: Self);
+
     /// Hands over what was written down: statistics by link, samples, events.
     fn finish(self) -> Written;
 }
@@ -92,11 +107,10 @@ pub(crate) trait Observer {
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     pub(crate) statistics: Vec<Option<QueueStatistics>>,
-    pub(crate) queue_samples: Vec<QueueSample>,
-    pub(crate) window_samples: Vec<WindowSample>,
-    pub(crate) events: Vec<Event>,
-    pub(crate) packets: Vec<PacketSample>,
-    pub(crate) sacks: Vec<String>,
+    pub(crate) queue_samples: Rows<QueueSample>,
+    pub(crate) window_samples: Rows<WindowSample>,
+    pub(crate) events: Rows<Event>,
+    pub(crate) packets: Rows<PacketSample>,
     pub(crate) incasts: Vec<Incast>,
     pub(crate) alarms: Vec<Alarm>,
 }
@@ -106,6 +120,8 @@ pub(crate) struct Written {
 pub(crate) struct Silent;
 
 impl Observer for Silent {
+    fn join(&mut self, _other: Self) {}
+
     fn finish(self) -> Written {
         Written::default()
     }
@@ -134,9 +150,9 @@ pub(crate) struct Recorder {
     windows_wanted: Vec<u32>,
     /// By that number and side: the last sample.
     last_windows: Vec<[Option<WindowSample>; 2]>,
-    queue_samples: Vec<QueueSample>,
-    window_samples: Vec<WindowSample>,
-    events: Vec<Event>,
+    queue_samples: Sorter<QueueSample>,
+    window_samples: Sorter<WindowSample>,
+    events: Sorter<Event>,
     incasts: Option<Incasts>,
     packets: Option<Packets>,
 }
@@ -153,7 +169,8 @@ fn bump(histogram: &mut Vec<u64>, at: u32, by: u64) {
 }
 
 impl Recorder {
-    pub(crate) fn new(plan: &Plan) -> Self {
+    /// Rows beyond what memory should hold go where `spill` says.
+    pub(crate) fn new(plan: &Plan, spill: Option<&Spill>) -> Self {
         let record = &plan.record;
         let mut queues = vec![Queue::default(); plan.network.links.len()];
         for &link in &record.queue_series {
@@ -170,11 +187,11 @@ impl Recorder {
             queues,
             windows_wanted,
             last_windows: vec![[None; 2]; record.window_series.len()],
-            queue_samples: Vec::new(),
-            window_samples: Vec::new(),
-            events: Vec::new(),
+            queue_samples: Sorter::new(spill),
+            window_samples: Sorter::new(spill),
+            events: Sorter::new(spill),
             incasts: (!record.incasts.is_empty()).then(|| Incasts::new(plan)),
-            packets: (!record.packets.is_empty()).then(|| Packets::new(plan)),
+            packets: (!record.packets.is_empty()).then(|| Packets::new(plan, spill)),
         }
     }
 
@@ -189,9 +206,15 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn recorded(&self) -> Bytes {
-        let series = size_of_val(&self.queue_samples[..]) + size_of_val(&self.window_samples[..]);
-        let bytes = series + size_of_val(&self.events[..]) + self.packets.as_ref().map_or(0, Packets::bytes);
-        Bytes(bytes as u64)
+        let packets = self.packets.as_ref().map_or(Bytes::ZERO, |packets| packets.rows().memory());
+        self.queue_samples.memory() + self.window_samples.memory() + self.events.memory() + packets
+    }
+
+    fn complete(&self) -> io::Result<()> {
+        self.queue_samples.complete()?;
+        self.window_samples.complete()?;
+        self.events.complete()?;
+        self.packets.as_ref().map_or(Ok(()), |packets| packets.rows().complete())
     }
 
     #[inline]
@@ -313,24 +336,33 @@ impl Observer for Recorder {
         self.window_samples.push(sample);
     }
 
-    fn finish(mut self) -> Written {
-        // A stable sort: what happened at one port or sender keeps its order.
-        self.queue_samples.sort_by_key(|sample| (sample.time, sample.link));
-        self.window_samples.sort_by_key(|sample| (sample.time, sample.connection, sample.from_client));
-        self.events.sort_unstable();
+    fn join(&mut self, other: Self) {
+        for (mine, theirs) in self.queues.iter_mut().zip(other.queues) {
+            // What nobody has used there may have been used here.
+            if theirs.since.is_some() {
+                *mine = theirs;
+            }
+        }
+        self.queue_samples.join(other.queue_samples);
+        self.window_samples.join(other.window_samples);
+        self.events.join(other.events);
+        if let (Some(mine), Some(theirs)) = (&mut self.incasts, other.incasts) {
+            mine.join(theirs);
+        }
+    }
+
+    fn finish(self) -> Written {
         let statistics = self.queues.into_iter().map(|queue| {
             let since = queue.since?;
             Some(QueueStatistics { observed: Duration(queue.changed_at - since), ..queue.statistics })
         });
-        let (packets, sacks) = self.packets.map(Packets::finish).unwrap_or_default();
         let (incasts, alarms) = self.incasts.map(Incasts::finish).unwrap_or_default();
         Written {
             statistics: if self.statistics { statistics.collect() } else { Vec::new() },
-            queue_samples: self.queue_samples,
-            window_samples: self.window_samples,
-            events: self.events,
-            packets,
-            sacks,
+            queue_samples: self.queue_samples.finish(),
+            window_samples: self.window_samples.finish(),
+            events: self.events.finish(),
+            packets: self.packets.map(Packets::finish).unwrap_or_default(),
             incasts,
             alarms,
         }

@@ -98,7 +98,7 @@ pub(crate) struct Way {
     pub(crate) path: u16,
 }
 
-/// The ways of all connections that have been opened.
+/// The ways of all connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     /// By connection, from its server and from its client.
@@ -106,12 +106,9 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    pub(crate) fn new(connections: usize) -> Self {
-        Self { ways: vec![[Way::default(); 2]; connections] }
-    }
-
-    pub(crate) fn set(&mut self, connection: u32, from_client: bool, way: Way) {
-        self.ways[connection as usize][usize::from(from_client)] = way;
+    /// By connection, from its server and from its client.
+    pub(crate) fn new(ways: impl Iterator<Item = [Way; 2]>) -> Self {
+        Self { ways: ways.collect() }
     }
 
     #[inline]

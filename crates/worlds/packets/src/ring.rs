@@ -3,6 +3,8 @@
 //! Without shrinking, one burst fixes a large ring for ever and the index walks through all of it,
 //! out of the cache.
 
+/// Most links of a large network never hold more.
+const SMALLEST: usize = 2;
 /// Smallest capacity that is given up again.
 const SHRINK_FROM: usize = 64;
 
@@ -49,7 +51,7 @@ impl<T: Copy + Default> Ring<T> {
         let len = self.len() as usize;
         let capacity = self.slots.len();
         if len == capacity {
-            self.resize((capacity * 2).max(8));
+            self.resize((capacity * 2).max(SMALLEST));
         } else if self.tail as usize & (capacity - 1) == 0 {
             self.begin_round(len);
         }
@@ -80,6 +82,12 @@ impl<T: Copy + Default> Ring<T> {
     #[inline]
     pub(crate) fn first(&self) -> &T {
         &self.slots[self.head as usize & (self.slots.len() - 1)]
+    }
+
+    /// All values, from the oldest on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let mask = self.slots.len().wrapping_sub(1);
+        (0..self.len()).map(move |place| &self.slots[self.head.wrapping_add(place) as usize & mask])
     }
 
     /// Takes the oldest value out. Only for rings that are not empty.

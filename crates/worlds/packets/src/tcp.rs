@@ -29,6 +29,8 @@ pub(crate) mod status;
 mod timing;
 mod undo;
 
+use std::collections::VecDeque;
+
 use incast_protocols::Message;
 use incast_record::{EventKind, Timer};
 
@@ -58,6 +60,15 @@ pub(crate) struct Span {
     pub(crate) introduced: bool,
 }
 
+/// Puts a message behind others. Most connections have one at a time, for which a queue has room at first: that of several
+/// would be a third of what a connection takes.
+pub(crate) fn queue(messages: &mut VecDeque<Span>, message: Span) {
+    if messages.capacity() == 0 {
+        messages.reserve_exact(1);
+    }
+    messages.push_back(message);
+}
+
 /// Something results tell about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signal {
@@ -74,6 +85,8 @@ pub(crate) struct Signal {
 pub(crate) struct Outbox {
     pub(crate) packets: Vec<Packet>,
     pub(crate) signals: Vec<Signal>,
+    /// Options of these packets, for the other end.
+    pub(crate) options: sack::Written,
 }
 
 #[cfg(test)]

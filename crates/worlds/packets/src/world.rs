@@ -5,6 +5,8 @@
 mod build;
 mod columns;
 mod control;
+pub(crate) mod frontier;
+mod messages;
 pub(crate) mod outcome;
 mod programs;
 
@@ -20,7 +22,7 @@ use incast_protocols::sender::{AnySender, Sender, Windows};
 use incast_protocols::switch::buffer::{AnyBuffer, PortIndex};
 use incast_protocols::switch::marker::AnyMarker;
 use incast_protocols::{Bytes, Message, Time};
-use incast_record::{EventKind, Flow, Totals, WindowSample};
+use incast_record::{EventKind, Totals, WindowSample};
 
 use crate::link::{Around, Link, Said};
 use crate::noise::Delays;
@@ -28,12 +30,14 @@ use crate::observe::{Observer, sender_event};
 use crate::packet::{Flags, Packet, Ways};
 use crate::tcp::sack::Options;
 use crate::tcp::send::Fin;
-use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, State};
+use crate::tcp::{Endpoint, MessageId, NEVER, Outbox, Span, State, queue};
 use incast_world::Curve;
 use incast_world::Routes;
 use incast_world::tie::{Entity, Kind, Order};
 
 use control::Nic;
+use frontier::Frontier;
+use messages::Messages;
 use programs::Program;
 
 /// No slot.
@@ -57,14 +61,6 @@ pub(crate) trait Schedule {
 pub(crate) enum Target {
     Host(u32),
     Switch(u32),
-}
-
-/// A connection that is open.
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    connection: u32,
-    /// Its packets in queues and on wires. While there are any, or an end is not done, the slot stays.
-    in_network: u32,
 }
 
 /// What a link works with.
@@ -108,14 +104,13 @@ pub(crate) struct World<'p, O> {
     /// By connection: the class of service of its packets.
     service: Vec<u8>,
     out: Outbox,
-    /// By connection.
-    slot_of: Vec<u32>,
-    /// By connection and end: messages not handed over yet.
+    /// By connection, its client and its server among the endpoints.
+    ends_of: Vec<[u32; 2]>,
+    /// By connection and end: messages that it will hand over.
     to_write: Vec<[u32; 2]>,
-    slots: Vec<Slot>,
-    free: Vec<u32>,
-    /// Two for each slot: client, server.
+    /// Ends of connections that are open, and some that are free.
     endpoints: Vec<AnyEndpoint>,
+    free: Vec<u32>,
     nics: Vec<Nic<AnyReceiver>>,
     programs: Vec<Program<AnyApplication>>,
     /// Whether any of them is told of all payload that arrives.
@@ -123,7 +118,7 @@ pub(crate) struct World<'p, O> {
     columns: columns::Columns,
     /// By connection: the aggregator whose it is.
     program_of: Vec<u32>,
-    flows: Vec<Flow>,
+    messages: Messages<'p>,
     /// Messages of known size that are not complete.
     pub(crate) unfinished: u64,
     /// Completion of the last of them.
@@ -133,6 +128,8 @@ pub(crate) struct World<'p, O> {
     curve: Curve,
     /// The latest time at which a packet reached its host.
     pub(crate) last_delivery: u64,
+    /// Where this is the world of a part of the network.
+    pub(crate) frontier: Option<Frontier<'p>>,
 }
 
 impl<O: Observer> World<'_, O> {
@@ -234,11 +231,14 @@ impl<O: Observer> World<'_, O> {
     /// Puts what ports have said into the telemetry of the packets it is for.
     #[cold]
     fn write_telemetry(&mut self) {
-        while let Some(Said { connection, from_client, option, hop }) = self.said.pop() {
-            let slot = self.slot_of[connection as usize];
-            if slot != NONE {
-                let sender = slot * 2 + u32::from(!from_client);
-                self.endpoints[sender as usize].receive.options.add_hop(option, hop);
+        while let Some(said) = self.said.pop() {
+            if self.say_abroad(said) {
+                continue;
+            }
+            let Said { connection, from_client, option, hop } = said;
+            let receiver = self.ends_of[connection as usize][usize::from(from_client)];
+            if receiver != NONE {
+                self.endpoints[receiver as usize].arriving.add_hop(option, hop);
             }
         }
     }
@@ -314,19 +314,18 @@ impl<O: Observer> World<'_, O> {
         }
         self.totals.delivered += 1;
         self.last_delivery = self.last_delivery.max(now);
-        let slot = self.slot_of[packet.connection as usize];
-        if slot == NONE {
+        let index = self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))];
+        if index == NONE {
             return;
         }
-        self.slots[slot as usize].in_network -= 1;
-        let index = slot * 2 + u32::from(packet.flags.has(Flags::FROM_CLIENT));
+        let endpoint = &mut self.endpoints[index as usize];
+        endpoint.under_way -= 1;
         let (sack, telemetry);
         let mut options = Options::NONE;
         if packet.flags.has(Flags::OPTIONS) {
-            (sack, telemetry) = self.endpoints[(index ^ 1) as usize].receive.options.read(packet);
+            (sack, telemetry) = endpoint.arriving.read(packet);
             options = Options { sack: &sack, telemetry: telemetry.as_ref() };
         }
-        let endpoint = &mut self.endpoints[index as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
         let arrived = endpoint.on_segment(now, tcp, packet, options, &mut self.out);
         let controlled = endpoint.flow.is_some();
@@ -371,7 +370,7 @@ impl<O: Observer> World<'_, O> {
             self.run_controller(now, host, schedule);
         }
         if done {
-            self.release_if_done(slot);
+            self.release_if_done(packet.connection);
         }
     }
 
@@ -389,13 +388,13 @@ impl<O: Observer> World<'_, O> {
             Kind::Endpoint(number) => self.fire_endpoint(now, number, schedule),
             Kind::Send(index) => {
                 let send = &self.plan.sends[index as usize];
-                let mut told = send.message;
-                if let Some(Time(at)) = send.size_known_at.filter(|at| at.0 > now) {
+                let mut told = send.message();
+                if let Some(Time(at)) = send.size_known_at().filter(|at| at.0 > now) {
                     told.size = None;
                     schedule.arm(at, self.host_of(entity), Entity::of(Kind::Known(index)));
                 }
                 let id = MessageId::Flow(index);
-                self.hand_over(now, send.connection, send.from, id, send.message.size, told, schedule);
+                self.hand_over(now, send.connection, send.from, id, send.size(), told, schedule);
             }
             Kind::Known(index) => self.learn_size(now, index, schedule),
             Kind::Nic(host) => self.fire_controller(now, host, schedule),
@@ -408,11 +407,10 @@ impl<O: Observer> World<'_, O> {
     }
 
     fn fire_endpoint(&mut self, now: u64, number: u32, schedule: &mut impl Schedule) {
-        let slot = self.slot_of[number as usize / 2];
-        if slot == NONE {
+        let index = self.ends_of[number as usize / 2][number as usize % 2];
+        if index == NONE {
             return;
         }
-        let index = slot * 2 + number % 2;
         let endpoint = &mut self.endpoints[index as usize];
         if endpoint.scheduled_at != now {
             return;
@@ -446,11 +444,7 @@ impl<O: Observer> World<'_, O> {
         schedule: &mut impl Schedule,
     ) {
         debug_assert!(self.out.packets.is_empty() && self.out.signals.is_empty());
-        let slot = match self.slot_of[connection as usize] {
-            NONE => self.open_slot(connection),
-            slot => slot,
-        };
-        let index = slot * 2 + u32::from(from == End::Server);
+        let index = self.end_of(connection, from);
         let opens = self.endpoints[index as usize].state == State::Closed && from == End::Client;
         if opens {
             self.register(now, index);
@@ -464,9 +458,6 @@ impl<O: Observer> World<'_, O> {
         let tcp = &self.plan.classes[self.endpoints[index as usize].class as usize].tcp;
         let endpoint = &mut self.endpoints[index as usize];
         let span = endpoint.send.write(id, size, told.handed_over(Time(now)));
-        if let MessageId::Flow(flow) = id {
-            self.flows[flow as usize].offset = Some(span.start);
-        }
         endpoint.to_write -= 1;
         if endpoint.to_write == 0 && endpoint.close_when_done && span.end != u64::MAX {
             endpoint.send.fin = Fin::Wanted;
@@ -476,27 +467,39 @@ impl<O: Observer> World<'_, O> {
         } else {
             endpoint.output(now, tcp, &mut self.out);
         }
-        self.endpoints[(index ^ 1) as usize].receive.incoming.push_back(span);
+        self.expect_message(connection, from.other(), span);
         self.settle(now, index, schedule);
         self.run_controller_of(now, index, schedule);
+    }
+
+    /// The end of a connection that is to get a message is told of it, long before its first segment arrives.
+    fn expect_message(&mut self, connection: u32, to: End, span: Span) {
+        if self.announce_abroad(connection, to, span) {
+            return;
+        }
+        if let MessageId::Flow(flow) = span.id {
+            self.messages.row(&self.routes, flow).offset = Some(span.start);
+        }
+        let index = self.end_of(connection, to);
+        queue(&mut self.endpoints[index as usize].receive.incoming, span);
     }
 
     /// An application learns how large the message is that it is sending.
     #[cold]
     fn learn_size(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
         let send = &self.plan.sends[index as usize];
-        let slot = self.slot_of[send.connection as usize];
-        if slot == NONE {
+        let [client, server] = self.ends_of[send.connection as usize];
+        let (index_of_end, receiver) = if send.from == End::Client { (client, server) } else { (server, client) };
+        if index_of_end == NONE {
             return;
         }
-        let index_of_end = slot * 2 + u32::from(send.from == End::Server);
         let endpoint = &mut self.endpoints[index_of_end as usize];
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
-        let (id, facts) = (MessageId::Flow(index), send.message.handed_over(Time(now)));
+        let (id, facts) = (MessageId::Flow(index), send.message().handed_over(Time(now)));
         endpoint.send.learn(now, id, facts);
         endpoint.output(now, tcp, &mut self.out);
         // The first segment tells the other end; what comes after it no longer does.
-        let incoming = &mut self.endpoints[(index_of_end ^ 1) as usize].receive.incoming;
+        let incoming = &mut self.endpoints[receiver as usize].receive.incoming;
         if let Some(span) = incoming.iter_mut().find(|span| span.id == id && !span.introduced) {
             span.facts = facts;
         }
@@ -512,17 +515,17 @@ impl<O: Observer> World<'_, O> {
         let connection = endpoint.template.connection;
         if deadline < endpoint.scheduled_at {
             endpoint.scheduled_at = deadline;
-            let entity = Entity::of(Kind::Endpoint(connection * 2 + (index & 1)));
+            let entity = Entity::of(Kind::Endpoint(connection * 2 + u32::from(!endpoint.is_client())));
             schedule.arm(deadline, host, entity);
         }
         if !self.out.packets.is_empty() {
             let sent = self.out.packets.len();
-            self.slots[index as usize / 2].in_network += sent as u32;
+            endpoint.under_way += sent as i64;
             self.totals.sent += sent as u64;
             let uplink = self.routes.uplink[host as usize];
             let mut packets = std::mem::take(&mut self.out.packets);
-            if self.observer.follows_some() {
-                self.note_options(index, &packets);
+            if !self.out.options.sacks.is_empty() {
+                self.pass_options(index, &packets);
             }
             if let Some(&delays) = self.sending.get(host as usize) {
                 self.send_late(uplink, host, now, delays, &packets, schedule);
@@ -557,25 +560,42 @@ impl<O: Observer> World<'_, O> {
         self.sending[host as usize] = delays;
     }
 
-    /// Who writes packets down has to know the options that travel beside them.
+    /// Options go to the other end ahead of the packets that carry them.
     #[cold]
-    fn note_options(&mut self, index: u32, packets: &[Packet]) {
-        let options = &self.endpoints[index as usize].receive.options;
-        for packet in packets.iter().filter(|packet| packet.flags.has(Flags::OPTIONS)) {
-            let (sack, kept) = options.written(packet);
-            self.observer.options_written(packet, sack, kept);
+    fn pass_options(&mut self, index: u32, packets: &[Packet]) {
+        let endpoint = &self.endpoints[index as usize];
+        let (connection, to) =
+            (endpoint.template.connection, if endpoint.is_client() { End::Server } else { End::Client });
+        let mut written = std::mem::take(&mut self.out.options);
+        let abroad = self.pass_options_abroad(connection, to, &written);
+        let other = self.ends_of[connection as usize][usize::from(to == End::Server)];
+        if !abroad {
+            self.endpoints[other as usize].arriving.extend(&written);
+        }
+        written.clear();
+        self.out.options = written;
+        if abroad {
+            return;
+        }
+        let arriving = &self.endpoints[other as usize].arriving;
+        // Who writes packets down has to know the options that travel beside them.
+        if self.observer.follows_some() {
+            for packet in packets.iter().filter(|packet| packet.flags.has(Flags::OPTIONS)) {
+                let (sack, kept) = arriving.written(packet);
+                self.observer.options_written(packet, sack, kept);
+            }
         }
     }
 
     #[cold]
     fn note_signals(&mut self, now: u64, index: u32) {
-        let from_client = index & 1 == 0;
-        let connection = self.endpoints[index as usize].template.connection;
+        let endpoint = &self.endpoints[index as usize];
+        let (connection, from_client) = (endpoint.template.connection, endpoint.is_client());
         for at in 0..self.out.signals.len() {
             let signal = self.out.signals[at];
             self.observer.event(sender_event(now, &signal, connection, from_client));
             let Some(MessageId::Flow(flow)) = signal.message else { continue };
-            let losses = &mut self.flows[flow as usize].losses;
+            let losses = &mut self.messages.row(&self.routes, flow).losses;
             match signal.kind {
                 EventKind::TimeoutFullWindow => losses.timeouts_full_window += 1,
                 EventKind::TimeoutTail => losses.timeouts_tail += 1,
@@ -606,7 +626,7 @@ impl<O: Observer> World<'_, O> {
         self.observer.windows(WindowSample {
             time: Time(now),
             connection: endpoint.template.connection,
-            from_client: index & 1 == 0,
+            from_client: endpoint.is_client(),
             cwnd: windows.cwnd,
             ssthresh: (windows.ssthresh != Windows::UNLIMITED).then_some(windows.ssthresh),
             rwnd: view.advertised,
@@ -619,22 +639,45 @@ impl<O: Observer> World<'_, O> {
 
     /// The state of a connection goes once both ends are done and none of its packets is under way, so
     /// that nothing can ever ask for it again.
-    fn release_if_done(&mut self, slot: u32) {
-        let ends = &self.endpoints[slot as usize * 2..slot as usize * 2 + 2];
-        if self.slots[slot as usize].in_network > 0 || ends.iter().any(|end| end.state != State::Done) {
+    fn release_if_done(&mut self, connection: u32) {
+        let ends = self.ends_of[connection as usize];
+        if ends.contains(&NONE) {
+            return self.close_abroad(connection);
+        }
+        let [client, server] = ends.map(|end| &self.endpoints[end as usize]);
+        if client.under_way + server.under_way > 0 || client.state != State::Done || server.state != State::Done {
             return;
         }
-        self.slot_of[self.slots[slot as usize].connection as usize] = NONE;
-        self.free.push(slot);
+        self.ends_of[connection as usize] = [NONE; 2];
+        self.free.extend(ends);
+    }
+
+    /// Lets go of the rows of messages to which nothing can happen any more: all of them has arrived, and their senders
+    /// know that.
+    #[cold]
+    fn let_go_of_messages(&mut self) {
+        let (ends_of, endpoints) = (&self.ends_of, &self.endpoints);
+        self.messages.let_go(|row| {
+            let sender = ends_of[row.connection as usize][usize::from(!row.from_client)];
+            if sender == NONE {
+                return true;
+            }
+            let sender = &endpoints[sender as usize].send;
+            let mut until_it = sender.outgoing.iter().take_while(|span| Some(span.start) <= row.offset);
+            !until_it.any(|span| Some(span.start) == row.offset)
+        });
     }
 
     /// Settles accounts for packets that will never arrive.
     pub(crate) fn bury_vanished(&mut self) {
         while let Some(connection) = self.vanished.pop() {
-            let slot = self.slot_of[connection as usize];
-            if slot != NONE {
-                self.slots[slot as usize].in_network -= 1;
-                self.release_if_done(slot);
+            if self.mourn_abroad(connection) {
+                continue;
+            }
+            let [client, _] = self.ends_of[connection as usize];
+            if client != NONE {
+                self.endpoints[client as usize].under_way -= 1;
+                self.release_if_done(connection);
             }
         }
     }

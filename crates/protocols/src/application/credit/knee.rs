@@ -6,10 +6,13 @@
 //! From then on it holds, and tries now a little more, now less. Segments beyond a gap, and a stall, cut the budget to 0.7.
 //!
 //! **Others at the same port.** Long flows keep the port full and lose data, whatever the budget is. Cuts then leave the link
-//! to the long flows: less is worse. The sign is that goodput is less after a cut than it was before, stalls included. The
-//! search then takes the cut back, and goes by goodput alone: it doubles the budget again while that pays, and at last does
-//! without a limit, and without limited windows, for a while. It keeps the way with the greatest goodput. When goodput falls,
-//! losses count again.
+//! to the long flows: less is worse. So once three cuts have come one after the other, or one request at a time is left, or a cut
+//! has cost a fifth of the goodput, the search doubts them: it measures goodput with what is left, and with half as much again. If
+//! more pays although data is lost with it, the losses are those of others. From then on it goes by goodput alone: the budget grows
+//! while that pays, and where all requests are under way, their windows do. Now and then it tries no limit at all. When goodput
+//! falls again and again, losses count again.
+//!
+//! A loss while one request is alone is no reason for a cut: the next would be alone as well.
 
 use super::super::{Grant, Outcome, Outstanding};
 use crate::registry::Conflict;
@@ -112,8 +115,14 @@ const FREE_PER_COMPARED: f64 = 50.0;
 const LONGEST_FREE: u32 = 5000;
 /// Goodput that is less than what it was by more than noise.
 const WORSE: f64 = 0.97;
-/// The same for a cut.
-const WORTH: f64 = 0.95;
+/// Cuts that have left less than this of the budget are doubted: three of them.
+const DOUBTFUL: f64 = 0.4;
+/// So is one that has left less than this of the goodput.
+const COSTS: f64 = 0.8;
+/// A measurement in which goodput was much less than usual counts two, any other takes one away: at so many, losses count again.
+const FALLEN: u32 = 5;
+/// Windows that are so many times as wide limit no response.
+const WIDEST: u64 = 1 << 10;
 const MOST_CAUTION: u32 = 16;
 /// What was under way when the budget was cut is waited for as long as this many stalls.
 const LONGEST_OUTLIVED: u64 = 20;
@@ -125,12 +134,14 @@ const MOST_PATIENCE: u32 = 64;
 /// The state of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Doubling; the last budget that paid, and its goodput.
-    Up { paid: Option<(Bytes, f64)> },
+    /// Growing; the last budget that paid, its goodput, and whether windows were doubled after it.
+    Up { paid: Option<(Bytes, f64)>, widened: bool },
     /// The budget stays for this many measurements.
     Hold { left: u32 },
-    /// The budget was cut from `back`; goodput before, once all has come in that was under way then.
-    Cut { back: Bytes, before: Option<f64> },
+    /// The budget was cut, and not all has come in that was under way then.
+    Cut,
+    /// Does more pay than what cuts have left? That and its goodput, once it is known; and whether data was lost meanwhile.
+    Doubt { low: Option<(Bytes, f64)>, lost: bool },
     /// More than `back`.
     Try { back: Bytes },
     /// Less than `back`.
@@ -166,9 +177,16 @@ pub struct Knee {
     phase: Phase,
     /// Whether the next trial is of less.
     less_is_next: bool,
+    /// Budget and goodput before the cuts of late.
+    top: Option<Bytes>,
+    before: Option<f64>,
+    /// Average goodput with the present budget.
+    recent: Option<f64>,
     /// How many times as long as usual it holds, as trials have done harm.
     caution: u32,
     sample: Sample,
+    /// A request waits, or would.
+    waits: bool,
     /// Since when something has been under way, or come in.
     busy_since: Option<Time>,
     /// Nothing has come in since nothing was under way.
@@ -183,6 +201,10 @@ pub struct Knee {
     free: Option<f64>,
     /// Losses do not count: only goodput does.
     deaf: bool,
+    /// How many times as wide as usual windows are.
+    wide: u64,
+    /// How often goodput was much less than usual of late; [`FALLEN`].
+    fallen: u32,
     /// While they do not: trials until no limit is tried again, and between the next two times.
     free_in: u32,
     free_every: u32,
@@ -209,10 +231,14 @@ impl Knee {
             segment,
             budget: start.max(segment),
             ceiling: Bytes(MOST),
-            phase: Phase::Up { paid: None },
+            phase: Phase::Up { paid: None, widened: false },
             less_is_next: false,
+            top: None,
+            before: None,
+            recent: None,
             caution: 1,
             sample: Sample::default(),
+            waits: false,
             busy_since: None,
             filling: true,
             largest: Bytes::ZERO,
@@ -221,6 +247,8 @@ impl Knee {
             limited: None,
             free: None,
             deaf: false,
+            wide: 1,
+            fallen: 0,
             free_in: 0,
             free_every: 1,
             compared: 0,
@@ -241,6 +269,12 @@ impl Knee {
             Phase::Free { .. } => None,
             _ => Some(self.budget),
         }
+    }
+
+    /// How many times as wide as usual the windows may be.
+    #[must_use]
+    pub const fn wide(&self) -> u64 {
+        self.wide
     }
 
     /// How often the budget has changed, and why it did last.
@@ -267,11 +301,13 @@ impl Knee {
         }
         self.largest = self.largest.max(cost);
         // Where there is no limit, what counts is whether there would be one.
-        self.sample.limited |= under_way.bytes > u128::from(self.budget.0);
+        self.waits = under_way.bytes > u128::from(self.budget.0);
+        self.sample.limited |= self.waits;
     }
 
     /// A request has to wait.
     pub fn on_refused(&mut self) {
+        self.waits = true;
         self.sample.limited = true;
     }
 
@@ -342,7 +378,7 @@ impl Knee {
     }
 
     fn look_at_sample(&mut self, now: Time, under_way: Outstanding) {
-        if let Phase::Cut { before: None, .. } = self.phase {
+        if self.old > 0 {
             return;
         }
         let idle = under_way.requests == 0;
@@ -352,10 +388,8 @@ impl Knee {
             let Sample { received, limited, .. } = core::mem::take(&mut self.sample);
             self.sample.warm = !idle;
             self.busy_since = Some(now);
-            if limited && busy > 0 {
-                self.measured(received as f64 / busy as f64);
-            } else {
-                self.measured_unlimited();
+            if busy > 0 {
+                self.measured(received as f64 / busy as f64, limited);
             }
         } else if idle && self.sample.whole && self.sample.warm {
             // What was under way when it began has come in, and nothing takes its place.
@@ -368,7 +402,7 @@ impl Knee {
     fn is_complete(&self, under_way: Outstanding) -> bool {
         let Sample { received, whole, warm, responses, .. } = self.sample;
         let idle = under_way.requests == 0;
-        let weighs = self.deaf || matches!(self.phase, Phase::Cut { .. });
+        let weighs = self.deaf || self.before.is_some() || matches!(self.phase, Phase::Doubt { .. });
         let budgets = match (idle, weighs) {
             (true, _) => BUDGETS_TO_IDLE,
             (false, false) => BUDGETS,
@@ -378,7 +412,7 @@ impl Knee {
             (false, _, _) | (true, true, false) => true,
             (true, true, true) => false,
             (true, false, warm) => {
-                let times = if warm { TIMES_OUTSTANDING } else { TIMES_OUTSTANDING_FROM_IDLE };
+                let times = if warm && self.before.is_none() { TIMES_OUTSTANDING } else { TIMES_OUTSTANDING_FROM_IDLE };
                 responses >= times * under_way.requests
             }
         };
@@ -401,18 +435,29 @@ impl Knee {
     }
 
     fn cut(&mut self, why: Why, under_way: Outstanding) {
-        if self.deaf {
+        if let Phase::Doubt { lost, .. } = &mut self.phase {
+            *lost = true;
+            return;
+        }
+        let alone = self.budget <= self.largest;
+        if self.deaf || alone {
             return;
         }
         if let Phase::Try { .. } = self.phase {
             self.be_careful();
         }
-        let (back, sample, busy_since) = (self.base(), self.sample, self.busy_since);
+        let back = self.budget;
+        let top = *self.top.get_or_insert(back);
+        self.before = self.before.or(self.recent).or(match self.phase {
+            Phase::Up { paid: Some((_, goodput)), .. } => Some(goodput),
+            _ => None,
+        });
+        self.limited = None;
         self.ceiling = Bytes((back.0 as f64 * 0.9) as u64).max(self.least());
         self.set(Bytes((back.0 as f64 * self.search.cut) as u64), why);
-        self.phase = Phase::Cut { back, before: None };
-        // What is lost shows in the goodput only when all has come in that was under way.
-        (self.sample, self.busy_since) = (sample, busy_since);
+        let one_at_a_time = self.budget.0 < 2 * self.largest.0;
+        let doubtful = one_at_a_time || (self.budget.0 as f64) < DOUBTFUL * top.0 as f64;
+        self.phase = if doubtful && self.search.free { Phase::Doubt { low: None, lost: false } } else { Phase::Cut };
         (self.cut_at, self.old) = (self.now, under_way.requests);
         if self.old == 0 {
             self.outlived();
@@ -421,36 +466,57 @@ impl Knee {
 
     /// All has come in that was under way when the budget was cut.
     fn outlived(&mut self) {
-        let Phase::Cut { back, before: None } = self.phase else { return };
-        let Sample { received, busy, .. } = self.sample;
-        let busy = busy.0 + self.busy_since.map_or(0, |since| self.now.since(since).0);
-        if busy > 0 && received >= BUDGETS_TO_IDLE * u128::from(back.0) {
-            self.phase = Phase::Cut { back, before: Some(received as f64 / busy as f64) };
-        } else {
+        if self.phase == Phase::Cut {
             self.hold();
         }
         self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };
         self.busy_since = self.busy_since.map(|_| self.now);
     }
 
-    /// A measurement is complete; something was held back meanwhile, or would have been.
-    fn measured(&mut self, goodput: f64) {
+    /// A measurement is complete; whether something was held back meanwhile, or would have been.
+    fn measured(&mut self, goodput: f64, limited: bool) {
+        average(&mut self.recent, goodput);
+        let waits = limited || self.waits;
+        let counts = match self.phase {
+            Phase::Up { .. } => waits || self.deaf,
+            Phase::Doubt { .. } => true,
+            Phase::Hold { .. } if self.before.is_some() => waits,
+            _ => limited,
+        };
+        if !counts {
+            return;
+        }
         match self.phase {
-            Phase::Up { paid: Some((budget, before)) } if goodput <= self.search.growth_pays * before => {
+            Phase::Up { paid: Some((budget, before)), .. } if goodput <= self.search.growth_pays * before => {
+                if let Phase::Up { widened: true, .. } = self.phase {
+                    self.wide /= 2;
+                }
                 self.set(budget, Why::Back);
                 self.limited = Some(before);
-                self.top_reached();
+                self.hold();
             }
             Phase::Up { .. } => {
                 let base = self.base();
-                self.phase = Phase::Up { paid: Some((base, goodput)) };
-                self.set(base.times(2), Why::More);
+                // Where no request waits, only windows limit what is under way.
+                let widened = !waits && self.wide < WIDEST;
+                if widened {
+                    self.wide *= 2;
+                }
+                self.phase = Phase::Up { paid: Some((base, goodput)), widened };
+                let more = if self.deaf && waits { self.half_as_large_again() } else { base.times(2) };
+                self.set(more, Why::More);
             }
             Phase::Hold { left } => {
                 let fell = self.limited.is_some_and(|limited| goodput < self.search.cut * limited);
                 average(&mut self.limited, goodput);
                 self.compared += 1;
-                if self.deaf && fell && self.free.is_none() {
+                self.fallen = if fell { self.fallen + 2 } else { self.fallen.saturating_sub(1) };
+                if let Some(before) = self.before.take()
+                    && self.search.free
+                    && goodput < COSTS * before
+                {
+                    self.doubt(goodput, false);
+                } else if self.deaf && self.fallen >= FALLEN && self.free.is_none() {
                     self.hear();
                 } else {
                     self.held(left);
@@ -476,32 +542,35 @@ impl Knee {
                 }
                 self.hold();
             }
-            Phase::Cut { back, before } => {
-                if self.search.free && before.is_some_and(|before| goodput < WORTH * before) {
-                    self.set(back, Why::Back);
-                    self.go_deaf();
+            Phase::Cut => {}
+            Phase::Doubt { low: None, lost: false } if self.before.is_some_and(|before| goodput >= COSTS * before) => {
+                (self.limited, self.top, self.before) = (Some(goodput), None, None);
+                self.hold();
+            }
+            Phase::Doubt { low: None, lost } => self.doubt(goodput, lost),
+            Phase::Doubt { low: Some((_, before)), lost } if goodput > self.search.growth_pays * before => {
+                self.limited = Some(goodput);
+                if lost {
+                    self.go_deaf(goodput, limited);
                 } else {
-                    self.hold();
+                    self.try_more();
                 }
+            }
+            Phase::Doubt { low: Some((low, before)), .. } => {
+                self.limited = Some(before);
+                self.set(low, Why::Back);
+                self.be_careful();
+                self.hold();
             }
             Phase::Free { left, trial } => self.measured_free(left, trial, goodput),
         }
     }
 
-    /// A measurement is complete in which nothing had to wait.
-    fn measured_unlimited(&mut self) {
-        if self.deaf && matches!(self.phase, Phase::Up { .. }) {
-            self.top_reached();
-        }
-    }
-
-    /// Doubling no longer pays.
-    fn top_reached(&mut self) {
-        if self.deaf && self.search.free {
-            self.go_free(COMPARED, true);
-        } else {
-            self.hold();
-        }
+    /// Does more pay than what the cuts have left?
+    fn doubt(&mut self, goodput: f64, lost: bool) {
+        self.phase = Phase::Doubt { low: Some((self.budget, goodput)), lost };
+        (self.ceiling, self.top, self.before) = (Bytes(MOST), None, None);
+        self.set(self.half_as_large_again(), Why::More);
     }
 
     /// A budget was held for a measurement.
@@ -519,6 +588,7 @@ impl Knee {
             return;
         }
         self.ceiling = Bytes(self.ceiling.0.saturating_mul(5) / 4).min(Bytes(MOST));
+        self.top = None;
         if self.deaf && self.search.free {
             self.free_in = self.free_in.saturating_sub(1);
             if self.free_in == 0 {
@@ -536,8 +606,8 @@ impl Knee {
     }
 
     fn try_more(&mut self) {
-        let (back, base) = (self.budget, self.base());
-        self.set(Bytes(base.0.saturating_add(base.0 / 2)) + self.segment, Why::More);
+        let back = self.budget;
+        self.set(self.half_as_large_again(), Why::More);
         if self.budget > back {
             self.phase = Phase::Try { back };
         } else {
@@ -546,16 +616,18 @@ impl Knee {
     }
 
     /// Cuts do not help.
-    fn go_deaf(&mut self) {
+    fn go_deaf(&mut self, goodput: f64, limited: bool) {
         self.deaf = true;
-        self.ceiling = Bytes(MOST);
-        self.phase = Phase::Up { paid: None };
-        (self.free_in, self.free_every) = (1, 1);
+        (self.free_in, self.free_every) = (2, 2);
+        self.phase = Phase::Up { paid: None, widened: false };
+        self.measured(goodput, limited);
     }
 
     /// Goodput fell: losses count again.
     fn hear(&mut self) {
         self.deaf = false;
+        self.wide = 1;
+        self.fallen = 0;
         (self.limited, self.compared) = (None, 0);
         let base = self.base().0 as f64;
         self.set(Bytes((base * self.search.cut) as u64), Why::Less);
@@ -576,7 +648,7 @@ impl Knee {
     fn measured_free(&mut self, left: u32, trial: bool, goodput: f64) {
         let fell = self.free.is_some_and(|before| goodput < self.search.cut * before);
         average(&mut self.free, goodput);
-        let collapsed = trial && self.limited.is_some_and(|limited| goodput < self.search.cut * limited);
+        let collapsed = trial && self.limited.is_some_and(|limited| goodput < limited);
         let left = if fell || collapsed { 0 } else { left - 1 };
         if left > 0 {
             self.phase = Phase::Free { left, trial };
@@ -622,6 +694,11 @@ impl Knee {
         self.budget.max(self.largest)
     }
 
+    fn half_as_large_again(&self) -> Bytes {
+        let base = self.base();
+        Bytes(base.0.saturating_add(base.0 / 2)) + self.segment
+    }
+
     fn least(&self) -> Bytes {
         self.segment.times(2)
     }
@@ -630,6 +707,7 @@ impl Knee {
         let budget = budget.min(self.ceiling).max(self.least());
         if budget != self.budget {
             self.budget = budget;
+            self.recent = None;
             self.changed(why);
         }
         self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };

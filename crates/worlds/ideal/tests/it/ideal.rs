@@ -69,14 +69,15 @@ fn messages_of_one_end_follow_each_other() {
     let mut plan = on_a_star(2);
     add_flow(&mut plan, 1, 0, Some(1460), Time(0), Handshake::Before);
     let send = plan.sends[0].clone();
-    let back = Send { from: incast_plan::End::Server, ..send.clone() };
-    plan.sends.extend([send.clone(), back, Send { start: Time::from_us(30), ..send }]);
+    let sent = |from, start| Send::new(send.connection, from, start, send.message());
+    let (client, server) = (incast_plan::End::Client, incast_plan::End::Server);
+    plan.sends.extend([sent(client, Time(0)), sent(server, Time(0)), sent(client, Time::from_us(30))]);
     let run = computed(&plan);
     let ends: Vec<Time> = run.flows.iter().map(|flow| flow.fluid_end.unwrap()).collect();
     let mut first = [ends[0], ends[1]];
     first.sort_unstable();
     assert_eq!((first, ends[2], ends[3]), ([12, 24].map(Time::from_us), Time::from_us(12), Time::from_us(42)));
-    let took: Vec<Option<Duration>> = run.flows.iter().map(Flow::completion_time).collect();
+    let took: Vec<Option<Duration>> = run.flows[..].iter().map(Flow::completion_time).collect();
     assert_eq!(took, [Some(Duration::from_us(44)); 4]);
 }
 
@@ -90,7 +91,7 @@ fn completion_times_are_the_same_at_any_load() {
             .flows
             .iter()
             .filter(|flow| flow.size == Some(Bytes(1 << 20)))
-            .filter_map(Flow::throughput_bps)
+            .filter_map(|flow| flow.throughput_bps())
             .collect();
         long.iter().sum::<f64>() / long.len() as f64
     };
@@ -256,8 +257,10 @@ fn deadlines_are_held_against_completion_times() {
     for from in 1..3 {
         add_flow(&mut plan, from, 0, Some(1460), Time(0), Handshake::Counted);
     }
-    plan.sends[0].message = Message { deadline: Some(Time::from_us(44)), ..plan.sends[0].message };
-    plan.sends[1].message = Message { deadline: Some(Time::from_us(43)), ..plan.sends[1].message };
+    let told = plan.sends[0].message();
+    plan.sends[0].set_message(Message { deadline: Some(Time::from_us(44)), ..told });
+    let told = plan.sends[1].message();
+    plan.sends[1].set_message(Message { deadline: Some(Time::from_us(43)), ..told });
     let run = computed(&plan);
     assert_eq!(run.flows[0].deadline_met(run.end), Some(true));
     assert_eq!(run.flows[1].deadline_met(run.end), Some(false));

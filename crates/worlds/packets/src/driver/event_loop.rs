@@ -102,7 +102,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         impaired: BinaryHeap::new(),
         impaired_at: impaired.collect(),
     };
-    super::begin_programs(plan, &mut agenda);
+    super::begin_programs(world, plan, &mut agenda);
     world.start(&mut agenda);
     let mut starts = Starts::new(plan, world.order);
     let mut now = 0;
@@ -148,7 +148,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
             }
         }
         if world.unfinished == 0 {
-            horizon.update(world);
+            horizon.update(world.unfinished, world.finished_at);
         }
     }
     for link in 0..links as u32 {

@@ -9,17 +9,18 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use incast_plan::{Node, Plan};
+use incast_plan::{Link, Node, Plan};
 use incast_record::Outcome;
 
 use super::timers::{Due, Timers};
 use super::{Horizon, report, window};
 use crate::observe::Observer;
 use crate::packet::Packet;
+use crate::world::frontier::Crossings;
 use crate::world::{Schedule, Target, World};
 use incast_world::Control;
 use incast_world::Starts;
-use incast_world::tie::{Entity, Order};
+use incast_world::tie::{Entity, Kind, Order};
 
 /// End of a list.
 const NIL: u32 = u32::MAX;
@@ -28,7 +29,7 @@ const UNLISTED: u32 = u32::MAX - 1;
 /// Windows a wheel spans; what lies beyond waits in a heap.
 const SLOTS: u64 = 1024;
 /// Windows between two looks at the control.
-const REPORT_EVERY: u32 = 1 << 8;
+pub(super) const REPORT_EVERY: u32 = 1 << 8;
 /// Up to this many arrivals insertion sort is fastest: they come as a few sorted runs.
 const INSERTION_SORT: usize = 32;
 
@@ -120,6 +121,29 @@ impl Wheel {
     }
 }
 
+/// What is to be known of a link while packets are on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wire {
+    /// They arrive in the order in which they left.
+    Steady,
+    /// One may arrive earlier than was said, so it is looked at in every window.
+    Restless,
+    /// They arrive in another part of the network.
+    Leaving,
+}
+
+impl Wire {
+    fn new<O: Observer>(world: &World<'_, O>, link: &Link) -> Self {
+        if world.leads_away(link) {
+            Self::Leaving
+        } else if link.reorder.is_some() {
+            Self::Restless
+        } else {
+            Self::Steady
+        }
+    }
+}
+
 /// What is due when, and the window that is being swept.
 struct Agenda {
     order: Order,
@@ -131,8 +155,9 @@ struct Agenda {
     end: u64,
     arrivals: Wheel,
     departures: Wheel,
-    /// By link: it may be due earlier than it said, so it is looked at in every window.
-    restless: Vec<bool>,
+    wires: Vec<Wire>,
+    /// Links on which packets are under way to another part, and were not when the window began.
+    crossed: Vec<u32>,
     timers: Timers,
     /// What the host that is being run has armed for this very window.
     soon: Timers,
@@ -148,7 +173,11 @@ impl Agenda {
 
     #[inline]
     fn list_arrival(&mut self, link: u32, at: u64) {
-        let window = if self.restless[link as usize] { self.current + 1 } else { self.window_of(at) };
+        let window = match self.wires[link as usize] {
+            Wire::Steady => self.window_of(at),
+            Wire::Restless => self.current + 1,
+            Wire::Leaving => return self.crossed.push(link),
+        };
         self.arrivals.insert(link, window, self.current);
     }
 
@@ -310,58 +339,109 @@ struct DueNodes {
     first_own: Vec<u32>,
 }
 
-/// Runs to the end, the horizon, or until cancelled; returns how far simulated time came.
-pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &Control) -> (u64, Outcome) {
-    let links = world.links.len();
-    let hosts = plan.network.hosts as usize;
-    let mut horizon = Horizon::new(plan);
-    let mut agenda = Agenda {
-        order: world.order,
-        width: window(plan),
-        current: 0,
-        begin: 0,
-        end: 0,
-        arrivals: Wheel::new(links),
-        departures: Wheel::new(links),
-        restless: world.links.iter().map(super::super::link::Link::reorders).collect(),
-        timers: Timers::default(),
-        soon: Timers::default(),
-    };
-    let mut due = DueNodes {
-        switches: Vec::new(),
-        first_link: vec![NIL; plan.network.switches.len()],
-        next_link: vec![NIL; links],
-        hosts: Vec::new(),
-        has_arrivals: vec![false; hosts],
-        first_own: vec![NIL; hosts],
-    };
-    let mut bins = Bins::new(plan);
-    let mut own: Vec<Due> = Vec::new();
-    super::begin_programs(plan, &mut agenda);
-    world.start(&mut agenda);
-    let mut starts = Starts::new(plan, world.order);
-    let mut now = 0;
-    let mut until_report = REPORT_EVERY;
-    loop {
-        let width = agenda.width;
+/// One network, or a part of it, window by window.
+pub(crate) struct Sweep {
+    agenda: Agenda,
+    due: DueNodes,
+    bins: Bins,
+    own: Vec<Due>,
+    starts: Starts,
+}
+
+impl Sweep {
+    pub(crate) fn new<O: Observer>(world: &mut World<'_, O>, plan: &Plan) -> Self {
+        let links = world.links.len();
+        let hosts = plan.network.hosts as usize;
+        let mut agenda = Agenda {
+            order: world.order,
+            width: window(plan),
+            current: 0,
+            begin: 0,
+            end: 0,
+            arrivals: Wheel::new(links),
+            departures: Wheel::new(links),
+            wires: plan.network.links.iter().map(|link| Wire::new(world, link)).collect(),
+            crossed: Vec::new(),
+            timers: Timers::default(),
+            soon: Timers::default(),
+        };
+        let due = DueNodes {
+            switches: Vec::new(),
+            first_link: vec![NIL; plan.network.switches.len()],
+            next_link: vec![NIL; links],
+            hosts: Vec::new(),
+            has_arrivals: vec![false; hosts],
+            first_own: vec![NIL; hosts],
+        };
+        super::begin_programs(world, plan, &mut agenda);
+        world.start(&mut agenda);
+        let starts = Starts::of(plan, world.order, |index| world.has(world.host_of(Entity::of(Kind::Send(index)))));
+        Self { agenda, due, bins: Bins::new(plan), own: Vec::new(), starts }
+    }
+
+    /// The first window in which anything happens.
+    pub(crate) fn first(&self, plan: &Plan) -> Option<u64> {
+        let agenda = &self.agenda;
         let candidates = [
             agenda.arrivals.first(agenda.current),
             agenda.departures.first(agenda.current),
-            agenda.timers.first().map(|due| due.at / width),
-            starts.first(plan).map(|start| start.0 / width),
+            agenda.timers.first().map(|due| due.at / agenda.width),
+            self.starts.first(plan).map(|start| start.0 / agenda.width),
         ];
-        let Some(current) = candidates.into_iter().flatten().min() else { break };
-        if current * width >= horizon.at {
-            break;
+        candidates.into_iter().flatten().min()
+    }
+
+    /// Goes through a window, and returns its end.
+    pub(crate) fn sweep<O: Observer>(
+        &mut self,
+        world: &mut World<'_, O>,
+        plan: &Plan,
+        window: u64,
+        horizon: u64,
+    ) -> u64 {
+        let Self { agenda, due, bins, own, starts } = self;
+        agenda.enter(window, horizon);
+        gather_links(world, agenda, due);
+        gather_own(world, plan, agenda, starts, due, own);
+        sweep_switches(world, agenda, due, bins);
+        sweep_hosts(world, agenda, due, own);
+        depart(world, agenda);
+        agenda.end
+    }
+
+    /// Takes in what other parts had for this one in the window that has been gone through.
+    pub(crate) fn take_in<O: Observer>(&mut self, world: &mut World<'_, O>, crossings: &mut Crossings) {
+        world.take_in(crossings, |link, at| self.agenda.list_arrival(link, at));
+    }
+
+    /// Hands what has left for other parts to the frontier. Returns the first window in which somebody there has to look.
+    pub(crate) fn ship<O: Observer>(&mut self, world: &mut World<'_, O>, plan: &Plan) -> Option<u64> {
+        let mut first = None;
+        while let Some(link) = self.agenda.crossed.pop() {
+            let arrives = self.agenda.window_of(world.links[link as usize].head());
+            let reorders = plan.network.links[link as usize].reorder.is_some();
+            let window = if reorders { self.agenda.current + 1 } else { arrives };
+            first = Some(first.map_or(window, |first: u64| first.min(window)));
+            world.ship(link);
         }
-        agenda.enter(current, horizon.at);
-        gather_links(world, &mut agenda, &mut due);
-        gather_own(world, plan, &mut agenda, &mut starts, &mut due, &mut own);
-        sweep_switches(world, &mut agenda, &mut due, &mut bins);
-        sweep_hosts(world, &mut agenda, &mut due, &own);
-        depart(world, &mut agenda);
-        now = agenda.end;
-        agenda.enter(agenda.current + 1, horizon.at);
+        first
+    }
+
+    /// The window that has been gone through is over.
+    pub(crate) fn pass(&mut self, horizon: u64) {
+        self.agenda.enter(self.agenda.current + 1, horizon);
+    }
+}
+
+/// Runs to the end, the horizon, or until cancelled; returns how far simulated time came.
+pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &Control) -> (u64, Outcome) {
+    let mut horizon = Horizon::new(plan);
+    let mut sweep = Sweep::new(world, plan);
+    let mut now = 0;
+    let mut until_report = REPORT_EVERY;
+    while let Some(current) = sweep.first(plan).filter(|first| horizon.reaches(*first)) {
+        now = sweep.sweep(world, plan, current, horizon.at);
+        sweep.pass(horizon.at);
         until_report -= 1;
         if until_report == 0 {
             until_report = REPORT_EVERY;
@@ -371,7 +451,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
             }
         }
         if world.unfinished == 0 {
-            horizon.update(world);
+            horizon.update(world.unfinished, world.finished_at);
         }
         if now >= horizon.at {
             break;

@@ -5,24 +5,24 @@ use std::fmt::Write as _;
 
 use incast_plan::Plan;
 use incast_protocols::{Duration, Time};
-use incast_record::{PacketFlags, PacketSample};
+use incast_record::{PacketFlags, PacketSample, Rows, Sorter, Spill, numbered};
 
 use crate::packet::{Flags, Packet};
 use crate::tcp::sack::SackOption;
 use crate::tcp::unwrap;
 
-/// No row.
-const NONE: u32 = u32::MAX;
 const CLASSES: usize = Flags::HIGHEST_CLASS as usize + 1;
 
 /// A port that is followed.
 #[derive(Clone, Debug, Default)]
 struct Port {
-    /// The row of the packet that arrived last.
-    arriving: u32,
-    /// By class of service: rows of the packets that wait, in the order in which they leave; [`NONE`] for those that are
-    /// not wanted.
-    waiting: [VecDeque<u32>; CLASSES],
+    /// When packets arrived last, wanted or not, and how many that were.
+    last: Time,
+    at_once: u32,
+    /// The packet that arrived last, until it is admitted.
+    arriving: Option<PacketSample>,
+    /// By class of service: the packets that wait, in the order in which they leave; nothing for those that are not wanted.
+    waiting: [VecDeque<Option<PacketSample>>; CLASSES],
 }
 
 /// Where one direction of a connection is: on the wire an offset has its lower half only.
@@ -33,13 +33,11 @@ struct Near {
 }
 
 /// A SACK option on its way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Sack {
     /// Its number, which packets carry.
     number: u16,
     option: SackOption,
-    /// Its place among the texts, from 1; 0 until a packet that carries it is written down.
-    text: u32,
 }
 
 /// Writes packets down.
@@ -53,17 +51,17 @@ pub(super) struct Packets {
     near: Vec<[Near; 2]>,
     /// By connection and side: options that its end keeps, by number.
     options: Vec<[VecDeque<Sack>; 2]>,
-    texts: Vec<String>,
-    rows: Vec<PacketSample>,
+    /// Packets of which all is known.
+    rows: Sorter<PacketSample>,
+    spill: Option<Spill>,
 }
 
 impl Packets {
-    /// What its rows take.
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.rows[..]) + self.texts.iter().map(|text| size_of::<String>() + text.len()).sum::<usize>()
+    pub(super) fn rows(&self) -> &Sorter<PacketSample> {
+        &self.rows
     }
 
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan, spill: Option<&Spill>) -> Self {
         let record = &plan.record;
         let mut ports = vec![None; plan.network.links.len()];
         for &link in &record.packets {
@@ -75,7 +73,7 @@ impl Packets {
         }
         let near = vec![[Near::default(); 2]; plan.connections.len()];
         let options = vec![<[VecDeque<Sack>; 2]>::default(); plan.connections.len()];
-        Self { ports, wanted, near, options, texts: Vec::new(), rows: Vec::new() }
+        Self { ports, wanted, near, options, rows: Sorter::new(spill), spill: spill.cloned() }
     }
 
     #[inline]
@@ -91,53 +89,56 @@ impl Packets {
         if self.wants(packet) {
             let side = usize::from(packet.flags.has(Flags::FROM_CLIENT));
             let options = &mut self.options[packet.connection as usize][side];
-            options.push_back(Sack { number: packet.option, option, text: 0 });
+            options.push_back(Sack { number: packet.option, option });
             // The end that has written them forgets old ones, too.
             options.drain(..options.len().saturating_sub(kept));
         }
     }
 
-    /// The place of a packet's SACK option among the texts, from 1; 0 without one.
-    fn sack_of(&mut self, packet: &Packet, near: u64) -> u32 {
+    /// A packet's SACK option, if it has one.
+    fn sack_of(&self, packet: &Packet, near: u64) -> Option<Box<str>> {
         let side = usize::from(packet.flags.has(Flags::FROM_CLIENT));
-        let options = &mut self.options[packet.connection as usize][side];
+        let options = &self.options[packet.connection as usize][side];
         // Their numbers have no gaps.
         let first = options.front().map_or(0, |option| option.number);
-        let Some(sack) = options.get_mut(usize::from(packet.option.wrapping_sub(first))) else { return 0 };
-        if sack.text == 0 && !sack.option.blocks().is_empty() {
-            let mut text = String::new();
-            for &(start, end) in sack.option.blocks() {
-                let blank = if text.is_empty() { "" } else { " " };
-                let _ = write!(text, "{blank}{}-{}", unwrap(near, start), unwrap(near, end));
-            }
-            self.texts.push(text);
-            sack.text = self.texts.len() as u32;
+        let sack = options.get(usize::from(packet.option.wrapping_sub(first)))?;
+        let mut text = String::new();
+        for &(start, end) in sack.option.blocks() {
+            let blank = if text.is_empty() { "" } else { " " };
+            let _ = write!(text, "{blank}{}-{}", unwrap(near, start), unwrap(near, end));
         }
-        sack.text
+        (!text.is_empty()).then(|| text.into())
     }
 
     pub(super) fn arrived(&mut self, link: u32, now: u64, packet: &Packet) {
         let is_wanted = self.wants(packet);
         let Some(port) = &mut self.ports[link as usize] else { return };
+        // What was not admitted was dropped.
+        if let Some(dropped) = port.arriving.take() {
+            self.rows.push(dropped);
+        }
         if !is_wanted {
-            port.arriving = NONE;
             return;
         }
-        port.arriving = self.rows.len() as u32;
+        if port.last != Time(now) {
+            (port.last, port.at_once) = (Time(now), 0);
+        }
+        let number = port.at_once;
+        port.at_once += 1;
         let from_client = packet.flags.has(Flags::FROM_CLIENT);
         let near = &mut self.near[packet.connection as usize][usize::from(from_client)];
         near.offset = unwrap(near.offset, packet.sequence);
         near.ack = unwrap(near.ack, packet.acknowledgement);
         let near = *near;
-        let sack = if packet.flags.has(Flags::OPTIONS) { self.sack_of(packet, near.ack) } else { 0 };
-        self.rows.push(PacketSample {
+        let sack = if packet.flags.has(Flags::OPTIONS) { self.sack_of(packet, near.ack) } else { None };
+        let row = PacketSample {
             arrive: Time(now),
             wait: None,
             offset: near.offset,
             ack: near.ack,
             link,
             connection: packet.connection,
-            number: 0,
+            number,
             window: packet.window,
             sack,
             payload: payload_of(packet),
@@ -146,42 +147,50 @@ impl Packets {
             from_client,
             // Until it is admitted.
             dropped: true,
-        });
+        };
+        if let Some(port) = &mut self.ports[link as usize] {
+            port.arriving = Some(row);
+        }
     }
 
     pub(super) fn admitted(&mut self, link: u32, packet: &Packet) {
         let Some(port) = &mut self.ports[link as usize] else { return };
-        let row = port.arriving;
-        port.waiting[usize::from(packet.flags.class())].push_back(row);
-        if let Some(row) = self.rows.get_mut(row as usize) {
+        let mut row = port.arriving.take();
+        if let Some(row) = &mut row {
             row.dropped = false;
             // Its payload may just have been cut off.
             row.payload = payload_of(packet);
             row.wire = packet.wire;
             row.flags = flags_of(packet, packet.flags);
         }
+        port.waiting[usize::from(packet.flags.class())].push_back(row);
     }
 
     pub(super) fn evicted(&mut self, link: u32, class: u8) {
         let Some(port) = &mut self.ports[link as usize] else { return };
-        let row = port.waiting[usize::from(class)].pop_back();
-        if let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) {
-            row.dropped = true;
+        if let Some(row) = port.waiting[usize::from(class)].pop_back().flatten() {
+            self.rows.push(PacketSample { dropped: true, ..row });
         }
     }
 
     pub(super) fn left(&mut self, link: u32, start: u64, packet: &Packet, flags: Flags) {
         let Some(port) = &mut self.ports[link as usize] else { return };
-        let row = port.waiting[usize::from(flags.class())].pop_front();
-        if let Some(row) = row.and_then(|row| self.rows.get_mut(row as usize)) {
-            row.wait = Some(Duration(start - row.arrive.0));
-            row.flags = flags_of(packet, flags);
+        if let Some(row) = port.waiting[usize::from(flags.class())].pop_front().flatten() {
+            let wait = Some(Duration(start - row.arrive.0));
+            self.rows.push(PacketSample { wait, flags: flags_of(packet, flags), ..row });
         }
     }
 
-    /// As the table has them.
-    pub(super) fn finish(self) -> (Vec<PacketSample>, Vec<String>) {
-        incast_record::in_order(self.rows, self.texts)
+    /// By (arrival, link), with the number of each time that a segment came by.
+    pub(super) fn finish(mut self) -> Rows<PacketSample> {
+        for port in self.ports.into_iter().flatten() {
+            let Port { waiting, arriving, .. } = *port;
+            let left = waiting.into_iter().flatten().chain([arriving]);
+            for row in left.flatten() {
+                self.rows.push(row);
+            }
+        }
+        numbered(self.rows, self.spill.as_ref())
     }
 }
 

@@ -9,7 +9,7 @@ use incast_record::EventKind;
 
 use super::clock::Clock;
 use super::receive::{ReceiveHalf, Received, field};
-use super::sack::Options;
+use super::sack::{Options, OptionsReader};
 use super::send::{Fin, SendHalf};
 use super::{NEVER, Outbox, Signal};
 use crate::packet::{Flags, Packet};
@@ -35,6 +35,8 @@ pub enum State {
 pub(crate) struct Endpoint<S, E> {
     pub(crate) send: SendHalf<S>,
     pub(crate) receive: ReceiveHalf<E>,
+    /// What the other end has said in options.
+    pub(crate) arriving: OptionsReader,
     /// What every packet of this end has in common.
     pub(crate) template: Packet,
     pub(crate) state: State,
@@ -42,6 +44,11 @@ pub(crate) struct Endpoint<S, E> {
     pub(crate) flow: Option<FlowIndex>,
     pub(crate) class: u32,
     pub(crate) host: u32,
+    /// Packets that it has sent, less those that it has got. The sum over both ends of a connection is what is in queues and
+    /// on wires.
+    pub(crate) under_way: i64,
+    /// The other end is done, where another part of the network has it.
+    pub(crate) peer_is_done: bool,
     /// Messages that will still be handed over here.
     pub(crate) to_write: u32,
     pub(crate) close_when_done: bool,
@@ -79,11 +86,14 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         Self {
             send: SendHalf::new(sender, tcp, window_per_message),
             receive: ReceiveHalf::new(echo, tcp, wants_telemetry),
+            arriving: OptionsReader::new(wants_telemetry),
             template: Packet { flags: template.flags.with_if(always_ect, Flags::ECT), ..template },
             state: State::Closed,
             flow: None,
             class,
             host,
+            under_way: 0,
+            peer_is_done: false,
             to_write: 0,
             close_when_done: false,
             scheduled_at: NEVER,
@@ -96,6 +106,10 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     pub(crate) fn set_clock(&mut self, clock: Clock) {
         self.send.clock = clock;
         self.receive.clock = clock;
+    }
+
+    pub(crate) const fn is_client(&self) -> bool {
+        self.template.flags.has(Flags::FROM_CLIENT)
     }
 
     /// Begins the handshake.
@@ -150,7 +164,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             for packet in &mut out.packets[first..] {
                 if packet.payload > 0 || self.receive.options.hands_back() {
                     packet.flags = packet.flags.with(Flags::OPTIONS);
-                    packet.option = self.receive.options.write_telemetry(None);
+                    packet.option = self.receive.options.write_telemetry(None, &mut out.options);
                 }
             }
         }
@@ -343,7 +357,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     #[cold]
     fn add_sack(&mut self, tcp: &Tcp, out: &mut Outbox) {
         let Some(packet) = out.packets.last_mut() else { return };
-        let (option, blocks) = self.receive.options.write(&self.receive.beyond_gap, tcp.timestamps);
+        let (option, blocks) = self.receive.options.write(&self.receive.beyond_gap, tcp.timestamps, &mut out.options);
         packet.flags = packet.flags.with(Flags::OPTIONS);
         packet.option = option;
         packet.wire = packet.wire.saturating_add(4 + 8 * u16::from(blocks));
@@ -353,7 +367,8 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     #[cold]
     fn add_telemetry(&mut self, has_sack: bool, out: &mut Outbox) {
         let Some(packet) = out.packets.last_mut() else { return };
-        packet.option = self.receive.options.write_telemetry(has_sack.then_some(packet.option));
+        let number = has_sack.then_some(packet.option);
+        packet.option = self.receive.options.write_telemetry(number, &mut out.options);
         packet.flags = packet.flags.with(Flags::OPTIONS);
     }
 

@@ -1,7 +1,7 @@
 //! Options of segments: SACK (RFC 2018), which says what a receiver has beyond the gap, and telemetry.
 //!
-//! As with the facts of messages, options do not travel inside the packet but beside it: the end that
-//! writes one keeps it, the packet carries its number, and nobody reads it before the packet is there.
+//! As with the facts of messages, options do not travel inside the packet but beside it: the end that writes one hands
+//! it to the other end, the packet carries its number, and nobody reads it before the packet is there.
 
 use std::collections::VecDeque;
 
@@ -82,93 +82,78 @@ pub(crate) struct Carried {
     pub(crate) echo: Telemetry,
 }
 
-/// The telemetry of one end.
+/// Options that an end has just written, in the order of their numbers.
 #[derive(Clone, Debug, Default)]
-struct Collected {
-    /// Of the segments on their way, as many as there are SACK options.
-    sent: VecDeque<Carried>,
-    /// What the last data segment brought, if no ACK has said it yet.
-    to_echo: Option<Telemetry>,
+pub(crate) struct Written {
+    pub(crate) sacks: Vec<SackOption>,
+    /// Telemetry handed back, as many as there are SACK options; none where nobody wants telemetry.
+    pub(crate) echoes: Vec<Telemetry>,
 }
 
-/// The options that one end has written: what it has said by SACK, and in which order its ranges were touched; and
-/// telemetry.
+impl Written {
+    pub(crate) fn clear(&mut self) {
+        self.sacks.clear();
+        self.echoes.clear();
+    }
+}
+
+/// Writes the options of one end: knows in which order its ranges were touched, and what telemetry is to be handed back.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OptionsWriter {
     /// An offset in each range touched lately, the last first.
     touched: Vec<u64>,
     /// What has arrived again, to be told by the next option.
     duplicate: Option<(u64, u64)>,
-    /// Options on their way; the first has this number.
-    sent: VecDeque<SackOption>,
-    first: u64,
-    /// Only where the connection's senders want telemetry.
-    collected: Option<Box<Collected>>,
+    /// The number of the next option.
+    next: u16,
+    /// Only where the connection's senders want telemetry: what the last data segment brought, if no ACK has said it yet.
+    to_echo: Option<Box<Option<Telemetry>>>,
 }
 
 impl OptionsWriter {
     /// One for an end whose data segments collect telemetry.
     pub(crate) fn new(wants_telemetry: bool) -> Self {
-        Self { collected: wants_telemetry.then(Box::default), ..Self::default() }
+        Self { to_echo: wants_telemetry.then(Box::default), ..Self::default() }
     }
 
     /// Whether data segments collect telemetry.
     #[inline]
     pub(crate) const fn collects(&self) -> bool {
-        self.collected.is_some()
-    }
-
-    /// A port that the packet with this number has left says something. Unless it was overtaken by a later one, it is
-    /// still on its way.
-    pub(crate) fn add_hop(&mut self, number: u16, hop: Hop) {
-        let ahead = usize::from(number.wrapping_sub(self.first as u16));
-        if let Some(carried) = self.collected.as_mut().and_then(|collected| collected.sent.get_mut(ahead)) {
-            carried.own.push(hop);
-        }
+        self.to_echo.is_some()
     }
 
     /// A data segment has brought telemetry, which the next ACK hands back.
     pub(crate) fn hand_back(&mut self, telemetry: &Telemetry) {
-        if let Some(collected) = &mut self.collected {
-            collected.to_echo = Some(*telemetry);
+        if let Some(to_echo) = &mut self.to_echo {
+            **to_echo = Some(*telemetry);
         }
     }
 
     /// Whether there is telemetry to be handed back.
     #[inline]
     pub(crate) fn hands_back(&self) -> bool {
-        self.collected.as_ref().is_some_and(|collected| collected.to_echo.is_some())
+        self.to_echo.as_ref().is_some_and(|to_echo| to_echo.is_some())
     }
 
     /// Makes room for the telemetry of a segment, in its SACK option if that has just been written. Telemetry to be handed
     /// back goes with it. Returns its number.
-    pub(crate) fn write_telemetry(&mut self, number: Option<u16>) -> u16 {
-        let number = number.unwrap_or_else(|| self.push(SackOption::NONE));
-        if let Some(collected) = &mut self.collected
-            && let (Some(telemetry), Some(last)) = (collected.to_echo.take(), collected.sent.back_mut())
-        {
-            last.echo = telemetry;
+    pub(crate) fn write_telemetry(&mut self, number: Option<u16>, out: &mut Written) -> u16 {
+        let number = number.unwrap_or_else(|| self.push(SackOption::NONE, out));
+        let telemetry = self.to_echo.as_mut().and_then(|to_echo| to_echo.take());
+        if let (Some(telemetry), Some(last)) = (telemetry, out.echoes.last_mut()) {
+            *last = telemetry;
         }
         number
     }
 
-    fn push(&mut self, option: SackOption) -> u16 {
-        if self.sent.len() == MOST_WAITING {
-            self.forget(1);
+    fn push(&mut self, option: SackOption, out: &mut Written) -> u16 {
+        out.sacks.push(option);
+        if self.collects() {
+            out.echoes.push(Telemetry::default());
         }
-        self.sent.push_back(option);
-        if let Some(collected) = &mut self.collected {
-            collected.sent.push_back(Carried::default());
-        }
-        (self.first + self.sent.len() as u64 - 1) as u16
-    }
-
-    fn forget(&mut self, oldest: u64) {
-        self.sent.drain(..oldest as usize);
-        if let Some(collected) = &mut self.collected {
-            collected.sent.drain(..oldest as usize);
-        }
-        self.first += oldest;
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        number
     }
 
     /// Data beyond the gap arrived at `offset`, which now lies in `range`.
@@ -191,7 +176,7 @@ impl OptionsWriter {
 
     /// Writes the duplicate, if there is one, and what `beyond_gap` holds; returns its number and the number of blocks: with timestamps three
     /// fit, else four (RFC 2018 section 3).
-    pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool) -> (u16, u8) {
+    pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool, out: &mut Written) -> (u16, u8) {
         let most = if timestamps { MOST_BLOCKS - 1 } else { MOST_BLOCKS };
         let mut option = SackOption::NONE;
         let mut most = most;
@@ -203,7 +188,59 @@ impl OptionsWriter {
         for range in self.touched.iter().filter_map(|offset| beyond_gap.containing(*offset)).take(most) {
             option.push(range);
         }
-        (self.push(option), option.count)
+        (self.push(option, out), option.count)
+    }
+}
+
+/// Options of the other end that are on their way to this one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OptionsReader {
+    /// The first has this number.
+    sent: VecDeque<SackOption>,
+    first: u64,
+    /// Telemetry, where the connection's senders want any: as much as there are SACK options.
+    carried: Option<VecDeque<Carried>>,
+}
+
+impl OptionsReader {
+    /// One for an end to which telemetry comes.
+    pub(crate) fn new(wants_telemetry: bool) -> Self {
+        Self { carried: wants_telemetry.then(VecDeque::new), ..Self::default() }
+    }
+
+    /// The other end has written an option; with telemetry, if anybody wants any.
+    pub(crate) fn push(&mut self, option: SackOption, echo: Option<&Telemetry>) {
+        if self.sent.len() == MOST_WAITING {
+            self.forget(1);
+        }
+        self.sent.push_back(option);
+        if let Some(carried) = &mut self.carried {
+            carried.push_back(Carried { echo: echo.copied().unwrap_or_default(), ..Carried::default() });
+        }
+    }
+
+    /// The other end has written these options.
+    pub(crate) fn extend(&mut self, written: &Written) {
+        for (number, &option) in written.sacks.iter().enumerate() {
+            self.push(option, written.echoes.get(number));
+        }
+    }
+
+    fn forget(&mut self, oldest: u64) {
+        self.sent.drain(..oldest as usize);
+        if let Some(carried) = &mut self.carried {
+            carried.drain(..oldest as usize);
+        }
+        self.first += oldest;
+    }
+
+    /// A port that the packet with this number has left says something. Unless it was overtaken by a later one, it is
+    /// still on its way.
+    pub(crate) fn add_hop(&mut self, number: u16, hop: Hop) {
+        let ahead = usize::from(number.wrapping_sub(self.first as u16));
+        if let Some(carried) = self.carried.as_mut().and_then(|carried| carried.get_mut(ahead)) {
+            carried.own.push(hop);
+        }
     }
 
     /// The SACK option that a packet just made carries, and how many options are kept by now.
@@ -216,7 +253,7 @@ impl OptionsWriter {
     pub(crate) fn read(&mut self, packet: &Packet) -> (SackOption, Option<Carried>) {
         let ahead = usize::from(packet.option.wrapping_sub(self.first as u16));
         let Some(option) = self.sent.get(ahead).copied() else { return (SackOption::NONE, None) };
-        let telemetry = self.collected.as_ref().map(|collected| collected.sent[ahead]);
+        let telemetry = self.carried.as_ref().map(|carried| carried[ahead]);
         let kept = if telemetry.is_some() { KEPT_WITH_TELEMETRY } else { KEPT };
         self.forget((ahead as u64).saturating_sub(kept));
         (option, telemetry)
@@ -231,28 +268,44 @@ mod tests {
         Packet { option, ..Packet::default() }
     }
 
+    /// What one end writes and the other reads.
+    #[derive(Default)]
+    struct Pair {
+        writer: OptionsWriter,
+        reader: OptionsReader,
+    }
+
+    impl Pair {
+        fn write(&mut self, beyond_gap: &Ranges, timestamps: bool) -> (u16, u8) {
+            let mut out = Written::default();
+            let written = self.writer.write(beyond_gap, timestamps, &mut out);
+            self.reader.extend(&out);
+            written
+        }
+    }
+
     /// RFC 2018 section 4, case 2, with segments of 500 bytes from 5000 on, the first lost: one block grows.
     #[test]
     fn a_lost_first_segment_leaves_one_growing_block() {
-        let (mut writer, mut ranges) = (OptionsWriter::default(), Ranges::default());
+        let (mut pair, mut ranges) = (Pair::default(), Ranges::default());
         for start in (5500..9000).step_by(500) {
             ranges.insert(start, start + 500);
-            writer.touch(start, ranges.containing(start).unwrap());
-            let (number, _) = writer.write(&ranges, false);
-            assert_eq!(writer.read(&packet(number)).0.blocks(), [(5500, start as u32 + 500)]);
+            pair.writer.touch(start, ranges.containing(start).unwrap());
+            let (number, _) = pair.write(&ranges, false);
+            assert_eq!(pair.reader.read(&packet(number)).0.blocks(), [(5500, start as u32 + 500)]);
         }
     }
 
     /// RFC 2018 section 4, case 3: every other segment lost; the newest block comes first, at most four.
     #[test]
     fn the_block_touched_last_comes_first_and_only_so_many_fit() {
-        let (mut writer, mut ranges) = (OptionsWriter::default(), Ranges::default());
+        let (mut pair, mut ranges) = (Pair::default(), Ranges::default());
         let mut said = Vec::new();
         for start in [5500, 6500, 7500, 8500, 9500] {
             ranges.insert(start, start + 500);
-            writer.touch(start, ranges.containing(start).unwrap());
-            let (number, _) = writer.write(&ranges, start == 8500);
-            said.push(writer.read(&packet(number)).0.blocks().iter().map(|block| block.0).collect::<Vec<_>>());
+            pair.writer.touch(start, ranges.containing(start).unwrap());
+            let (number, _) = pair.write(&ranges, start == 8500);
+            said.push(pair.reader.read(&packet(number)).0.blocks().iter().map(|block| block.0).collect::<Vec<_>>());
         }
         assert_eq!(
             said,
@@ -266,46 +319,46 @@ mod tests {
         );
         // A hole is filled: one range remains of three, and counts once.
         ranges.insert(6000, 6500);
-        writer.touch(6000, ranges.containing(6000).unwrap());
-        let (number, _) = writer.write(&ranges, false);
-        assert_eq!(writer.read(&packet(number)).0.blocks()[..2], [(5500, 7000), (9500, 10_000)]);
+        pair.writer.touch(6000, ranges.containing(6000).unwrap());
+        let (number, _) = pair.write(&ranges, false);
+        assert_eq!(pair.reader.read(&packet(number)).0.blocks()[..2], [(5500, 7000), (9500, 10_000)]);
         // What was delivered is not told any more.
         ranges.take_from(7000);
-        let (number, _) = writer.write(&ranges, false);
-        assert_eq!(writer.read(&packet(number)).0.blocks()[0], (9500, 10_000));
+        let (number, _) = pair.write(&ranges, false);
+        assert_eq!(pair.reader.read(&packet(number)).0.blocks()[0], (9500, 10_000));
     }
 
     #[test]
     fn options_are_found_in_any_order_across_the_wrap_of_their_numbers() {
-        let (mut writer, mut ranges) = (OptionsWriter::default(), Ranges::default());
+        let (mut pair, mut ranges) = (Pair::default(), Ranges::default());
         let mut numbers = Vec::new();
         for start in 0..70_000_u64 {
             ranges.clear();
             ranges.insert(start, start + 1);
-            writer.touch(start, (start, start + 1));
-            numbers.push(writer.write(&ranges, false).0);
+            pair.writer.touch(start, (start, start + 1));
+            numbers.push(pair.write(&ranges, false).0);
             if start > 0 {
                 // This one first, the one before it later, as after overtaking.
                 for at in [start, start - 1] {
-                    let option = writer.read(&packet(numbers[at as usize])).0;
+                    let option = pair.reader.read(&packet(numbers[at as usize])).0;
                     assert_eq!(option.blocks(), [(at as u32, at as u32 + 1)]);
                 }
             }
         }
-        assert!(writer.sent.len() <= KEPT as usize + 2, "{}", writer.sent.len());
+        assert!(pair.reader.sent.len() <= KEPT as usize + 2, "{}", pair.reader.sent.len());
     }
 
     #[test]
     fn an_option_that_is_not_kept_any_more_says_nothing() {
-        let (mut writer, mut ranges) = (OptionsWriter::default(), Ranges::default());
+        let (mut pair, mut ranges) = (Pair::default(), Ranges::default());
         ranges.insert(10, 20);
-        writer.touch(10, (10, 20));
-        let (first, blocks) = writer.write(&ranges, false);
+        pair.writer.touch(10, (10, 20));
+        let (first, blocks) = pair.write(&ranges, false);
         assert_eq!(blocks, 1);
         for _ in 0..MOST_WAITING {
-            writer.write(&ranges, false);
+            pair.write(&ranges, false);
         }
-        assert_eq!(writer.read(&packet(first)), (SackOption::NONE, None));
-        assert_eq!(writer.sent.len(), MOST_WAITING);
+        assert_eq!(pair.reader.read(&packet(first)), (SackOption::NONE, None));
+        assert_eq!(pair.reader.sent.len(), MOST_WAITING);
     }
 }

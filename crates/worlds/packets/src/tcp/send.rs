@@ -13,7 +13,7 @@ use super::rtt::RttEstimator;
 use super::sack::Options;
 use super::scoreboard::Scoreboard;
 use super::timing::Timing;
-use super::{MessageId, NEVER, Outbox, Signal, Span, unwrap};
+use super::{MessageId, NEVER, Outbox, Signal, Span, queue, unwrap};
 use crate::packet::{Flags, Packet};
 
 /// Whether this half has closed.
@@ -196,7 +196,7 @@ impl<S: Sender> SendHalf<S> {
         let start = self.limit;
         let end = size.map_or(u64::MAX, |size| start + size.0);
         let span = Span { id, start, end, facts, introduced: false };
-        self.outgoing.push_back(span);
+        queue(&mut self.outgoing, span);
         self.note_front();
         self.limit = end;
         span

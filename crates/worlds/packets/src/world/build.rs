@@ -14,12 +14,13 @@ use incast_protocols::switch::buffer::{AnyBuffer, Buffer, BufferContext, PortInd
 use incast_protocols::switch::marker::{AnyMarker, Marker, MarkerContext};
 use incast_protocols::switch::scheduler::SchedulerContext;
 use incast_protocols::{Bytes, Duration, Priority, Rate};
-use incast_record::Totals;
+use incast_record::{Spill, Totals};
 
 use super::columns::Columns;
 use super::control::Nic;
+use super::messages::Messages;
 use super::programs::Program;
-use super::{AnyEndpoint, NONE, Slot, Target, World};
+use super::{AnyEndpoint, NONE, Target, World};
 use crate::classes::Classes;
 use crate::link::{Impairment, Link, Port};
 use crate::noise::{Delays, Receiving};
@@ -110,7 +111,7 @@ fn service(plan: &Plan) -> Vec<u8> {
         *class = (*class).max(u8::try_from(priority).unwrap_or(u8::MAX));
     };
     for send in &plan.sends {
-        raise(send.connection, send.message.priority);
+        raise(send.connection, send.message().priority);
     }
     for aggregator in &plan.aggregators {
         for round in &aggregator.rounds {
@@ -121,6 +122,16 @@ fn service(plan: &Plan) -> Vec<u8> {
         }
     }
     service
+}
+
+/// Where the packets of each end go.
+fn ways(plan: &Plan, routes: &Routes) -> Ways {
+    let way = |number: u32, from: End| {
+        let connection = &plan.connections[number as usize];
+        let destination = if from == End::Client { connection.server } else { connection.client };
+        Way { destination, edge: routes.edge[destination as usize], path: rows::path_number(plan.seed, number, from) }
+    };
+    Ways::new((0..plan.connections.len() as u32).map(|number| [way(number, End::Server), way(number, End::Client)]))
 }
 
 /// What hosts add to the time of packets on the way out, if anything.
@@ -149,10 +160,12 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
 impl<'p, O: Observer> World<'p, O> {
     /// # Errors
     /// A network that cannot carry the plan; see [`RunError`].
-    pub(crate) fn new(plan: &'p Plan, observer: O) -> Result<Self, RunError> {
+    pub(crate) fn new(plan: &'p Plan, observer: O, spill: Option<&Spill>) -> Result<Self, RunError> {
         let routes = Routes::new(&plan.network)?;
         let (links, targets, buffers, coupled) = ports(&plan.network, plan.seed, &observer);
         let to_write = messages_per_end(plan);
+        let messages = Messages::new(plan, &routes, spill);
+        let unfinished = messages.finite();
         let mut program_of = vec![NONE; if plan.aggregators.is_empty() { 0 } else { plan.connections.len() }];
         for (number, aggregator) in plan.aggregators.iter().enumerate() {
             for &connection in aggregator.workers.iter().chain(&aggregator.opened_by_workers) {
@@ -162,8 +175,8 @@ impl<'p, O: Observer> World<'p, O> {
         let mut world = Self {
             plan,
             order: Order::new(plan.seed),
+            ways: ways(plan, &routes),
             routes,
-            ways: Ways::new(plan.connections.len()),
             sending: sending(plan),
             ports: links_of_ports(&links),
             links,
@@ -177,27 +190,26 @@ impl<'p, O: Observer> World<'p, O> {
             observer,
             vanished: Vec::new(),
             out: Outbox::default(),
-            slot_of: vec![NONE; plan.connections.len()],
+            ends_of: vec![[NONE; 2]; plan.connections.len()],
             to_write,
-            slots: Vec::new(),
-            free: Vec::new(),
             endpoints: Vec::new(),
+            free: Vec::new(),
             nics: Vec::new(),
             programs: Vec::new(),
             watches_progress: false,
             columns: Columns::new(plan),
             program_of,
-            flows: Vec::new(),
-            unfinished: 0,
+            messages,
+            unfinished,
             finished_at: 0,
-            endless: plan.sends.iter().any(|send| send.message.size.is_none()),
+            endless: plan.sends.iter().any(|send| send.size().is_none()),
             totals: Totals::default(),
             curve: Curve::default(),
             last_delivery: 0,
+            frontier: None,
         };
         world.add_nics();
         world.add_programs();
-        world.add_flows();
         world.establish_connections()?;
         Ok(world)
     }
@@ -277,11 +289,6 @@ impl<'p, O: Observer> World<'p, O> {
         }
     }
 
-    fn add_flows(&mut self) {
-        self.flows = rows::all(self.plan, &self.routes);
-        self.unfinished = self.flows.iter().filter(|flow| flow.size.is_some()).count() as u64;
-    }
-
     /// What a handshake measures on an idle network: a header there and back.
     fn idle_rtt(&self, index: u32) -> Duration {
         let connection = &self.plan.connections[index as usize];
@@ -298,13 +305,12 @@ impl<'p, O: Observer> World<'p, O> {
     /// What a sender may know of its path: a full segment crosses an idle network, and its ACK comes back.
     fn path_facts(&self, index: u32, from: End) -> PathFacts {
         let tcp = &self.plan.classes[self.plan.connections[index as usize].class as usize].tcp;
-        let back = if from == End::Client { End::Server } else { End::Client };
         let path = rows::path(self.plan, &self.routes, index, from);
         let crossing = |path: &[u32], bytes: u64| -> u64 {
             path.iter().map(|&link| &self.links[link as usize]).map(|link| link.time_for(bytes) + link.delay()).sum()
         };
         let there = crossing(&path, tcp.mss.0 + tcp.header.0);
-        let and_back = crossing(&rows::path(self.plan, &self.routes, index, back), tcp.header.0);
+        let and_back = crossing(&rows::path(self.plan, &self.routes, index, from.other()), tcp.header.0);
         let line_rate = path.first().map_or(Rate(0), |&link| self.plan.network.links[link as usize].rate);
         PathFacts { line_rate, base_rtt: Duration(there + and_back), hops: path.len() as u32 }
     }
@@ -319,51 +325,40 @@ impl<'p, O: Observer> World<'p, O> {
                 }
                 continue;
             }
-            let slot = self.open_slot(index);
             let rtt = self.idle_rtt(index);
-            for end in [slot * 2, slot * 2 + 1] {
+            let ends = [End::Client, End::Server].map(|end| self.end_of(index, end));
+            for (end, other) in [(ends[0], ends[1]), (ends[1], ends[0])] {
                 self.register(0, end);
                 let window = self.first_grant(0, end);
                 let tcp = &self.plan.classes[connection.class as usize].tcp;
-                self.endpoints[(end ^ 1) as usize].establish(rtt, tcp, window);
+                self.endpoints[other as usize].establish(rtt, tcp, window);
             }
         }
         Ok(())
     }
 
-    /// Gives a connection its state.
-    pub(super) fn open_slot(&mut self, index: u32) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
-            self.slots.len() as u32 - 1
-        });
-        self.slots[slot as usize] = Slot { connection: index, in_network: 0 };
-        self.slot_of[index as usize] = slot;
-        for end in [End::Client, End::Server] {
-            let endpoint = self.endpoint(index, end);
-            let at = slot as usize * 2 + usize::from(end == End::Server);
-            if at < self.endpoints.len() {
-                self.endpoints[at] = endpoint;
-            } else {
-                self.endpoints.push(endpoint);
-            }
+    /// One end of a connection, which gets its state now if it has none.
+    pub(super) fn end_of(&mut self, connection: u32, end: End) -> u32 {
+        let known = self.ends_of[connection as usize][usize::from(end == End::Server)];
+        if known != NONE {
+            return known;
         }
-        slot
+        let endpoint = self.endpoint(connection, end);
+        let index = if let Some(index) = self.free.pop() {
+            self.endpoints[index as usize] = endpoint;
+            index
+        } else {
+            self.endpoints.push(endpoint);
+            self.endpoints.len() as u32 - 1
+        };
+        self.ends_of[connection as usize][usize::from(end == End::Server)] = index;
+        index
     }
 
-    fn endpoint(&mut self, index: u32, end: End) -> AnyEndpoint {
+    fn endpoint(&self, index: u32, end: End) -> AnyEndpoint {
         let connection = &self.plan.connections[index as usize];
         let class = &self.plan.classes[connection.class as usize];
-        let (host, peer) = match end {
-            End::Client => (connection.client, connection.server),
-            End::Server => (connection.server, connection.client),
-        };
-        let way = Way {
-            destination: peer,
-            edge: self.routes.edge[peer as usize],
-            path: rows::path_number(self.plan.seed, index, end),
-        };
-        self.ways.set(index, end == End::Client, way);
+        let host = if end == End::Client { connection.client } else { connection.server };
         let template = Packet {
             connection: index,
             flags: Flags::default()

@@ -31,11 +31,8 @@ impl<O: Observer> World<'_, O> {
     /// Makes an end that will receive data known to its NIC's controller, if there is an active one.
     pub(super) fn register(&mut self, now: u64, index: u32) {
         let only_answers = self.only_answers_arrive(index);
-        let peer_writes = {
-            let peer = &self.endpoints[(index ^ 1) as usize];
-            peer.to_write > 0 || peer.send.limit > 0
-        };
         let endpoint = &mut self.endpoints[index as usize];
+        let peer_writes = self.to_write[endpoint.template.connection as usize][usize::from(endpoint.is_client())] > 0;
         let nic = &mut self.nics[endpoint.host as usize];
         let Some(controller) = &mut nic.controller else { return };
         if !peer_writes || endpoint.flow.is_some() {
@@ -55,8 +52,9 @@ impl<O: Observer> World<'_, O> {
 
     /// Whether what arrives at an end are responses to requests that it sends on the same connection.
     fn only_answers_arrive(&self, index: u32) -> bool {
-        let end = if index.is_multiple_of(2) { End::Client } else { End::Server };
-        let program = self.aggregator_at(self.endpoints[index as usize].template.connection, end);
+        let endpoint = &self.endpoints[index as usize];
+        let end = if endpoint.is_client() { End::Client } else { End::Server };
+        let program = self.aggregator_at(endpoint.template.connection, end);
         program.is_some_and(|program| self.plan.aggregators[program as usize].opened_by_workers.is_empty())
     }
 
@@ -105,7 +103,7 @@ impl<O: Observer> World<'_, O> {
 
     /// A request for this response is about to leave.
     pub(super) fn tell_controller_of_request(&mut self, now: u64, index: u32, response: u32) {
-        let expected = self.flows[self.flow_of(response) as usize].size;
+        let expected = self.messages.row(&self.routes, self.flow_of(response)).size;
         let endpoint = &self.endpoints[index as usize];
         if let (Some(flow), Some(controller)) = (endpoint.flow, &mut self.nics[endpoint.host as usize].controller) {
             controller.on_request(Time(now), flow, expected);

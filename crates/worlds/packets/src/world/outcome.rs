@@ -1,5 +1,7 @@
 //! What a run leaves behind.
 
+use std::io;
+
 use incast_protocols::{Bytes, Time};
 use incast_record::{Outcome, Run};
 
@@ -9,6 +11,15 @@ use crate::tcp::MessageId;
 use incast_world::{RunError, rows};
 
 impl<O: Observer> World<'_, O> {
+    /// Whether everything could be written down so far.
+    ///
+    /// # Errors
+    /// The disk has failed.
+    pub(crate) fn written(&self) -> io::Result<()> {
+        self.observer.complete()?;
+        self.messages.are_all_there()
+    }
+
     /// Packets queued or on wires.
     fn in_network(&self) -> u64 {
         let packets: u64 =
@@ -21,8 +32,9 @@ impl<O: Observer> World<'_, O> {
     /// Ends the run and balances its books.
     ///
     /// # Errors
-    /// [`RunError::NotConserved`] if a packet is unaccounted for: a defect of the simulator.
-    pub(crate) fn finish(mut self, end: u64, outcome: Outcome, driver: &str) -> Result<Run, RunError> {
+    /// [`RunError::NotConserved`] if a packet is unaccounted for: a defect of the simulator. [`RunError::Failed`] if the
+    /// disk did not take what was recorded.
+    pub(crate) fn finish(self, end: u64, outcome: Outcome, driver: &str) -> Result<Run, RunError> {
         let mut totals = self.totals;
         for link in &self.links {
             totals.dropped += link.counters.drops;
@@ -36,7 +48,7 @@ impl<O: Observer> World<'_, O> {
         if totals.sent != accounted {
             return Err(RunError::NotConserved { sent: totals.sent, accounted });
         }
-        self.credit_unfinished();
+        self.written().map_err(|error| RunError::Failed(error.to_string()))?;
         let mut written = self.observer.finish();
         let mut ports = rows::unused_ports(&self.plan.network);
         for port in &mut ports {
@@ -60,14 +72,13 @@ impl<O: Observer> World<'_, O> {
             warnings: self.plan.warnings.clone(),
             end: Time(end),
             outcome,
-            flows: self.flows,
+            flows: self.messages.finish(&self.routes),
             ports,
             queue_samples: written.queue_samples,
             window_samples: written.window_samples,
             window_columns: self.columns.columns,
             events: written.events,
             packets: written.packets,
-            sacks: written.sacks,
             incasts: written.incasts,
             ein_watched: self.plan.watches_ein(),
             alarms: written.alarms,
@@ -77,19 +88,14 @@ impl<O: Observer> World<'_, O> {
         })
     }
 
-    /// What unfinished messages have delivered so far.
-    fn credit_unfinished(&mut self) {
-        for (connection, &slot) in self.slot_of.iter().enumerate() {
-            if slot == NONE {
-                continue;
-            }
-            debug_assert_eq!(self.slots[slot as usize].connection as usize, connection);
-            for end in 0..2 {
-                let receive = &self.endpoints[slot as usize * 2 + end].receive;
-                for span in &receive.incoming {
-                    if let MessageId::Flow(flow) = span.id {
-                        self.flows[flow as usize].delivered = Bytes(receive.delivered_of(span));
-                    }
+    /// The run is over for this world, whether it is one of several or not: writes down what unfinished messages have
+    /// delivered.
+    pub(crate) fn credit_unfinished(&mut self) {
+        for &end in self.ends_of.iter().flatten().filter(|end| **end != NONE) {
+            let receive = &self.endpoints[end as usize].receive;
+            for span in &receive.incoming {
+                if let MessageId::Flow(flow) = span.id {
+                    self.messages.row(&self.routes, flow).delivered = Bytes(receive.delivered_of(span));
                 }
             }
         }

@@ -119,9 +119,10 @@ impl<O: Observer> World<'_, O> {
         for (worker, response) in work.responses.iter().enumerate() {
             let number = first + worker as u32;
             let flow = self.flow_of(number);
-            self.flows[flow as usize].begin = Time(now);
+            let row = self.messages.row(&self.routes, flow);
+            row.begin = Time(now);
             // The deadline of a response counts from the start of its round.
-            self.flows[flow as usize].deadline = response.message.deadline.map(|deadline| Time(now + deadline.0));
+            row.deadline = response.message.deadline.map(|deadline| Time(now + deadline.0));
             if response.jitter.0 == 0 {
                 self.want(now, number);
             } else {
@@ -156,7 +157,7 @@ impl<O: Observer> World<'_, O> {
             let response = self.programs[program as usize].first + grant.id().0 as u32;
             self.programs[program as usize].grants.insert(response, grant);
             let flow = self.flow_of(response);
-            self.flows[flow as usize].start = Time(now);
+            self.messages.row(&self.routes, flow).start = Time(now);
             let request = Message { size: Some(self.plan.aggregators[program as usize].request), ..Message::default() };
             let connection = self.connection_of(response);
             self.hand_over(now, connection, End::Client, MessageId::Request(response), request.size, request, schedule);
@@ -180,9 +181,8 @@ impl<O: Observer> World<'_, O> {
         let aggregator = &self.plan.aggregators[program as usize];
         for worker in 0..aggregator.workers.len() {
             let (connection, from) = aggregator.responds_on(worker);
-            let slot = self.slot_of[connection as usize];
-            if slot != NONE {
-                let index = slot * 2 + u32::from(from == End::Client);
+            let index = self.ends_of[connection as usize][usize::from(from == End::Client)];
+            if index != NONE {
                 self.endpoints[index as usize].receive.limit = window;
             }
         }
@@ -206,7 +206,7 @@ impl<O: Observer> World<'_, O> {
         let (program, round, worker) = self.locate(response);
         let mut message = self.plan.aggregators[program as usize].rounds[round].responses[worker].message;
         let flow = self.flow_of(response);
-        message.deadline = self.flows[flow as usize].deadline;
+        message.deadline = self.messages.row(&self.routes, flow).deadline;
         let (connection, from) = self.plan.aggregators[program as usize].responds_on(worker);
         self.hand_over(now, connection, from, MessageId::Flow(flow), message.size, message, schedule);
     }
@@ -223,12 +223,15 @@ impl<O: Observer> World<'_, O> {
                 schedule.arm(now + service.0, host, Entity::of(Kind::Respond(response)));
             }
             MessageId::Flow(flow) => {
-                let row = &mut self.flows[flow as usize];
+                let row = self.messages.row(&self.routes, flow);
                 row.end = Some(Time(now));
                 let received = Bytes(span.end - span.start);
                 row.delivered = received;
                 self.unfinished -= 1;
                 self.finished_at = self.finished_at.max(now);
+                if self.messages.completed(flow) {
+                    self.let_go_of_messages();
+                }
                 let planned = self.plan.sends.len() as u32;
                 if flow >= planned {
                     self.response_finished(now, flow - planned, received, schedule);

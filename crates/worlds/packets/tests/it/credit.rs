@@ -82,7 +82,8 @@ fn senders_hear_of_the_limited_windows_from_their_first_byte_on() {
     let window = |config: credit::Config| {
         let run = rounds(of(config), 12, 32_000, 2, 0);
         let windows = run.window_samples.iter().filter(|sample| !sample.from_client).map(|sample| sample.rwnd.0);
-        (windows.clone().min().unwrap(), windows.max().unwrap())
+        let windows: Vec<_> = windows.collect();
+        (windows.iter().copied().min().unwrap(), windows.iter().copied().max().unwrap())
     };
     assert_eq!(window(credit::Config::default()), (5792, 5792));
     let own = credit::Config { window: Some(Bytes(9000)), ..credit::Config::default() };

@@ -35,7 +35,7 @@ fn add_endless(plan: &mut Plan, from: u32, gigabits: f64, coflow: Option<u32>, s
     add_flow(plan, from, 0, None, Time::from_us(start_us), Handshake::Counted);
     let minimum_rate = (gigabits > 0.0).then_some(Rate((gigabits * 1e9) as u64));
     let message = Message { minimum_rate, coflow: coflow.map(CoflowId), ..Message::default() };
-    plan.sends.last_mut().unwrap().message = message;
+    plan.sends.last_mut().unwrap().set_message(message);
 }
 
 /// In Gbit/s over the run.
@@ -65,7 +65,7 @@ fn the_port_is_shared_as_the_water_level_says() {
         let asked: Vec<f64> = minimum_rates.iter().map(|gigabits| gigabits * 1e9).collect();
         let (level, reserved) = water_level(CAPACITY, &asked, elastic as usize).unwrap();
         let expected = reserved.iter().copied().chain((0..elastic).map(|_| level));
-        let rates: Vec<f64> = run.flows.iter().map(rate).collect();
+        let rates: Vec<f64> = run.flows[..].iter().map(rate).collect();
         for (rate, expected) in rates.iter().zip(expected) {
             let share = rate * 1e9 / expected;
             assert!(share > 0.94 && share < 1.001, "{minimum_rates:?}, {elastic} over {link_us} us: {rates:?}");
@@ -85,7 +85,7 @@ fn a_coflow_that_does_not_fit_is_elastic_as_a_whole() {
         }
         add_endless(&mut plan, 4, 0.0, None, 3);
         let run = run_both(&plan);
-        let rates: Vec<f64> = run.flows.iter().map(rate).collect();
+        let rates: Vec<f64> = run.flows[..].iter().map(rate).collect();
         assert!(rates.iter().zip(shares).all(|(rate, share)| (rate / share - 1.0).abs() < 0.1), "{rates:?}");
     }
 }
@@ -100,7 +100,8 @@ fn a_reservation_is_what_the_deadline_needs_and_nothing_to_spare() {
         for flow in 10..13 {
             let start = Time::from_us(5_000);
             add_flow(&mut plan, flow + 1, 0, Some(5_000_000), start, Handshake::Counted);
-            plan.sends.last_mut().unwrap().message.deadline = Some(start + Duration::from_ms(20));
+            let send = plan.sends.last_mut().unwrap();
+            send.set_message(Message { deadline: Some(start + Duration::from_ms(20)), ..send.message() });
         }
         plan.stop_at = Some(Time::from_us(2 * END));
         let run = run_both(&plan);
@@ -140,7 +141,7 @@ fn under_control() -> EndStack {
 fn the_controller_keeps_a_sender_that_knows_loss_only_from_losing() {
     for flows in [40, 60] {
         let with = incast(under_control(), flows, 1, Time::from_us(END));
-        let used = with.flows.iter().map(rate).sum::<f64>() * 1e9 / CAPACITY;
+        let used = with.flows[..].iter().map(rate).sum::<f64>() * 1e9 / CAPACITY;
         assert!(with.totals.dropped == 0 && used > 0.99, "{flows}: {} {used}", with.totals.dropped);
         let without = incast(with_mrg(ReceiverChoice::None(Default::default())), flows, 1, Time::from_us(END));
         assert!(without.totals.dropped > 1000, "{flows}: {}", without.totals.dropped);
@@ -168,8 +169,9 @@ fn nothing_is_lost_once_windows_are_set() {
 /// much of the port unused, forty do not, since a segment is the least. Rounded up, twenty fill it too.
 #[test]
 fn windows_of_few_segments_lose_what_is_no_whole_one() {
-    let used =
-        |stack, flows| incast(stack, flows, 1, Time::from_us(END)).flows.iter().map(rate).sum::<f64>() * 1e9 / CAPACITY;
+    let used = |stack, flows| {
+        incast(stack, flows, 1, Time::from_us(END)).flows[..].iter().map(rate).sum::<f64>() * 1e9 / CAPACITY
+    };
     let (twenty, forty) = (used(exactly_under_control(), 20), used(exactly_under_control(), 40));
     assert!(twenty > 0.55 && twenty < 0.6 && forty > 0.99, "{twenty} {forty}");
     let rounded = used(under_control(), 20);
@@ -186,8 +188,9 @@ fn a_size_that_becomes_known_in_mid_flow_asks_for_its_rate_from_then_on() {
             let start = Time::from_us(5_000);
             add_flow(&mut plan, flow + 1, 0, Some(5_000_000), start, Handshake::Counted);
             let send = plan.sends.last_mut().unwrap();
-            send.message.deadline = Some(start + Duration::from_ms(20));
-            send.size_known_at = known_after_us.map(|after| start + Duration::from_us(after));
+            let timed = Message { deadline: Some(start + Duration::from_ms(20)), ..send.message() };
+            let known_at = known_after_us.map(|after| start + Duration::from_us(after));
+            *send = incast_plan::Send::new(send.connection, send.from, start, timed).with_size_known_at(known_at);
         }
         plan.stop_at = Some(Time::from_us(4 * END));
         let run = run_both(&plan);

@@ -121,9 +121,9 @@ fn the_same_with_sack_options_written_down() {
         add_flow(&mut plan, sender, 0, Some(300_000), Time(0), Handshake::Counted);
     }
     let run = run_both(&plan);
-    let (mut with, mut last) = (0, 0);
+    let mut with = 0;
     for row in run.packets.iter().filter(|row| row.payload == 0) {
-        let option = if row.sack == 0 { "" } else { run.sacks[row.sack as usize - 1].as_str() };
+        let option = row.sack.as_deref().unwrap_or_default();
         let blocks: Vec<(u64, u64)> = option
             .split_terminator(' ')
             .map(|block| {
@@ -135,13 +135,8 @@ fn the_same_with_sack_options_written_down() {
         assert_eq!(u64::from(row.wire), plan.classes[0].tcp.header.0 + room, "{option}");
         assert!(blocks.iter().all(|&(start, end)| start < end && end <= 300_000), "{option}");
         with += u32::from(!blocks.is_empty());
-        // In the order of the rows.
-        assert!(row.sack <= last + 1);
-        last = last.max(row.sack);
     }
-    assert!(with > 100 && last as usize == run.sacks.len(), "{with} {last}");
-    // An ACK has the same option at the next port.
-    assert!(run.sacks.len() as u32 <= with / 2 + 1, "{with}");
+    assert!(with > 100, "{with}");
 }
 
 #[test]

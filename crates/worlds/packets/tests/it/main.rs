@@ -22,4 +22,5 @@ mod shared_buffer;
 mod snapshots;
 mod support;
 mod swift;
+mod threads;
 mod timers;

@@ -388,7 +388,7 @@ fn a_sender_rescales_the_advertised_window() {
     });
     assert!(run.flows[0].end.is_some());
     // At a round trip of t us it may have 20 * 100 / t segments in flight: less than the 20 advertised.
-    let late = run.window_samples.last().unwrap();
+    let late = run.window_samples[..].last().unwrap();
     let allowed = 20.0 * 1460.0 * 100e-6 / late.srtt.unwrap().as_secs_f64();
     assert!(run.window_samples.iter().skip(40).all(|sample| (sample.flight.0 as f64) < allowed + 1.5 * 1460.0));
 }
@@ -460,7 +460,7 @@ fn a_response_that_never_came_has_its_deadline_from_the_start_of_its_round() {
         let run = crate::support::run_both(&plan);
         assert_eq!(run.flows[1].deadline, Some(begun + Duration::from_us(2_000)));
         assert_eq!(run.flows[1].deadline_met(run.end), met, "{stop_us}");
-        assert_eq!(run.flows.get(3).and_then(|flow| flow.deadline), None);
+        assert_eq!(run.flows[..].get(3).and_then(|flow| flow.deadline), None);
     }
 }
 

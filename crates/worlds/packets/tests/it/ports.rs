@@ -12,7 +12,7 @@ use incast_protocols::switch::marker::MarkerChoice;
 use incast_protocols::switch::scheduler::{SchedulerChoice, deficit_round_robin, strict_priority};
 use incast_protocols::switch::telemetry::Telemetry;
 use incast_protocols::switch::{PacketView, QueueState};
-use incast_protocols::{Bytes, Duration, Priority, Rate, Time};
+use incast_protocols::{Bytes, Duration, Message, Priority, Rate, Time};
 
 /// The plan with a buffer of the test's own at every port.
 fn with_buffer<B: Buffer + Send + Sync + 'static>(plan: &mut Plan, build: fn(&BufferContext) -> B) {
@@ -128,7 +128,7 @@ fn the_longest_queue_of_a_shared_memory_makes_room_for_others() {
     let run = run_both(&plan);
     assert!(run.flows.iter().all(|flow| flow.end.is_some()));
     assert!(run.totals.dropped > 50, "{:?}", run.totals);
-    let late = run.flows.last().unwrap();
+    let late = run.flows[..].last().unwrap();
     assert_eq!(late.losses.retransmitted_packets, 0, "{late:?}");
     plan.stop_at = Some(Time::from_us(900));
     assert!(run_both(&plan).totals.in_network > 0);
@@ -181,7 +181,8 @@ fn mixed(scheduler: &SchedulerChoice) -> (Duration, u64) {
     for sender in 5..12 {
         let start = Time::from_us(8_000 + 300 * u64::from(sender));
         add_flow(&mut plan, sender, 0, Some(14_600), start, Handshake::Before);
-        plan.sends.last_mut().unwrap().message.priority = Some(Priority(1));
+        let send = plan.sends.last_mut().unwrap();
+        send.set_message(Message { priority: Some(Priority(1)), ..send.message() });
     }
     plan.stop_at = Some(Time::from_us(20_000));
     with_scheduler(&mut plan, scheduler);
@@ -208,7 +209,8 @@ fn classes_share_a_link_by_deficit_round_robin() {
     for sender in 1..11 {
         add_flow(&mut plan, sender, 0, None, Time(0), Handshake::Before);
     }
-    plan.sends.last_mut().unwrap().message.priority = Some(Priority(1));
+    let send = plan.sends.last_mut().unwrap();
+    send.set_message(Message { priority: Some(Priority(1)), ..send.message() });
     plan.stop_at = Some(Time::from_us(50_000));
     with_scheduler(&mut plan, &SchedulerChoice::DeficitRoundRobin(deficit_round_robin::Config::default()));
     let run = run_both(&plan);

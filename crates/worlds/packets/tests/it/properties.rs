@@ -285,14 +285,9 @@ fn planned(small: &Small) -> Plan {
             },
         });
         for &(start, size, from_client) in messages {
-            plan.sends.push(Send {
-                connection: index as u32,
-                from: if from_client { End::Client } else { End::Server },
-                start: Time::from_us(start),
-                message: Message { size: Some(Bytes(size)), ..Message::default() },
-                round: 0,
-                size_known_at: None,
-            });
+            let from = if from_client { End::Client } else { End::Server };
+            let message = Message { size: Some(Bytes(size)), ..Message::default() };
+            plan.sends.push(Send::new(index as u32, from, Time::from_us(start), message));
         }
     }
     plan.sends.sort_by_key(|send| send.start);

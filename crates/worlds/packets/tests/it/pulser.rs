@@ -36,7 +36,7 @@ fn scenario(senders: u32, initial_window: u64) -> Plan {
     plan
 }
 
-fn cwnds(run: &Run, from_us: u64, to_us: u64) -> Vec<&WindowSample> {
+fn cwnds(run: &Run, from_us: u64, to_us: u64) -> Vec<WindowSample> {
     run.window_samples
         .iter()
         .filter(|at| at.connection == 0 && at.time >= Time::from_us(from_us) && at.time < Time::from_us(to_us))

@@ -5,7 +5,7 @@ use incast_plan::{End, Handshake, Node, Plan, Record, Tcp};
 use incast_protocols::receiver::{ReceiverChoice, rdtcp};
 use incast_protocols::sender::SenderChoice;
 use incast_protocols::stack::EndStack;
-use incast_protocols::{Bytes, Duration, Time};
+use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_record::Run;
 
 const MSS: u64 = 1446;
@@ -34,7 +34,7 @@ fn steady_queue(run: &Run, senders: u32) -> f64 {
     let drain = u64::from(senders) * SIZE.div_ceil(MSS) * 12_000_000;
     let (from, to) = (10_000_000_000 + drain * 2 / 5, 10_000_000_000 + drain * 3 / 4);
     let mut area = 0.0;
-    for pair in run.queue_samples.windows(2) {
+    for pair in run.queue_samples[..].windows(2) {
         let (begin, end) = (pair[0].time.0.max(from), pair[1].time.0.min(to));
         if end > begin {
             area += (end - begin) as f64 * (f64::from(pair[0].waiting_packets) + 1.0);
@@ -123,7 +123,7 @@ fn a_connection_that_the_receiver_opens_begins_under_its_control() {
         let mut response = plan.sends.last().unwrap().clone();
         response.from = End::Server;
         response.start = Time(request.0 + 300_000_000);
-        response.message.size = Some(Bytes(SIZE));
+        response.set_message(Message { size: Some(Bytes(SIZE)), ..response.message() });
         plan.sends.push(response);
     }
     plan.sends.sort_by_key(|send| send.start);

@@ -4,14 +4,16 @@
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
-use crate::support::{add_flow, cable, new_reno, no_marks, packets, plan, star, tcp};
-use incast_packets::{Control, RunOptions, run};
+use crate::support::{add_flow, cable, follow_packets, mark_at, new_reno, no_marks, packets, plan, star, tcp};
+use incast_packets::{Control, DriverKind, RunOptions, run};
 use incast_plan::{Handshake, Tcp};
 use incast_protocols::receiver::{
     AckCause, Action, AnyReceiver, Arrival, FlowIndex, Gate, Receiver, ReceiverChoice, SentAck, ictcp,
 };
 use incast_protocols::stack::EndStack;
 use incast_protocols::{Bytes, Duration, Message, Time};
+use incast_record::Spill;
+use incast_testing::leaf_spine_load;
 
 /// A controller that writes down what it is told.
 #[derive(Clone, Debug)]
@@ -122,6 +124,87 @@ fn the_recording_of_three_senders_is_up_to_date() {
     let recorded = std::fs::read_to_string(path).unwrap();
     assert!(recorded.lines().count() > 50);
     assert_eq!(recorded, text, "renew it: RENEW_RECORDINGS=1 cargo test -p incast-packets recording");
+}
+
+/// Whatever memory keeps, the rows are the same, and so is their order.
+#[test]
+fn a_run_that_keeps_its_rows_on_disk_records_the_same() {
+    let network = star(6, cable(1_000_000_000, Duration::from_us(5)), &packets(8), &mark_at(4));
+    let mut plan = plan(network, new_reno(), Tcp { sack: true, ..tcp() });
+    for sender in 1..6 {
+        add_flow(&mut plan, sender, 0, Some(400_000), Time(0), Handshake::Counted);
+    }
+    follow_packets(&mut plan);
+    plan.record.queue_series = vec![1, 3];
+    plan.record.window_series = (0..5).collect();
+    plan.record.events = true;
+    let directory = tempfile::tempdir().unwrap();
+    for driver in [DriverKind::Sweep, DriverKind::EventLoop] {
+        let options = RunOptions { driver: Some(driver) };
+        let kept = run(&plan, &options, &Control::default()).unwrap();
+        let again = kept.packets.iter().filter(|row| row.number > 1).count();
+        assert!(again > 10 && kept.packets.iter().any(|row| row.sack.is_some()));
+        let spill = Spill::into(directory.path()).keeping(Bytes(2_000));
+        let spilled = run(&plan, &options, &Control::spilling(spill)).unwrap();
+        assert!(spilled.packets.in_memory().is_none() && spilled.queue_samples.in_memory().is_none());
+        assert!(spilled.window_samples.in_memory().is_none() && spilled.events.in_memory().is_none());
+        assert!(spilled == kept);
+    }
+}
+
+/// Rows of messages leave memory while others have not begun, and are all there in the end, also of messages that were lost
+/// or had not begun when time was up.
+#[test]
+fn messages_that_are_over_leave_memory_and_keep_their_rows() {
+    let mut plan = leaf_spine_load(4, 4, 2, 4_000, 1, 20, 65);
+    plan.sends[100].set_message(Message::default());
+    let last = plan.sends.last().unwrap().start;
+    let directory = tempfile::tempdir().unwrap();
+    for stop_at in [None, Some(Time(last.0 / 2))] {
+        plan.stop_at = stop_at;
+        for driver in [DriverKind::Sweep, DriverKind::EventLoop] {
+            let options = RunOptions { driver: Some(driver) };
+            let kept = run(&plan, &options, &Control::default()).unwrap();
+            let told: u32 = kept.flows.iter().map(|flow| flow.losses.timeouts() + flow.losses.fast_retransmits).sum();
+            assert!(told > 100, "{told}");
+            let spill = Spill::into(directory.path()).keeping(Bytes(10_000));
+            let spilled = run(&plan, &options, &Control::spilling(spill)).unwrap();
+            assert!(spilled.flows.in_memory().is_none() && spilled == kept);
+        }
+    }
+}
+
+/// What memory holds does not grow with the run if rows go to disk, and so a limit is not met.
+#[test]
+fn a_run_that_keeps_its_rows_on_disk_is_not_too_long_for_memory() {
+    let network = star(4, cable(1_000_000_000, Duration::from_us(5)), &packets(50), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    for sender in 1..4 {
+        add_flow(&mut plan, sender, 0, Some(3_000_000), Time(0), Handshake::Counted);
+    }
+    follow_packets(&mut plan);
+    plan.record.queue_series = vec![1];
+    let directory = tempfile::tempdir().unwrap();
+    let control = Control::spilling(Spill::into(directory.path()).keeping(Bytes(10_000)));
+    control.limit_recorded(Bytes(40_000));
+    let all = run(&plan, &RunOptions::default(), &control).unwrap();
+    assert_eq!((all.outcome, control.is_full()), (incast_record::Outcome::Complete, false));
+    assert!(all.packets.len() > 10_000 && all.queue_samples.len() > 1_000);
+}
+
+#[test]
+fn a_disk_that_takes_no_rows_fails_the_run_and_is_named() {
+    let network = star(4, cable(1_000_000_000, Duration::from_us(5)), &packets(50), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    add_flow(&mut plan, 1, 0, Some(3_000_000), Time(0), Handshake::Counted);
+    plan.record.window_series = vec![0];
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let control = Control::spilling(Spill::into(file.path()).keeping(Bytes(1_000)));
+    let error = run(&plan, &RunOptions::default(), &control).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot write what is recorded") && error.contains(&file.path().display().to_string()),
+        "{error}"
+    );
 }
 
 /// A run whose series and events would take more memory than they may ends with what it has.

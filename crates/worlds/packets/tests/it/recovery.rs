@@ -54,7 +54,7 @@ fn sack_sends_again_what_was_lost_and_nothing_else() {
         for (index, reduction) in [Reduction::Immediate, Reduction::Proportional].into_iter().enumerate() {
             let run = lossy(&with_sack(reduction), one_in, seed);
             times[index + 1] += last_end(&run).0;
-            let lost = |event: &&Event| event.kind == EventKind::WireLoss && event.from_client;
+            let lost = |event: &Event| event.kind == EventKind::WireLoss && event.from_client;
             let lost = run.events.iter().filter(lost).count();
             if timeouts(&run) == 0 {
                 // At the end of the message there is no new data to learn from: one segment may be sent in vain
@@ -83,8 +83,7 @@ fn a_mark_s_cut_is_spread_over_a_round_trip() {
         add_flow(&mut plan, 1, 0, Some(400 * 1460), Time(0), Handshake::Before);
         plan.record = Record { queue_series: vec![1], ..Record::default() };
         let run = run_both(&plan);
-        let arrivals: Vec<u64> = run
-            .queue_samples
+        let arrivals: Vec<u64> = run.queue_samples[..]
             .windows(2)
             .filter(|pair| pair[1].waiting_packets > pair[0].waiting_packets)
             .map(|pair| pair[1].time.0)
@@ -196,7 +195,7 @@ fn kept_rounds(slow_start_restart: SlowStartRestart, service_ms: u64) -> Plan {
 fn idle_time_restarts_a_kept_window() {
     let last_round = |restart, service_ms| {
         let run = run_both(&kept_rounds(restart, service_ms));
-        let flow = run.flows.last().unwrap();
+        let flow = run.flows[..].last().unwrap();
         flow.end.unwrap().0 - flow.start.0 - service_ms * 1_000_000_000
     };
     let kept = last_round(SlowStartRestart::Off, 25);

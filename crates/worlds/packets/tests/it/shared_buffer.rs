@@ -28,7 +28,7 @@ fn congested(receivers: u32, alpha: f64, reserve: u64) -> Run {
 
 /// What waits at a receiver's port at the end.
 fn held(run: &Run, receiver: u32) -> f64 {
-    let last = run.queue_samples.iter().rev().find(|sample| sample.link == 2 * receiver + 1).unwrap();
+    let last = run.queue_samples.iter().filter(|sample| sample.link == 2 * receiver + 1).last().unwrap();
     last.waiting_bytes.0 as f64
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn check_packets(plan: &Plan, run: &Run) {
         return;
     }
     for port in run.ports.iter().filter(|port| plan.record.packets.contains(&port.link)) {
-        let rows: Vec<&PacketSample> = run.packets.iter().filter(|row| row.link == port.link).collect();
+        let rows: Vec<PacketSample> = run.packets.iter().filter(|row| row.link == port.link).collect();
         let left = || rows.iter().filter(|row| row.wait.is_some());
         let bytes: u64 = left().map(|row| u64::from(row.wire)).sum();
         assert_eq!((left().count() as u64, bytes), (port.packets, port.bytes.0), "link {}", port.link);

@@ -51,14 +51,14 @@ fn a_probe_tells_since_when_its_timer_ran() {
         rtt_samples: RttSamples::EveryAck,
         ..tcp()
     });
-    let probes = run.events.iter().filter(|event| event.kind == EventKind::TailProbe);
-    assert!(probes.clone().count() > 5);
+    let probes = || run.events.iter().filter(|event| event.kind == EventKind::TailProbe);
+    assert!(probes().count() > 5);
     for event in run.events.iter().filter(|event| event.timer.is_some()) {
         let timer = event.timer.as_ref().unwrap();
         let ran = event.time.since(timer.armed);
         assert!(ran > Duration::ZERO && ran <= timer.rto, "{ran} of {}: {event:?}", timer.rto);
     }
-    assert!(probes.clone().all(|event| event.timer.is_some()));
+    assert!(probes().all(|event| event.timer.is_some()));
 }
 
 /// Responses follow one another in the stream, and what arrives of them at the last port lies there.

@@ -110,6 +110,68 @@ fn beside_long_flows_it_is_no_worse_than_without_limit() {
     assert!(path.run(20_000).iter().filter(|budget| budget.is_none()).count() < 1000);
 }
 
+/// With little under way nothing is lost for long, so that no loss tells of the others any more.
+#[test]
+fn what_cuts_have_cost_is_taken_back() {
+    let mut path = Path::new(beside, |budget| budget.is_none_or(|budget| budget > 2 * WINDOW.0));
+    path.run(1000);
+    let (before, began) = (path.received, path.now);
+    path.run(3000);
+    let goodput = (path.received - before) as f64 / (path.now.0 - began.0) as f64 * 1e6;
+    assert!(goodput >= 0.9 * beside(Some(WINDOW.times(4).0)), "{goodput}");
+}
+
+/// The buffer is less than what the search begins with: cuts do help, and no trial takes that for losses of others.
+#[test]
+fn losses_of_ones_own_are_not_taken_for_those_of_others() {
+    let small = |budget: Option<u64>| if budget.is_none_or(|budget| budget > 16_000) { 3.0 } else { 12.5 };
+    let mut path = Path::new(small, |budget| budget.is_none_or(|budget| budget > 16_000));
+    let budgets = path.run(4000);
+    assert!(!path.knee.losses_of_others());
+    let fit = budgets[1000..].iter().filter(|budget| budget.is_some_and(|budget| budget <= 16_000)).count();
+    assert!(fit >= 2900, "{fit} of 3000");
+}
+
+/// Four servers beside long flows: their windows are all that limits them.
+#[test]
+fn where_no_request_waits_windows_grow_while_that_pays() {
+    let mut knee = knee();
+    let (mut now, mut widest) = (Time(0), 1);
+    for query in 0..60 {
+        let cost = Bytes(WINDOW.0 * knee.wide());
+        let requests = (knee.budget().unwrap().0 / cost.0).clamp(1, 4);
+        let under_way = |requests: u64| Outstanding { requests, bytes: u128::from(requests * cost.0) };
+        for number in 0..4 {
+            knee.on_granted(now, cost, under_way(number.min(requests - 1) + 1));
+        }
+        if requests < 4 {
+            knee.on_refused();
+        }
+        let began = now;
+        now += Duration((200_000.0 / beside(Some(requests * cost.0)) * 1e6) as u64);
+        for left in (0..4).rev() {
+            let lost = u64::from(left == 0 && query % 2 == 0);
+            let outcome = Outcome { received: Bytes(50_000), out_of_order: lost };
+            knee.on_finished(now, &Grant::new(began, RequestId(left), cost), &outcome, under_way(left));
+        }
+        widest = widest.max(knee.wide());
+    }
+    assert!(widest >= 4, "{widest}");
+    assert!(widest <= 64, "{widest}: it did not pay any more");
+}
+
+/// A response that goes alone goes alone with any smaller budget.
+#[test]
+fn losses_of_a_response_that_is_alone_do_not_cut() {
+    let mut knee = knee();
+    let large = WINDOW.times(8);
+    let alone = |requests| Outstanding { requests, bytes: u128::from(requests * large.0) };
+    knee.on_granted(Time(0), large, alone(1));
+    let outcome = Outcome { received: large, out_of_order: 3 };
+    knee.on_finished(Time(1000), &Grant::new(Time(0), RequestId(0), large), &outcome, alone(0));
+    assert_eq!(knee.changes(), (0, None));
+}
+
 /// Losses that have nothing to do with the budget: those of a bad cable.
 #[test]
 fn losses_that_cuts_do_not_help_are_ignored() {

@@ -170,7 +170,7 @@ fn a_receiver_reports_what_arrives_twice_once() {
         if !ack.flags.has(Flags::OPTIONS) {
             return Vec::new();
         }
-        script.end.receive.options.read(&ack).0.blocks().to_vec()
+        script.out.options.sacks.pop().unwrap().blocks().to_vec()
     }
     let mut script = Script::new(1, doubting());
     assert_eq!(said(&mut script, 0), []);

@@ -1,0 +1,340 @@
+//! What crosses from one part of a network to another, each of which is simulated by a world of its own.
+//!
+//! A part has the hosts, the switches and the links that leave them; of a link that leads into it, it has what is on the
+//! wire. An end of a connection is in the part of its host. Whatever one part has for another is kept until the window is
+//! over. Then it is handed over, long before anybody there asks for it: a packet arrives in a later window, and what
+//! travels beside it, the facts of messages and options, is read when it arrives.
+
+use incast_plan::{End, Link};
+use incast_protocols::Time;
+use incast_protocols::switch::telemetry::Telemetry;
+use incast_record::Flow;
+
+use super::control::Nic;
+use super::{NONE, World};
+use crate::link::{Flight, Said};
+use crate::observe::Observer;
+use crate::partition::Partition;
+use crate::tcp::sack::{SackOption, Written};
+use crate::tcp::{MessageId, Span, State};
+
+/// What one part has for another. Used again and again, so that in the long run nothing is allocated.
+#[derive(Debug, Default)]
+pub(crate) struct Crossings {
+    /// Packets on the links of these numbers, those of one link in the order in which they left.
+    flights: Vec<(u32, Flight)>,
+    messages: Vec<Announced>,
+    options: Vec<OptionFor>,
+    /// For those of the options that have one, in their order.
+    echoes: Vec<Telemetry>,
+    hops: Vec<Said>,
+    /// Connections of which a packet has vanished, for the part of the client.
+    vanished: Vec<u32>,
+    /// For the part of the client, from that of the server.
+    closing: Vec<Closing>,
+    /// Connections whose server is needed no more, from the part of the client.
+    released: Vec<u32>,
+}
+
+/// A message that this end of a connection is to get.
+#[derive(Debug)]
+struct Announced {
+    connection: u32,
+    to: End,
+    span: Span,
+    /// Of the response, if it is a request.
+    deadline: Option<Time>,
+}
+
+/// An option that this end of a connection is to get.
+#[derive(Debug)]
+struct OptionFor {
+    connection: u32,
+    to: End,
+    sack: SackOption,
+    has_echo: bool,
+}
+
+/// The server of a connection is done.
+#[derive(Debug)]
+struct Closing {
+    connection: u32,
+    /// What its part has counted since it last told.
+    under_way: i64,
+}
+
+/// Where a part of a network ends.
+#[derive(Debug)]
+pub(crate) struct Frontier<'p> {
+    partition: &'p Partition,
+    part: usize,
+    /// By part: what is for it.
+    pub(crate) out: Vec<Crossings>,
+    /// Connections whose client is here and whose server is not, and which may have come to their end.
+    closing: Vec<u32>,
+}
+
+impl<'p> Frontier<'p> {
+    pub(crate) fn new(partition: &'p Partition, part: usize) -> Self {
+        let out = (0..partition.parts).map(|_| Crossings::default()).collect();
+        Self { partition, part, out, closing: Vec::new() }
+    }
+}
+
+impl<'p, O: Observer> World<'p, O> {
+    /// Makes this the world of a part, and leaves what belongs to others to them.
+    pub(crate) fn keep_to(&mut self, frontier: Frontier<'p>) {
+        self.frontier = Some(frontier);
+        for connection in 0..self.ends_of.len() as u32 {
+            for end in [End::Client, End::Server] {
+                let known = &mut self.ends_of[connection as usize][usize::from(end == End::Server)];
+                if *known != NONE {
+                    let index = *known;
+                    if !self.has(self.endpoints[index as usize].host) {
+                        self.ends_of[connection as usize][usize::from(end == End::Server)] = NONE;
+                        self.free.push(index);
+                    }
+                }
+            }
+        }
+        for host in 0..self.nics.len() as u32 {
+            if !self.has(host) {
+                self.nics[host as usize] = Nic::new(None);
+            }
+        }
+        let own = self.messages.all().iter().filter(|flow| flow.size.is_some() && self.has(flow.destination));
+        self.unfinished = own.count() as u64;
+    }
+
+    /// Packets that have begun transmission here.
+    pub(crate) fn packet_hops(&self) -> u64 {
+        self.links.iter().map(|link| link.packets).sum()
+    }
+
+    /// Whether a host is simulated here.
+    pub(crate) fn has(&self, host: u32) -> bool {
+        self.frontier.as_ref().is_none_or(|frontier| frontier.partition.of_host(host) == frontier.part)
+    }
+
+    /// Whether a link leads from here into another part.
+    pub(crate) fn leads_away(&self, link: &Link) -> bool {
+        self.frontier.as_ref().is_some_and(|frontier| {
+            let of = |node| frontier.partition.of_node(node);
+            of(link.from) == frontier.part && of(link.to) != frontier.part
+        })
+    }
+
+    fn host_of_end(&self, connection: u32, end: End) -> u32 {
+        let connection = &self.plan.connections[connection as usize];
+        if end == End::Client { connection.client } else { connection.server }
+    }
+
+    /// What is for the part of one end of a connection, unless that is here.
+    pub(super) fn crossings_to(&mut self, connection: u32, end: End) -> Option<&mut Crossings> {
+        let host = self.host_of_end(connection, end);
+        let frontier = self.frontier.as_mut()?;
+        let part = frontier.partition.of_host(host);
+        (part != frontier.part).then(|| &mut frontier.out[part])
+    }
+
+    /// The other part that simulates what a host is to get is told of a message. Returns whether there is one.
+    pub(super) fn announce_abroad(&mut self, connection: u32, to: End, span: Span) -> bool {
+        if self.frontier.is_none() {
+            return false;
+        }
+        let deadline = match span.id {
+            MessageId::Request(response) => {
+                let flow = self.flow_of(response);
+                self.messages.row(&self.routes, flow).deadline
+            }
+            MessageId::Flow(_) => None,
+        };
+        let Some(crossings) = self.crossings_to(connection, to) else { return false };
+        crossings.messages.push(Announced { connection, to, span, deadline });
+        true
+    }
+
+    /// Options cross to the end that they are for. Returns whether that is in another part.
+    pub(super) fn pass_options_abroad(&mut self, connection: u32, to: End, written: &Written) -> bool {
+        let Some(crossings) = self.crossings_to(connection, to) else { return false };
+        for &sack in &written.sacks {
+            crossings.options.push(OptionFor { connection, to, sack, has_echo: !written.echoes.is_empty() });
+        }
+        crossings.echoes.extend_from_slice(&written.echoes);
+        true
+    }
+
+    /// What a port has said crosses to the end that it is for. Returns whether that is in another part.
+    pub(super) fn say_abroad(&mut self, said: Said) -> bool {
+        let to = if said.from_client { End::Server } else { End::Client };
+        let Some(crossings) = self.crossings_to(said.connection, to) else { return false };
+        crossings.hops.push(said);
+        true
+    }
+
+    /// A packet has vanished of a connection whose client may be elsewhere. Returns whether it is.
+    pub(super) fn mourn_abroad(&mut self, connection: u32) -> bool {
+        let Some(crossings) = self.crossings_to(connection, End::Client) else { return false };
+        crossings.vanished.push(connection);
+        true
+    }
+
+    /// One end of a connection is done, and the other is elsewhere.
+    pub(super) fn close_abroad(&mut self, connection: u32) {
+        let [client, server] = self.ends_of[connection as usize];
+        if client != NONE {
+            if let Some(frontier) = &mut self.frontier {
+                frontier.closing.push(connection);
+            }
+        } else if server != NONE {
+            let under_way = std::mem::take(&mut self.endpoints[server as usize].under_way);
+            if let Some(crossings) = self.crossings_to(connection, End::Client) {
+                crossings.closing.push(Closing { connection, under_way });
+            }
+        }
+    }
+
+    /// The window is over: what has departed on a link to another part crosses.
+    pub(crate) fn ship(&mut self, link: u32) {
+        let Some(frontier) = &mut self.frontier else { return };
+        let part = frontier.partition.of_node(self.plan.network.links[link as usize].to);
+        let flights = &mut frontier.out[part].flights;
+        self.links[link as usize].flying.take_while(|&flight| {
+            flights.push((link, flight));
+            true
+        });
+    }
+
+    /// Takes in what another part has for this one. `list` is told of links on which packets are under way now, and which
+    /// of them arrives first.
+    pub(crate) fn take_in(&mut self, crossings: &mut Crossings, mut list: impl FnMut(u32, u64)) {
+        for (link, flight) in crossings.flights.drain(..) {
+            let flying = &mut self.links[link as usize].flying;
+            let was_empty = flying.is_empty();
+            if self.plan.network.links[link as usize].reorder.is_some() {
+                flying.insert_sorted(flight, |a, b| a.at < b.at);
+            } else {
+                flying.push(flight);
+            }
+            if was_empty {
+                list(link, flight.at);
+            }
+        }
+        for Announced { connection, to, span, deadline } in crossings.messages.drain(..) {
+            if let MessageId::Request(response) = span.id {
+                let flow = self.flow_of(response);
+                self.messages.row(&self.routes, flow).deadline = deadline;
+            }
+            self.expect_message(connection, to, span);
+        }
+        let mut echoes = crossings.echoes.drain(..);
+        for OptionFor { connection, to, sack, has_echo } in crossings.options.drain(..) {
+            let echo = if has_echo { echoes.next() } else { None };
+            let end = self.ends_of[connection as usize][usize::from(to == End::Server)];
+            if end != NONE {
+                self.endpoints[end as usize].arriving.push(sack, echo.as_ref());
+            }
+        }
+        drop(echoes);
+        self.said.append(&mut crossings.hops);
+        self.write_telemetry();
+        for Closing { connection, under_way } in crossings.closing.drain(..) {
+            let [client, _] = self.ends_of[connection as usize];
+            let client = &mut self.endpoints[client as usize];
+            client.under_way += under_way;
+            client.peer_is_done = true;
+            self.close_abroad(connection);
+        }
+        self.vanished.append(&mut crossings.vanished);
+        for connection in crossings.released.drain(..) {
+            let server = std::mem::replace(&mut self.ends_of[connection as usize][1], NONE);
+            self.free.push(server);
+        }
+    }
+
+    /// Releases connections across the frontier that have come to their end. To be asked once all parts have told of
+    /// the same window, so that what one counts and another does not know yet cannot add up to nothing.
+    pub(crate) fn release_abroad(&mut self) {
+        let Some(frontier) = &mut self.frontier else { return };
+        let mut closing = std::mem::take(&mut frontier.closing);
+        for connection in closing.drain(..) {
+            let [client, _] = self.ends_of[connection as usize];
+            if client == NONE {
+                continue;
+            }
+            let end = &self.endpoints[client as usize];
+            if end.state == State::Done && end.peer_is_done && end.under_way == 0 {
+                self.ends_of[connection as usize][0] = NONE;
+                self.free.push(client);
+                if let Some(crossings) = self.crossings_to(connection, End::Server) {
+                    crossings.released.push(connection);
+                }
+            }
+        }
+        if let Some(frontier) = &mut self.frontier {
+            frontier.closing = closing;
+        }
+    }
+}
+
+impl<O: Observer> World<'_, O> {
+    /// Takes over what another part has come to, once the run is over.
+    pub(crate) fn join(&mut self, other: World<'_, O>) {
+        let Some(frontier) = &other.frontier else { return };
+        let (partition, part) = (frontier.partition, frontier.part);
+        let planned = &self.plan.network.links;
+        for ((mine, theirs), link) in self.links.iter_mut().zip(other.links).zip(planned) {
+            if partition.of_node(link.from) == part {
+                // What is on the wire to this part is here already, what is on it to a third one is there.
+                let here = std::mem::replace(mine, theirs);
+                here.flying.iter().for_each(|flight| mine.flying.push(*flight));
+            } else {
+                theirs.flying.iter().for_each(|flight| mine.flying.push(*flight));
+            }
+        }
+        self.messages.join(&other.messages, |mine, theirs| {
+            if partition.of_host(mine.destination) == part {
+                let losses = mine.losses;
+                *mine = Flow { losses, ..theirs.clone() };
+            }
+            if partition.of_host(mine.source) == part {
+                mine.losses = theirs.losses;
+            }
+        });
+        self.headers_delivered += other.headers_delivered;
+        self.unfinished += other.unfinished;
+        self.finished_at = self.finished_at.max(other.finished_at);
+        self.last_delivery = self.last_delivery.max(other.last_delivery);
+        self.totals.sent += other.totals.sent;
+        self.totals.delivered += other.totals.delivered;
+        self.curve.join(&other.curve);
+        self.observer.join(other.observer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{parallel, sweep};
+    use crate::observe::Silent;
+    use incast_testing::leaf_spine_load;
+    use incast_world::Control;
+
+    /// Nearly all of 1,500 connections are over long before the last one is, and a third of the packets of some vanish.
+    #[test]
+    fn state_of_connections_across_the_frontier_is_used_again() {
+        let plan = leaf_spine_load(4, 4, 2, 1_500, 1, 30, 20);
+        let mut whole = World::new(&plan, Silent, None).unwrap();
+        sweep::run(&mut whole, &plan, &Control::default());
+        for parts in [2, 4] {
+            let partition = Partition::new(&plan, parts);
+            let (world, ..) = parallel::run(&plan, &partition, &Control::default(), || Silent).unwrap();
+            assert!(world.totals == whole.totals, "{:?} {:?}", world.totals, whole.totals);
+            // Packets that vanish are told of now and then only, so some connections stay for a while.
+            let (part, all) = (world.endpoints.len(), whole.endpoints.len());
+            assert!(part < all * 3 / 2, "{part} ends in the first of {parts} parts, {all} in all");
+            let open = world.ends_of.iter().flatten().filter(|end| **end != NONE).count();
+            assert!(open < 20, "{open} ends are still open");
+        }
+    }
+}
