@@ -18,6 +18,11 @@ impl Partition {
     /// possible.
     pub(crate) fn new(plan: &Plan, most: usize) -> Self {
         let switches = plan.network.switches.len();
+        if switches == 0 {
+            // Such a network is refused later.
+            let of_host = vec![0; plan.network.hosts as usize];
+            return Self { parts: 1, of_host, of_switch: Vec::new(), largest_share: 1.0 };
+        }
         let switch_of = switches_of_hosts(plan);
         let mut work = vec![0; switches];
         for (load, switch) in host_loads(plan).into_iter().zip(&switch_of) {
@@ -164,6 +169,14 @@ mod tests {
                 assert_eq!(partition.of_node(link.from), partition.of_node(link.to));
             }
         }
+    }
+
+    #[test]
+    fn a_network_without_switches_is_one_part() {
+        let mut plan = leaf_spine_load(3, 4, 2, 5, 1, 250, 65);
+        plan.network.switches.clear();
+        plan.network.links.clear();
+        assert_eq!(Partition::new(&plan, 2).parts, 1);
     }
 
     #[test]
