@@ -157,6 +157,9 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
     count
 }
 
+/// From so many ends of connections on, room for more is made by an eighth at a time.
+const MANY_ENDS: usize = 1 << 16;
+
 impl<'p, O: Observer> World<'p, O> {
     /// # Errors
     /// A network that cannot carry the plan; see [`RunError`].
@@ -348,8 +351,13 @@ impl<'p, O: Observer> World<'p, O> {
             self.endpoints[index as usize] = endpoint;
             index
         } else {
+            // They are the most of what a run needs, and to double them may take all memory at once, unseen by who watches it.
+            let ends = self.endpoints.len();
+            if ends == self.endpoints.capacity() && ends >= MANY_ENDS {
+                self.endpoints.reserve_exact(ends / 8);
+            }
             self.endpoints.push(endpoint);
-            self.endpoints.len() as u32 - 1
+            ends as u32
         };
         self.ends_of[connection as usize][usize::from(end == End::Server)] = index;
         index
