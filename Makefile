@@ -43,8 +43,9 @@ demo: install ## show TCP incast on one page: out/demo/index.html
 
 test: install test-rust test-python docs test-own-protocol ## test everything: Rust, Python, the documentation
 
+# Tests on the kernel find incast-host there, if it was built.
 test-rust: prerequisites
-	cargo test $(CARGO_FLAGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cargo test $(CARGO_FLAGS)
 
 test-python: install
 	$(BIN)/pytest --numprocesses auto --dist worksteal
