@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -284,7 +285,7 @@ def test_hosts_receive_in_threads_of_their_own_while_programs_are_attached(tmp_p
         str(INCAST), "run", "linux", "--world", "linux", "--set", "traffic.requests.rounds=2000",
         "--set", 'stack.sender="dctcp"', "--set", 'switch.marker={ name = "ecn-threshold", threshold = "20KB" }',
     ]  # fmt: skip
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    with killed_in_the_end(command, tmp_path) as running:
         until = time.monotonic() + PATIENCE_S
         while len(made := receiving_threads() - before) < 17:
             assert running.poll() is None
@@ -301,7 +302,7 @@ def test_hosts_receive_in_threads_of_their_own_while_programs_are_attached(tmp_p
 def test_nothing_is_left_behind_however_it_ends(tmp_path: Path, how: signal.Signals) -> None:
     own, before = settings(), namespaces(Path("/proc/self"))
     command = [str(INCAST), "run", "linux", "--world", "linux", "--set", "traffic.requests.rounds=2000"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+    with killed_in_the_end(command, tmp_path) as running:
         until = time.monotonic() + PATIENCE_S
         # One for every host and switch.
         while len(made := namespaces(Path("/proc", str(running.pid))) - before) < 19:
@@ -318,6 +319,16 @@ def test_nothing_is_left_behind_however_it_ends(tmp_path: Path, how: signal.Sign
 
 def begun(command: list[str], cwd: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def killed_in_the_end(command: list[str], cwd: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command; a test that fails does not wait for its end, which is minutes away."""
+    with begun(command, cwd) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
 
 
 def hosts_and_switches(running: subprocess.Popen[bytes], before: set[str]) -> set[str]:
