@@ -56,12 +56,12 @@ impl Horizon {
 
     /// How far time came in a run that was not interrupted.
     pub(crate) const fn end<O: Observer>(&self, world: &World<'_, O>) -> u64 {
-        let at_rest = world.unfinished == 0 && !world.endless;
+        let at_rest = world.unfinished == 0 && !self.endless;
         if self.at == FOREVER || at_rest { world.last_delivery } else { self.at }
     }
 
     pub(crate) const fn outcome<O: Observer>(&self, world: &World<'_, O>) -> Outcome {
-        if world.unfinished == 0 && !(self.time_up && world.endless) { Outcome::Complete } else { Outcome::TimeUp }
+        if world.unfinished == 0 && !(self.time_up && self.endless) { Outcome::Complete } else { Outcome::TimeUp }
     }
 }
 

@@ -123,7 +123,6 @@ pub(crate) struct World<'p, O> {
     pub(crate) unfinished: u64,
     /// Completion of the last of them.
     pub(crate) finished_at: u64,
-    pub(crate) endless: bool,
     pub(crate) totals: Totals,
     curve: Curve,
     /// The latest time at which a packet reached its host.

@@ -205,7 +205,6 @@ impl<'p, O: Observer> World<'p, O> {
             messages,
             unfinished,
             finished_at: 0,
-            endless: plan.sends.iter().any(|send| send.size().is_none()),
             totals: Totals::default(),
             curve: Curve::default(),
             last_delivery: 0,
