@@ -101,22 +101,14 @@ impl Attached {
         let ports = marked_ports(plan).map(|(link, _)| link).collect();
         let back = opposite(&plan.network.links);
         let wanted = marked_ports(plan).map(|(number, link)| port(plan, network, number, link, back[number as usize]));
-        let cable = |link: u32| {
-            let (here, there) = (&plan.network.links[link as usize], back[link as usize]);
-            json!({
-                "netns": network.of(here.from).path(),
-                "device": device(link),
-                "peer_netns": network.of(here.to).path(),
-                "peer_device": device(there),
-            })
-        };
+        let ends = |link: u32| cable(network, link, &plan.network.links[link as usize], back[link as usize]);
         let request = json!({
             "cgroup": cgroup.as_ref().map(|cgroup| cgroup.path.display().to_string()),
             "senders": senders,
             "ports": wanted.collect::<Vec<_>>(),
             "receivers": receiver(plan, network).into_iter().collect::<Vec<_>>(),
             "events": if tells(plan) { network.all().map(Namespace::path).collect() } else { vec![] },
-            "followed": followed(plan).into_iter().map(cable).collect::<Vec<_>>(),
+            "followed": followed(plan).into_iter().map(ends).collect::<Vec<_>>(),
         });
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", program.display());
         let mut child = Command::new(&program)
@@ -259,14 +251,20 @@ fn port(plan: &Plan, network: &Network, number: u32, link: &Link, back: u32) -> 
         Some(MarkerChoice::Ein(config)) => (Some(&config.ecn), Some(parameters(config))),
         _ => (None, None),
     };
+    let mut keys = cable(network, number, link, back);
+    keys["rate_bps"] = link.rate.0.into();
+    keys["ce_threshold_bytes"] = threshold.map(|config| threshold_bytes(config, packet)).into();
+    keys["ein"] = ein.into();
+    keys
+}
+
+/// Where a link leaves its node, and where it ends.
+fn cable(network: &Network, number: u32, link: &Link, back: u32) -> Value {
     json!({
         "netns": network.of(link.from).path(),
         "device": device(number),
         "peer_netns": network.of(link.to).path(),
         "peer_device": device(back),
-        "rate_bps": link.rate.0,
-        "ce_threshold_bytes": threshold.map(|config| threshold_bytes(config, packet)),
-        "ein": ein,
     })
 }
 
