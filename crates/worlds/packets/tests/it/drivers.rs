@@ -1,8 +1,8 @@
 //! Both drivers give the same bytes.
 
 use crate::support::{
-    add_flow, add_rounds, bytes, cable, dctcp, follow_packets, leaf_spine_load, mark_at, new_reno, no_marks, packets,
-    plan, run_both, run_on, star, tcp,
+    add_endless_and_others, add_flow, add_rounds, bytes, cable, dctcp, follow_packets, leaf_spine_load, mark_at,
+    new_reno, no_marks, packets, plan, run_both, run_on, star, tcp,
 };
 use incast_packets::DriverKind;
 use incast_plan::{Handshake, Record, Reorder, Tcp};
@@ -145,12 +145,7 @@ fn the_same_when_endless_flows_outlast_the_others_and_when_time_is_up() {
         let network = star(6, cable(1_000_000_000, Duration::from_us(20)), &packets(50), &mark_at(20));
         let mut plan = plan(network, dctcp(), tcp());
         plan.stop_at = stop_at;
-        for sender in 1..4 {
-            add_flow(&mut plan, sender, 0, None, Time(0), Handshake::Counted);
-        }
-        for sender in 4..6 {
-            add_flow(&mut plan, sender, 0, Some(200_000), Time::from_us(1000), Handshake::Before);
-        }
+        add_endless_and_others(&mut plan);
         let run = run_both(&plan);
         assert!(run.flows[..3].iter().all(|flow| flow.end.is_none() && flow.delivered.0 > 0));
     }

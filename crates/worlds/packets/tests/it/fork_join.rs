@@ -1,19 +1,17 @@
 //! Jobs that fork and join, from the scenario to the table of coflows.
 
-use crate::support::{add_job, add_rounds, cable, new_reno, no_marks, packets, plan, run_both, star, tcp};
+use crate::support::{add_job, add_rounds, cable, new_reno, no_marks, packets, plan, planned, run_both, star, tcp};
 use incast_plan::Plan;
 use incast_protocols::receiver::{ReceiverChoice, dcmrg};
 use incast_protocols::sender::SenderChoice;
 use incast_protocols::stack::EndStack;
 use incast_protocols::{Duration, Time};
 use incast_record::{Outcome, Run};
-use incast_scenario::{Override, Scenario, example};
+use incast_scenario::example;
 use incast_tables::summary_json;
 
-fn planned(overrides: &[&str]) -> Plan {
-    let overrides: Vec<Override> = overrides.iter().map(|one| Override::parse(one).unwrap()).collect();
-    let scenario = Scenario::parse(example("fork-join").unwrap(), "fork-join.toml", &overrides);
-    scenario.unwrap_or_else(|report| panic!("{report}")).plan(None).unwrap()
+fn forks(overrides: &[&str]) -> Plan {
+    planned(example("fork-join").unwrap(), overrides)
 }
 
 /// The answers of each job, which begin with it.
@@ -109,7 +107,7 @@ fn a_coflow_begins_with_its_round_and_not_with_its_first_request() {
 
 #[test]
 fn jobs_are_the_same_with_both_drivers_and_their_table_says_what_their_answers_say() {
-    let plan = planned(&[
+    let plan = forks(&[
         "traffic.jobs.jobs=60",
         "traffic.background.until=8ms",
         "traffic.jobs.load=0.9",
@@ -141,7 +139,7 @@ fn jobs_are_the_same_with_both_drivers_and_their_table_says_what_their_answers_s
 /// Those that had not arrived by then are messages of the run, but no coflows of it.
 #[test]
 fn jobs_after_the_end_of_a_run_are_not_counted() {
-    let plan = planned(&["traffic.background.until=1ms", "run.stop_at=8ms"]);
+    let plan = forks(&["traffic.background.until=1ms", "run.stop_at=8ms"]);
     let run = run_both(&plan);
     let arrived = plan.aggregators.iter().filter(|job| job.start <= run.end).count();
     assert!(arrived > 0 && arrived < plan.aggregators.len());

@@ -1,14 +1,11 @@
 //! What the scenarios of RED and of strict priority are there to show.
 
-use crate::support::run_both;
+use crate::support::{planned, run_both};
 use incast_protocols::Duration;
 use incast_record::Run;
-use incast_scenario::{Override, Scenario};
 
 fn run(text: &str, overrides: &[&str]) -> Run {
-    let overrides: Vec<Override> = overrides.iter().map(|text| Override::parse(text).unwrap()).collect();
-    let scenario = Scenario::parse(text, "scenario.toml", &overrides).unwrap_or_else(|report| panic!("{report}"));
-    run_both(&scenario.plan(None).unwrap_or_else(|report| panic!("{report}")))
+    run_both(&planned(text, overrides))
 }
 
 /// Eight answers of 14.6 KB take 0.96 ms on an idle line of 1 Gbit/s; behind 300 packets of long flows they take some 4 ms more.

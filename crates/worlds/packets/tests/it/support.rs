@@ -3,9 +3,29 @@
 pub(crate) use incast_testing::*;
 
 use incast_packets::{Control, DriverKind, RunOptions, run};
-use incast_plan::Plan;
+use incast_plan::{Handshake, Plan};
+use incast_protocols::Time;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_record::{PacketFlags, PacketSample, Run};
+use incast_scenario::{Override, Scenario};
+
+/// The plan of a scenario with these changes.
+pub(crate) fn planned(text: &str, changes: &[&str]) -> Plan {
+    let changes: Vec<Override> = changes.iter().map(|change| Override::parse(change).unwrap()).collect();
+    let scenario =
+        Scenario::parse(text, "scenario.toml", &changes).unwrap_or_else(|report| panic!("{changes:?}: {report}"));
+    scenario.plan(None).unwrap_or_else(|report| panic!("{report}"))
+}
+
+/// Three senders of messages without an end, and two that begin later and have one.
+pub(crate) fn add_endless_and_others(plan: &mut Plan) {
+    for sender in 1..4 {
+        add_flow(plan, sender, 0, None, Time(0), Handshake::Counted);
+    }
+    for sender in 4..6 {
+        add_flow(plan, sender, 0, Some(200_000), Time::from_us(1000), Handshake::Before);
+    }
+}
 
 pub(crate) fn run_on(plan: &Plan, driver: DriverKind) -> Run {
     run(plan, &RunOptions { driver: Some(driver) }, &Control::default()).unwrap()

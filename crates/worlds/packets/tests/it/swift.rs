@@ -1,16 +1,14 @@
 //! Swift in a network: 200 senders share a port, their windows fall below a segment, and nothing is lost.
 
-use crate::support::run_both;
+use crate::support::{planned, run_both};
 use incast_plan::Plan;
 use incast_protocols::{Bytes, Time};
-use incast_scenario::{Override, Scenario};
 
 const SCENARIO: &str = include_str!("../../../../../scenarios/swift.toml");
 const MSS: Bytes = Bytes(1460);
 
 fn plan(changes: &[&str]) -> Plan {
-    let changes: Vec<Override> = changes.iter().map(|one| Override::parse(one).unwrap()).collect();
-    Scenario::parse(SCENARIO, "swift.toml", &changes).unwrap().plan(None).unwrap()
+    planned(SCENARIO, changes)
 }
 
 /// The scenario that is shown, at a quarter of its length.

@@ -6,12 +6,12 @@ use incast_packets::{Control, Packets, RunError, RunOptions, run};
 use incast_plan::{End, Handshake, Plan, Record, Reorder, WindowPerMessage};
 use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_record::{Outcome, Run};
-use incast_scenario::{Override, Scenario, example};
+use incast_scenario::example;
 use incast_world::World as _;
 
 use crate::support::{
-    add_flow, add_job, add_rounds, assert_same, cable, dctcp, leaf_spine, leaf_spine_load, mark_at, new_reno, packets,
-    plan, star, tcp,
+    add_endless_and_others, add_flow, add_job, add_rounds, assert_same, cable, dctcp, leaf_spine, leaf_spine_load,
+    mark_at, new_reno, packets, plan, planned, star, tcp,
 };
 
 fn run_on(plan: &Plan, threads: usize) -> Run {
@@ -82,13 +82,6 @@ sizes = { kind = "log-normal", mean = "100KB", sigma = 1.0 }
 until = "5ms"
 "#;
 
-fn base(changes: &[&str]) -> Plan {
-    let changes: Vec<Override> = changes.iter().map(|change| Override::parse(change).unwrap()).collect();
-    let scenario =
-        Scenario::parse(BASE, "base.toml", &changes).unwrap_or_else(|report| panic!("{changes:?}: {report}"));
-    scenario.plan(None).unwrap()
-}
-
 /// With whatever may be at an end, a port or a switch.
 #[test]
 fn the_same_with_all_kinds_of_parts() {
@@ -121,7 +114,7 @@ fn the_same_with_all_kinds_of_parts() {
     ];
     let mut drops = 0;
     for changes in kinds {
-        let run = run_on_up_to(&base(changes), 3);
+        let run = run_on_up_to(&planned(BASE, changes), 3);
         assert_eq!(run.outcome, Outcome::Complete, "{changes:?}");
         drops += run.totals.dropped;
     }
@@ -139,7 +132,7 @@ fn the_same_with_hundreds_of_timeouts() {
 #[test]
 fn the_same_with_everything_written_down_that_can_be() {
     for detects in [false, true] {
-        let mut plan = base(if detects { &["stack.sender=pulser", "switch.marker=ein"] } else { &[] });
+        let mut plan = planned(BASE, if detects { &["stack.sender=pulser", "switch.marker=ein"] } else { &[] });
         let links = plan.network.links.iter().zip(0..).filter(|(link, _)| link.port.is_some());
         let ports: Vec<u32> = links.map(|(_, number)| number).collect();
         plan.record = Record {
@@ -181,18 +174,16 @@ fn the_same_when_a_run_ends_since_it_writes_down_too_much() {
 #[test]
 fn the_same_in_a_dumbbell_of_which_each_side_is_a_part() {
     let text = example("dumbbell").unwrap();
-    let plan = Scenario::parse(text, "dumbbell", &[]).unwrap().plan(None).unwrap();
+    let plan = planned(text, &[]);
     assert_eq!(threads(&plan, 4), (2, Some("hosts are at 2 switches".to_owned())));
     run_on_up_to(&plan, 2);
 }
 
 #[test]
 fn the_same_in_a_fat_tree() {
-    let text = example("fat-tree").unwrap();
     let changes =
         ["topology.ports=4", "traffic.requests.workers=12", "traffic.requests.rounds=4", "traffic.background.flows=60"];
-    let changes = changes.map(|change| Override::parse(change).unwrap());
-    run_on_up_to(&Scenario::parse(text, "fat-tree", &changes).unwrap().plan(None).unwrap(), 4);
+    run_on_up_to(&planned(example("fat-tree").unwrap(), &changes), 4);
 }
 
 /// Workers that open connections of their own, and jobs whose connections close.
@@ -221,11 +212,9 @@ fn the_same_with_jobs_and_coflows() {
     assert!(run.flows.iter().all(|flow| flow.end.is_some()));
     assert!(run.flows.iter().any(|flow| flow.deadline.is_some()));
 
-    let text = example("fork-join").unwrap();
     let changes =
         ["topology.hosts_per_leaf=8", "traffic.jobs.jobs=30", "traffic.jobs.fan_in=12", "traffic.background.until=5ms"];
-    let changes = changes.map(|change| Override::parse(change).unwrap());
-    run_on_up_to(&Scenario::parse(text, "fork-join", &changes).unwrap().plan(None).unwrap(), 4);
+    run_on_up_to(&planned(example("fork-join").unwrap(), &changes), 4);
 }
 
 #[test]
@@ -234,12 +223,7 @@ fn the_same_when_endless_flows_outlast_the_others_and_when_time_is_up() {
         let network = leaf_spine(4, 2, 2, cable(1_000_000_000, Duration::from_us(20)), &packets(50), &mark_at(20));
         let mut plan = plan(network, dctcp(), tcp());
         plan.stop_at = stop_at;
-        for sender in 1..4 {
-            add_flow(&mut plan, sender, 0, None, Time(0), Handshake::Counted);
-        }
-        for sender in 4..6 {
-            add_flow(&mut plan, sender, 0, Some(200_000), Time::from_us(1000), Handshake::Before);
-        }
+        add_endless_and_others(&mut plan);
         let run = run_on_up_to(&plan, 4);
         assert!(run.flows[..3].iter().all(|flow| flow.end.is_none() && flow.delivered.0 > 0));
     }
