@@ -79,23 +79,6 @@ impl<T: Row> Rows<T> {
         Iter::new(self)
     }
 
-    /// Hands them over in chunks of so many, the last of which may be smaller.
-    pub fn for_each_chunk(&self, rows: usize, mut take: impl FnMut(&[T])) {
-        if let Some(all) = self.in_memory() {
-            return all.chunks(rows).for_each(take);
-        }
-        let mut iter = self.iter();
-        let mut chunk = Vec::with_capacity(rows.min(self.len()));
-        loop {
-            chunk.extend(iter.by_ref().take(rows));
-            if chunk.is_empty() {
-                return;
-            }
-            take(&chunk);
-            chunk.clear();
-        }
-    }
-
     /// The same rows, of which each was changed, in this order whatever was changed.
     #[must_use]
     pub fn revised(mut self, mut revise: impl FnMut(u64, &mut T)) -> Self {

@@ -75,19 +75,6 @@ fn the_directory_holds_nothing_that_a_killed_process_could_leave() {
 }
 
 #[test]
-fn chunks_are_the_rows_in_pieces() {
-    let directory = tempfile::tempdir().unwrap();
-    let rows = made(2_500);
-    for spill in [None, Some(keeping(&directory, 300))] {
-        let rows = sorted(&rows, spill.as_ref());
-        let mut chunks: Vec<Vec<Made>> = Vec::new();
-        rows.for_each_chunk(1_000, |chunk| chunks.push(chunk.to_vec()));
-        assert_eq!(chunks.iter().map(Vec::len).collect::<Vec<_>>(), [1_000, 1_000, 500]);
-        assert!(rows.iter().eq(chunks.concat()));
-    }
-}
-
-#[test]
 fn rows_are_revised_in_their_order_and_stay_where_they_are() {
     let directory = tempfile::tempdir().unwrap();
     let rows = made(3_000);
