@@ -398,6 +398,12 @@ def test_what_needs_packets_refuses_a_run_on_a_kernel() -> None:
         Recorded({**tables, "queues": tables["queues"].clear()}, run.summary, "x", outline=True)
 
 
+def test_a_capture_of_a_run_without_packets_is_refused() -> None:
+    kernel = as_on_a_kernel(recorded("newreno"))
+    with pytest.raises(package.ScenarioError, match="did not record its packets"):
+        kernel.any_port()
+
+
 def test_long_runs_are_thinned_but_no_loss_and_no_timeout_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     run = recorded("newreno")
     (whole,) = document(page.build([run]))["runs"]

@@ -248,6 +248,8 @@ class Recorded:
             ScenarioError: its packets were not recorded.
 
         """
+        if self._tables["packets"].is_empty():
+            raise ScenarioError(f"{self.name}: this run did not record its packets (record.packets)")
         for port in self.host_ports:
             if name is not None and name.split() == port.name.split():
                 return port
