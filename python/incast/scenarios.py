@@ -139,7 +139,7 @@ def start(
     *,
     threads: int | None = 1,
 ) -> _native.Run:
-    """Start running a scenario in `world`, by default its own, on so many threads; `None` lets the world choose.
+    """Start running a scenario in `world`, by default its own. With `threads` = `None` the world chooses their number.
 
     Other threads than the main one do not hear signals: there, `stop` ends it while it is being planned. What the run
     records goes to the directory `spill`, if one is given, as soon as it is much: into files without names, which are

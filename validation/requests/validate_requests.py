@@ -31,7 +31,7 @@ def main(*, grid: Grid = "core", minutes: float | None = None, measure: bool = T
 
     Args:
         grid: which: `full` takes hours, any other at most half an hour.
-        minutes: stop after so many, and report what is there.
+        minutes: stop after this time, and report what is there.
         measure: whether anything is measured; otherwise the report is made of `results/*.csv` anew, without root.
 
     """

@@ -44,8 +44,8 @@ struct event {
 	u16 source_port;
 	u16 destination_port;
 	/*
-	 * Payload of what leaves again, which may be several segments; the frame of what arrives; by how many bits the windows are
-	 * shifted that a connection announces.
+	 * Of what leaves again, its payload, which may be several segments; of any other packet, its bytes here; of a connection that
+	 * begins, by how many bits the windows that it announces are shifted.
 	 */
 	u32 length;
 	/* At which it happened. */

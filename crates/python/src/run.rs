@@ -87,7 +87,7 @@ impl Run {
         (self.cost.packet_hops, self.cost.memory.0)
     }
 
-    /// If so many threads were wished for: on how many it goes, and why not on all of these.
+    /// If a number of threads was asked for: on how many it runs, and why on fewer.
     #[getter]
     fn threads(&self) -> Option<(usize, Option<String>)> {
         self.threads.clone()

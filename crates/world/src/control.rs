@@ -60,7 +60,7 @@ impl Control {
         self.most_recorded.store(most.0, Ordering::Relaxed);
     }
 
-    /// Has a run use so many threads, as far as it can; it chooses itself unless it is told. Results do not depend on it.
+    /// Sets the number of threads that a run uses if it can. Otherwise it chooses. Results do not depend on it.
     pub fn use_threads(&self, threads: NonZeroUsize) {
         self.threads.store(threads.get(), Ordering::Relaxed);
     }

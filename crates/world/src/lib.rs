@@ -57,7 +57,7 @@ pub trait World: Sync {
     /// What carrying out `plan` will take if nothing is lost.
     fn cost(&self, plan: &Plan) -> Cost;
 
-    /// On how many threads a run of `plan` goes if somebody wants so many, or leaves it to the world.
+    /// How many threads a run of `plan` uses if `wish` are asked for; without a wish the world chooses.
     fn threads(&self, _plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
         let why = wish.is_some_and(|wish| wish.get() > 1).then(|| format!("the world {} uses one", self.name()));
         Threads { count: 1, why }

@@ -14,7 +14,7 @@ pub(crate) struct Partition {
 }
 
 impl Partition {
-    /// At most so many parts, with about as much work for their hosts. Neighbouring switches are kept together where
+    /// At most `most` parts, with about as much work for their hosts. Neighbouring switches are kept together where
     /// possible.
     pub(crate) fn new(plan: &Plan, most: usize) -> Self {
         let switches = plan.network.switches.len();

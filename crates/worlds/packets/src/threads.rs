@@ -57,7 +57,7 @@ fn chosen(plan: &Plan) -> usize {
     pays(plan, available_parallelism().map_or(1, NonZeroUsize::get))
 }
 
-/// How many threads pay for a plan, if there are so many processors.
+/// How many threads pay for a plan on this many processors.
 fn pays(plan: &Plan, processors: usize) -> usize {
     let hosts = plan.network.hosts as usize;
     if processors < 2 || hosts < 2 * LEAST_HOSTS || plan.sends.len() > MOST_MESSAGES || obstacle(plan).is_some() {
@@ -109,7 +109,7 @@ fn shortest_time(plan: &Plan) -> u64 {
     }
 }
 
-/// Picoseconds for so many bytes at this rate in bits per second.
+/// Picoseconds that these bytes take at this rate in bits per second.
 fn time_for(bytes: u64, rate: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 8_000_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX)
 }

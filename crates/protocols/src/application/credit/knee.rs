@@ -12,7 +12,7 @@
 //! while that pays, and where all requests are under way, their windows do. Now and then it tries no limit at all. When goodput
 //! falls again and again, losses count again.
 //!
-//! A loss while one request is alone is no reason for a cut: the next would be alone as well.
+//! A loss does not cut the budget while a single request is under way: after a cut there would still be one.
 
 use super::super::{Grant, Outcome, Outstanding};
 use crate::registry::Conflict;
@@ -119,9 +119,9 @@ const WORSE: f64 = 0.97;
 const DOUBTFUL: f64 = 0.4;
 /// So is one that has left less than this of the goodput.
 const COSTS: f64 = 0.8;
-/// A measurement in which goodput was much less than usual counts two, any other takes one away: at so many, losses count again.
+/// A measurement whose goodput is far below the usual adds two, any other takes one away. From this sum on, losses count again.
 const FALLEN: u32 = 5;
-/// Windows that are so many times as wide limit no response.
+/// Windows get at most this many times as wide. Then they limit no response.
 const WIDEST: u64 = 1 << 10;
 const MOST_CAUTION: u32 = 16;
 /// What was under way when the budget was cut is waited for as long as this many stalls.

@@ -157,7 +157,7 @@ fn messages_per_end(plan: &Plan) -> Vec<[u32; 2]> {
     count
 }
 
-/// From so many ends of connections on, room for more is made by an eighth at a time.
+/// With this many ends of connections or more, the list grows by an eighth at a time.
 const MANY_ENDS: usize = 1 << 16;
 
 impl<'p, O: Observer> World<'p, O> {

@@ -25,7 +25,7 @@ fn threads(plan: &Plan, wish: usize) -> (usize, Option<String>) {
     (threads.count, threads.why)
 }
 
-/// Runs with up to so many threads, demands identical results, and returns them.
+/// Runs on 1 to `most` threads, demands identical results, and returns them.
 fn run_on_up_to(plan: &Plan, most: usize) -> Run {
     let one = run_on(plan, 1);
     for count in 2..=most {
