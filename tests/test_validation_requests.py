@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 import validate_requests
-from fan_in import campaign, cells, clients, judging, policies, report, servers
+from fan_in import campaign, cells, clients, dctcp, judging, policies, report, servers
 from fan_in.cells import BadGridError, Cell
 from fan_in.gradient import Gradient
 from kernel_world.namespaces import UnavailableError
@@ -22,7 +22,7 @@ from kernel_world.namespaces import UnavailableError
 RULES = judging.read_rules()
 CELL = Cell("echo", "streams", 10, 32, 64)
 GRID = cells.Grid(5, (CELL,))
-GRIDS = {name: cells.read(validate_requests.HERE / f"{name}.toml") for name in get_args(validate_requests.Grid)}
+GRIDS = {name: cells.read(validate_requests.HERE / f"{name}.toml") for name in validate_requests.grids()}
 IDLE = {
     "client_waiting": 0.001, "client_wait_us": 1.0, "servers_waiting": 0.001, "servers_wait_us": 1.0,
     "softirq_waiting": 0.01, "softirq_wait_us": 50.0, "stolen": 0.0,
@@ -129,6 +129,26 @@ def test_a_grid_has_the_cells_of_one_beside_it(tmp_path: Path) -> None:
     file.write_text(f'{head}cells_of = "two"\n', encoding="utf-8")
     with pytest.raises(BadGridError, match=r"grid.toml: cells_of: 'two' is no grid beside it"):
         cells.read(file)
+
+
+def test_an_unknown_grid_is_refused_with_those_that_are_there() -> None:
+    with pytest.raises(SystemExit, match="--grid: found 'tolerances', expected one of bbr, core, dctcp, full, "):
+        validate_requests.main(grid="tolerances", measure=False)
+
+
+def test_what_dctcp_needs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="DCTCP needs incast-host, which is not there: make linux"):
+        dctcp.Attached({})
+    program = tmp_path / "incast-host"
+    program.write_text('#!/bin/sh\nread line\necho \'{"error": "no BTF"}\'\n', encoding="utf-8")
+    program.chmod(0o755)
+    with pytest.raises(UnavailableError, match="incast-host: no BTF"):
+        dctcp.Attached({})
+    program.write_text("#!/bin/sh\nread line\n", encoding="utf-8")
+    with pytest.raises(UnavailableError, match="incast-host: it has ended without an answer"):
+        dctcp.Attached({})
 
 
 def test_what_is_needed_is_named_and_only_echo_thinks(tmp_path: Path) -> None:

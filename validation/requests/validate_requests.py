@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Literal
 
 # Namespaces and counters stand with the comparison with Linux, what that needs with the one with ns-3.
 sys.path.append(str(Path(__file__).resolve().parents[1] / "linux"))
@@ -20,21 +19,23 @@ from kernel_world import namespaces
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 OUT = Path(os.environ.get("REQUESTS_OUT", HERE.parents[1] / "out" / "requests"))
-Grid = Literal["core", "full", "windows", "windows-small", "long-flows", "learned", "bbr"]
+_NO_GRID = {"tolerances"}
 
 app = cyclopts.App(help="Ask real servers in eight ways over one narrow port, and judge the scheduler by rules.")
 
 
 @app.default
-def main(*, grid: Grid = "core", minutes: float | None = None, measure: bool = True) -> None:
+def main(*, grid: str = "core", minutes: float | None = None, measure: bool = True) -> None:
     """Measure a grid and report; what is there already is not measured again.
 
     Args:
-        grid: which: `full` takes hours, any other at most half an hour.
+        grid: which, by its file beside this program: `full` takes hours, any other at most half an hour.
         minutes: stop after this time, and report what is there.
         measure: whether anything is measured; otherwise the report is made of `results/*.csv` anew, without root.
 
     """
+    if grid not in (known := grids()):
+        raise SystemExit(f"error: --grid: found {grid!r}, expected one of {', '.join(known)}")
     try:
         wanted = cells.read(HERE / f"{grid}.toml")
         rules = judging.read_rules()
@@ -55,6 +56,11 @@ def main(*, grid: Grid = "core", minutes: float | None = None, measure: bool = T
     print(f"\nmore: {RESULTS / grid}.md")
     if missing := len(campaign.jobs(wanted)) - len(rows):
         raise SystemExit(f"{missing} repetitions are missing: run the same command again")
+
+
+def grids() -> list[str]:
+    """Return the names of all grids."""
+    return sorted({file.stem for file in HERE.glob("*.toml")} - _NO_GRID)
 
 
 def title(grid: str) -> str:

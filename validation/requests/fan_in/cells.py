@@ -24,7 +24,7 @@ CLIENTS = {
     "memcached": ("streams",),
     "echo": ("streams",),
 }
-CONTROLS = ("cubic", "reno", "bbr")
+CONTROLS = ("cubic", "reno", "bbr", "dctcp")
 POLICIES = ("all", "semaphore", "ars", "clamp", "bytes", "planned", "learned", "gradient")
 _FEWEST_QUERIES, _MOST_QUERIES = 10, 30
 # All queries of a repetition take about so long if nothing is lost.

@@ -11,6 +11,7 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from fan_in import dctcp
 from fan_in.cells import MOST_LONG_FLOWS, MOST_WORKERS
 from kernel_world import namespaces
 from kernel_world.namespaces import UnavailableError
@@ -40,6 +41,7 @@ class Fabric:
         namespaces.require()
         self._home = os.open(namespaces.HERE, os.O_RDONLY | os.O_CLOEXEC)
         self._open = {name: namespaces.made(self._home) for name in (CLIENT, SWITCH, SERVERS)}
+        self._dctcp: dctcp.Attached | None = None
         try:
             self._build()
         except BaseException:
@@ -48,6 +50,7 @@ class Fabric:
 
     def close(self) -> None:
         """Let go of the namespaces; the kernel removes them when the last process and socket in them has ended."""
+        self._detach()
         for fd in self._open.values():
             os.close(fd)
         self._open = {}
@@ -79,33 +82,62 @@ class Fabric:
         return int(told[0]["drops"])
 
     def check_control(self, control: str) -> None:
-        """Check that all connections of servers have a congestion control.
+        """Check that all connections of servers have a congestion control, and ECN if it needs that.
 
         Raises:
-            UnavailableError: one has another.
+            UnavailableError: one has not.
 
         """
         with self.inside(SERVERS):
             told = namespaces.run("ss", "-tinH", "state", "established", "src", "10.9.0.0/24")
         lines = [line.split() for line in told.splitlines() if "rto:" in line]
-        if not lines or any(control not in words for words in lines):
-            raise UnavailableError(f"not all connections of servers have congestion control {control}")
+        needed = {dctcp.NAME, "ecn"} if control == "dctcp" else {control}
+        if not lines or any(not needed.issubset(words) for words in lines):
+            raise UnavailableError(
+                f"not all connections of servers have congestion control {' and '.join(sorted(needed))}"
+            )
 
     def set(self, cell: Cell) -> None:
         """Make the network that of a cell."""
-        if cell.control not in (there := namespaces.congestion_controls()):
+        if cell.control != "dctcp" and cell.control not in (there := namespaces.congestion_controls()):
             raise UnavailableError(f"this kernel has no {cell.control} ({', '.join(there)} are there)")
         if cell.rate_mbps > _LEAF_MBPS:
             raise UnavailableError(f"links of servers have {_LEAF_MBPS} Mbit/s, the cell has {cell.rate_mbps}")
-        for name, gateway in ((CLIENT, _CLIENT_GATEWAY), (SERVERS, _SERVER_GATEWAY)):
-            with self.inside(name):
-                namespaces.run("ip", "route", "replace", "default", "via", gateway, "congctl", cell.control)
-        with self.inside(SERVERS):
-            namespaces.set_sysctls({"tcp_early_retrans": 3 if cell.probes else 0})
+        self._detach()
         with self.inside(SWITCH):
             # Anew, so that its counters begin at zero and it is empty.
             namespaces.run("tc", "qdisc", "del", "dev", "client", "root")
             self._port(cell.rate_mbps * 10**6, cell.burst_bytes, cell.buffer_bytes)
+        if cell.control == "dctcp":
+            self._dctcp = dctcp.Attached(self._marking_port(cell))
+        for name, gateway in ((CLIENT, _CLIENT_GATEWAY), (SERVERS, _SERVER_GATEWAY)):
+            with self.inside(name):
+                namespaces.run(
+                    "ip", "route", "replace", "default", "via", gateway, "congctl", _kernel_name(cell.control)
+                )
+        with self.inside(SERVERS):
+            namespaces.set_sysctls({"tcp_early_retrans": 3 if cell.probes else 0})
+
+    def marks(self) -> int:
+        """Return how many packets the port to the client has marked since it was set; 0 if it marks none."""
+        return 0 if self._dctcp is None else self._dctcp.marks()
+
+    def _marking_port(self, cell: Cell) -> dict[str, Any]:
+        inside = f"/proc/{os.getpid()}/fd"
+        return {
+            "netns": f"{inside}/{self._open[SWITCH]}",
+            "device": "client",
+            "peer_netns": f"{inside}/{self._open[CLIENT]}",
+            "peer_device": "eth0",
+            "rate_bps": cell.rate_mbps * 10**6,
+            "ce_threshold_bytes": dctcp.MARKED_FROM_BYTES,
+            "ein": None,
+        }
+
+    def _detach(self) -> None:
+        if self._dctcp is not None:
+            self._dctcp.close()
+            self._dctcp = None
 
     @staticmethod
     def _port(rate_bps: int, burst_bytes: int, limit_bytes: int) -> None:
@@ -156,6 +188,10 @@ class Fabric:
             namespaces.no_offloads("eth0")
             # What one repetition has learned of the path must not be there in the next.
             namespaces.set_sysctls({"tcp_no_metrics_save": 1})
+
+
+def _kernel_name(control: str) -> str:
+    return dctcp.NAME if control == "dctcp" else control
 
 
 def _links() -> list[str]:
