@@ -370,9 +370,9 @@ def test_the_choice_is_easy_to_undo_among_those_that_are_nearly_the_best_and_can
         return judging._choice(planned, sorted(found, key=lambda one: one.p99_s))
 
     # What only the simulator has is never chosen, however good it is.
-    near = choice(receiver_credit=0.1, senders_dctcp=0.3, receiver_ictcp=0.305, application_credit=0.32)
+    near = choice(receiver_closing_credit=0.1, senders_dctcp=0.3, receiver_ictcp=0.305, application_credit=0.32)
     assert near == ("receiver.ictcp", ("senders.dctcp",))
-    assert choice(receiver_credit=0.1, senders_dctcp=0.98) == (judging.TODAY, ())
+    assert choice(receiver_closing_credit=0.1, senders_dctcp=0.98) == (judging.TODAY, ())
 
 
 # What is proposed.
@@ -393,6 +393,30 @@ def test_every_remedy_is_a_scenario_that_checks_and_can_be_undone(tmp_path: Path
         assert bool(proposal.apply) == bool(proposal.undo), id_
         # Without a command there is a word on why.
         assert proposal.apply or "no" in proposal.note.split() or "nothing" in proposal.note, id_
+
+
+def test_credit_is_simulated_in_the_form_that_the_kernel_has(tmp_path: Path) -> None:
+    found = proposals(tmp_path)["receiver.credit"]
+    changes: Any = found.changes["stack.receiver"]
+    assert (changes["closes"], changes["sizes"]) == (False, False)
+    assert f"--set budget={changes['budget']}" in found.apply[0].code
+
+
+def test_a_remedy_names_who_has_to_change_something(tmp_path: Path) -> None:
+    case = described(cluster.example("dctcp-2010").replace('"newreno"', '"cubic"'), tmp_path)
+    places = {one.id: one.places for one in judging.plan(case, closed_form.compute(case)).candidates}
+    assert places["receiver.credit"] == ("receiver",)
+    assert places["receiver.static-window+senders.dctcp"] == ("receiver", "senders", "switch")
+
+
+def test_what_only_the_simulator_has_is_ranked_behind_all_that_can_be_applied(tmp_path: Path) -> None:
+    case = described(cluster.example("dctcp-2010"), tmp_path)
+    planned = judging.plan(case, closed_form.compute(case))
+    today, fast = outcomes(1.0, 1.0, 1.0), outcomes(0.1, 0.1, 0.1)
+    made = [judging._result(one, today if one.can_be_applied else fast, today) for one in planned.candidates]
+    kinds = [one.candidate.can_be_applied for one in sorted(made, key=judging._rank)]
+    assert kinds == sorted(kinds, reverse=True)
+    assert kinds.count(False) == 2
 
 
 def test_commands_and_code_are_those_that_exist(tmp_path: Path) -> None:

@@ -110,6 +110,14 @@ class Candidate:
         return self.proposal.changes if self.proposal else {}
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """Say who has to change something for it."""
+        if self.remedy is None:
+            return ()
+        marks = ("switch",) if "switch.marker" in self.changes else ()
+        return tuple(dict.fromkeys((*self.remedy.places, *marks)))
+
+    @property
     def can_be_applied(self) -> bool:
         """Whether it exists outside the simulator."""
         return self.remedy is None or not self.remedy.is_simulated_only
@@ -165,7 +173,7 @@ class Plan:
             self.alone(),
             *self.one_server(),
             *(one for n in self.sweep for one in (self.of_fan_in(n), self.lossless(n))),
-            *(self.neighbour(name, one) for name in self.neighbours for one in self.candidates),
+            *(self.neighbour(name, one) for name in self.neighbours for one in self.candidates if one.can_be_applied),
         ]
 
     def tasks(self) -> list[Task]:
@@ -302,7 +310,7 @@ def judge(planned: Plan, store: Store) -> Advice:
     runs = {one.id: planned.ranking(one).runs(store) for one in planned.candidates}
     lossless = planned.lossless().runs(store)
     results = [_result(one, runs[one.id], runs[TODAY]) for one in planned.candidates]
-    today, others = results[0], sorted(results[1:], key=lambda one: (one.is_bound, one.p99_s, one.p50_s))
+    today, others = results[0], sorted(results[1:], key=_rank)
     slowdown = ratio(runs[TODAY], lossless, P99)
     alone = ratio(planned.alone().runs(store), lossless, P99) if cluster.long_flows else None
     one, its_best = (asked.runs(store) for asked in planned.one_server())
@@ -328,6 +336,11 @@ def judge(planned: Plan, store: Store) -> Advice:
         runs=len({task.key for task in planned.tasks()}),
         culprit=_blamed(cluster, slowdown, alone),
     )
+
+
+def _rank(one: Result) -> tuple[bool, bool, float, float]:
+    """Order what can be applied before what only the simulator has, and each by its times."""
+    return not one.candidate.can_be_applied, one.is_bound, one.p99_s, one.p50_s
 
 
 def _blamed(cluster: Cluster, slowdown: Ratio, alone: Ratio | None) -> Culprit:
@@ -528,6 +541,7 @@ def _result_json(one: Result) -> dict[str, Any]:
         "proposed": proposal.proposed,
         "why": why(one, proposal.follows),
         "note": proposal.note,
+        "needs": list(one.candidate.places),
         "simulated_only": not one.candidate.can_be_applied,
         **steps,
         "scenario_changes": dict(proposal.changes),

@@ -134,6 +134,7 @@ def _remedy(one: Result, proposal: Proposal) -> str:
     entries = [
         ("today", html.escape(proposal.today)),
         ("proposed", html.escape(proposal.proposed)),
+        ("needs", html.escape(", ".join(one.candidate.places))),
         ("why", html.escape(judging.why(one, proposal.follows))),
         ("gain", f'<span class="{one.judged}">{html.escape(report.gain(one))}</span>'),
         ("apply", _steps(proposal.apply)),

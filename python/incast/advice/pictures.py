@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 # Intervals are cut off beyond this multiple of their mean.
 _LONG = 30
-_ROW_IN, _AXIS_IN = 0.28, 0.9
+_ROW_IN, _AXIS_IN = 0.34, 0.9
+# Beside names of remedies a picture has to be so much wider than others, or little is left for the axes.
+_BESIDE_NAMES = 1.4
 
 
 class _Mark(NamedTuple):
@@ -81,13 +83,15 @@ def draw_ranking(results: Sequence[Result], style: figures.Style = svg.STYLE) ->
     """Draw the p99 of each remedy as a multiple of today's."""
     with figures.rc(style):
         figure, (axes,) = figures.stacked(1, _AXIS_IN + _ROW_IN * len(results), style)
+        figure.set_figwidth(_BESIDE_NAMES * style.width_in)
         axes.set(xscale="log", xlabel="p99 as a multiple of today's")
         axes.axvline(1, color=style.muted, linewidth=1)
         for number, one in enumerate(results):
             mark = _JUDGED[one.judged]
             axes.plot(one.p99.mean, number, gid=f"point-{number}", zorder=3, **mark.look(style))
             axes.hlines(number, *_ends(one.p99), color=mark.ink(style), linewidth=2)
-        axes.set_yticks(range(len(results)), [one.candidate.id for one in results])
+        # A remedy of two parts on two lines, since on one it leaves no room for the axes.
+        axes.set_yticks(range(len(results)), [one.candidate.id.replace("+", "\n+") for one in results])
         axes.set_ylim(len(results) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         _number(axes.xaxis, _limits([one.p99 for one in results]))

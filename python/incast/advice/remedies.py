@@ -224,9 +224,30 @@ def _ictcp_quickack(cluster: Cluster, form: ClosedForm) -> Proposal:
     )
 
 
-def _receiver_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
+def _credit_budget(cluster: Cluster, form: ClosedForm) -> int:
     carried = int(cluster.rate_bps / 8 * cluster.rto_min_ps / 1e12 / 2)
-    budget = max(2 * _PACKET_BYTES, min(form.buffer_bytes * 9 // 10, carried, 2 * form.bdp_bytes + 16 * _PACKET_BYTES))
+    return max(2 * _PACKET_BYTES, min(form.buffer_bytes * 9 // 10, carried, 2 * form.bdp_bytes + 16 * _PACKET_BYTES))
+
+
+def _receiver_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
+    budget = _credit_budget(cluster, form)
+    apply, undo = _receiver("credit", f" --set budget={budget}B", cluster)
+    least = cluster.fan_in * wire_bytes(_LEAST_WINDOW)
+    return Proposal(
+        today="windows of any size",
+        proposed=f"windows of the host from a budget of {budget:,} B, and never less than two segments",
+        follows=f"beside the budget of {budget:,} B, least windows of {least:,} B can be under way, and the port holds "
+        f"{form.buffer_bytes:,} B",
+        changes={"stack.receiver": {"name": "credit", "budget": f"{budget}B", "closes": False, "sizes": False}},
+        apply=apply,
+        undo=undo,
+        note="Simulated as the kernel has it: no window is closed, and sizes of responses are learned. The "
+        "kernel controls 256 connections at once.",
+    )
+
+
+def _closing_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
+    budget = _credit_budget(cluster, form)
     return Proposal(
         today="windows of any size",
         proposed=f"all windows of the host from a budget of {budget:,} B",
@@ -235,6 +256,24 @@ def _receiver_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
         apply=(),
         undo=(),
         note="Only the simulator has it: incast-host has a form that closes no window.",
+    )
+
+
+def _rdtcp(cluster: Cluster, form: ClosedForm) -> Proposal:
+    del cluster
+    queue = max(2, (form.bdp_bytes + form.buffer_bytes // 2) // _PACKET_BYTES)
+    return Proposal(
+        today="windows of any size, delayed ACKs",
+        proposed=f"RDTCP at both ends, {queue:,} packets under way at most, and every segment is acknowledged at once",
+        follows=f"{queue:,} packets are a bandwidth-delay product and half of the port",
+        changes={
+            "stack.sender": "rdtcp",
+            "stack.receiver": {"name": "rdtcp", "queue_maxsize": queue},
+            "tcp.delayed_ack": "none",
+        },
+        apply=(),
+        undo=(),
+        note="Only the simulator has it: incast-host has a form that holds no ACK back.",
     )
 
 
@@ -367,13 +406,22 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy("receiver.static-window", ("receiver",), _static_window),
     Remedy("receiver.ictcp", ("receiver",), _ictcp),
     Remedy("receiver.ictcp+quickack", ("receiver",), _ictcp_quickack),
-    Remedy("receiver.credit", ("receiver",), _receiver_credit, is_simulated_only=True),
+    Remedy("receiver.credit", ("receiver",), _receiver_credit),
+    Remedy("receiver.closing-credit", ("receiver",), _closing_credit, is_simulated_only=True),
+    Remedy("receiver.rdtcp+senders.rdtcp", ("receiver", "senders"), _rdtcp, is_simulated_only=True),
     Remedy("senders.rto-min", ("senders",), _rto_min),
     Remedy("senders.newreno", ("senders",), _newreno, unless_sender="newreno"),
     Remedy("senders.dctcp", ("senders",), _dctcp, needs_marks=True, unless_sender="dctcp"),
     Remedy("senders.pulser", ("senders", "switch"), _pulser),
     Remedy("senders.swift", ("senders",), _swift),
     Remedy("switch.buffer", ("switch",), _buffer),
+    Remedy(
+        "receiver.static-window+senders.dctcp",
+        ("receiver", "senders"),
+        _both(_static_window, _dctcp),
+        needs_marks=True,
+        unless_sender="dctcp",
+    ),
     Remedy(
         "application.credit+senders.dctcp",
         ("application", "senders"),

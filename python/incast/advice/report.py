@@ -77,7 +77,7 @@ def recommendation(advice: Advice) -> list[str]:
         others = f" As good within {100 * judging.WORTH:.0f} %: {', '.join(advice.as_good)}." if advice.as_good else ""
         lines = [f"Take {advice.choice}: p99 becomes {one.p99.said()} times today's{keep}.{others}"]
     if any(not one.candidate.can_be_applied for one in advice.results):
-        lines.append("* exists only in the simulator, and is not proposed.")
+        lines.append("* simulated only: ranked apart, and not proposed.")
     if any(one.is_bound for one in (advice.today, *advice.results)):
         lines.append(
             ">= p99 is at least that: queries that had not finished when the run ended count with their age. A remedy "
@@ -99,6 +99,7 @@ def _details(one: Result, proposal: Proposal) -> list[str]:
     said = [
         ("today", proposal.today),
         ("proposed", proposal.proposed),
+        ("needs", ", ".join(one.candidate.places)),
         ("why", judging.why(one, proposal.follows)),
         ("gain", gain(one)),
         *(("apply", line) for line in _steps(proposal.apply)),
