@@ -89,7 +89,7 @@ class Fabric:
 
         """
         with self.inside(SERVERS):
-            told = namespaces.run("ss", "-tinH", "state", "established", "src", "10.9.0.0/24")
+            told = namespaces.run("ss", "-tionH", "state", "established", "src", "10.9.0.0/24")
         lines = [line.split() for line in told.splitlines() if "rto:" in line]
         needed = {dctcp.NAME, "ecn"} if control == "dctcp" else {control}
         if not lines or any(not needed.issubset(words) for words in lines):
