@@ -407,6 +407,9 @@ def test_a_remedy_names_who_has_to_change_something(tmp_path: Path) -> None:
     places = {one.id: one.places for one in judging.plan(case, closed_form.compute(case)).candidates}
     assert places["receiver.credit"] == ("receiver",)
     assert places["receiver.static-window+senders.dctcp"] == ("receiver", "senders", "switch")
+    marking = case.with_(marks_bytes=30_000)
+    places = {one.id: one.places for one in judging.plan(marking, closed_form.compute(marking)).candidates}
+    assert places["receiver.static-window+senders.dctcp"] == ("receiver", "senders")
 
 
 def test_what_only_the_simulator_has_is_ranked_behind_all_that_can_be_applied(tmp_path: Path) -> None:

@@ -103,19 +103,13 @@ class Candidate:
     id: str
     proposal: Proposal | None
     remedy: Remedy | None
+    places: tuple[str, ...] = ()
+    """Who has to change something for it."""
 
     @property
     def changes(self) -> Mapping[str, object]:
         """Of the scenario."""
         return self.proposal.changes if self.proposal else {}
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """Say who has to change something for it."""
-        if self.remedy is None:
-            return ()
-        marks = ("switch",) if "switch.marker" in self.changes else ()
-        return tuple(dict.fromkeys((*self.remedy.places, *marks)))
 
     @property
     def can_be_applied(self) -> bool:
@@ -195,7 +189,8 @@ def plan(cluster: Cluster, form: ClosedForm) -> Plan:
         if why := remedy.lacking(cluster, form):
             left_out.append((remedy.id, why))
         else:
-            candidates.append(Candidate(remedy.id, remedy.propose(cluster, form), remedy))
+            proposal = remedy.propose(cluster, form)
+            candidates.append(Candidate(remedy.id, proposal, remedy, remedy.places_in(cluster)))
     neighbours = {"half the buffer": cluster.with_(buffer=cluster.buffer.halved())}
     if 2 * cluster.fan_in <= MOST_SERVERS:
         neighbours = {"twice the fan-in": cluster.with_(fan_in=2 * cluster.fan_in), **neighbours}

@@ -76,12 +76,16 @@ class Remedy:
     unless_sender: str = ""
     """The sender of a cluster that has the remedy already."""
 
+    def places_in(self, cluster: Cluster) -> tuple[str, ...]:
+        """Return who has to change something for it in a cluster: also the switches, if they do not mark yet."""
+        marks = ("switch",) if self.needs_marks and cluster.marks_bytes is None else ()
+        return tuple(dict.fromkeys((*self.places, *marks)))
+
     def lacking(self, cluster: Cluster, form: ClosedForm) -> str:
         """Say why a cluster cannot use it, or nothing if it can."""
         if self.unless_sender == cluster.sender:
             return f"the servers use {cluster.sender} today"
-        places = [*self.places, *(["switch"] if self.needs_marks and cluster.marks_bytes is None else [])]
-        closed = [place for place in dict.fromkeys(places) if place not in cluster.may_change]
+        closed = [place for place in self.places_in(cluster) if place not in cluster.may_change]
         if closed:
             return f"may_change lacks {' and '.join(closed)}"
         if self.needs_room and _all_fit(cluster, form):
