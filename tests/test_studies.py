@@ -62,6 +62,12 @@ def test_the_settings_of_the_arena_are_those_that_are_drawn(half: int) -> None:
     assert len(drawn.splitlines()) == 2 + 60
 
 
+def test_the_settings_of_the_study_of_gives_up_are_those_that_are_drawn() -> None:
+    drawn = load(STUDIES / "ours" / "gives_up_draw.py").text()
+    assert (STUDIES / "ours" / "gives-up-settings.csv").read_text(encoding="utf-8") == drawn
+    assert len(drawn.splitlines()) == 2 + 40
+
+
 def needed(curve: Curve) -> set[str]:
     """Return what has to be changed to deploy a stack, from what it changes."""
     choices = {key: value["name"] if isinstance(value, dict) else value for key, value in curve.changes.items()}

@@ -10,8 +10,8 @@ SEED, COUNT = 2026_11_25, 40
 ARENA = Path(__file__).parents[1] / "arena"
 
 
-def main() -> None:
-    """Write them in the order of the arena."""
+def text() -> str:
+    """Return them as CSV, in the order of the arena."""
     head, rows = "", []
     for name in ("settings-1.csv", "settings-2.csv"):
         _, head, *found = (ARENA / name).read_text(encoding="utf-8").splitlines()
@@ -19,7 +19,8 @@ def main() -> None:
     keys = [(random.Random(f"{SEED} {row.split(',')[0]}").random(), number) for number, row in enumerate(rows)]  # noqa: S311
     drawn = sorted(number for _, number in sorted(keys)[:COUNT])
     lines = ["# Made by: python gives_up_draw.py", head, *(rows[number] for number in drawn)]
-    sys.stdout.write("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
 
 
-main()
+if __name__ == "__main__":
+    sys.stdout.write(text())
