@@ -47,15 +47,11 @@ class Attached:
             self.close()
             raise
 
-    def marks(self) -> int:
-        """Return how many packets have been marked."""
-        return int(self._ask("report")["ports"][0]["ce_marks"])
-
     def close(self) -> None:
         """Take everything away. Connections keep DCTCP to their end."""
         self._process.communicate()
 
-    def _ask(self, request: object) -> dict[str, Any]:
+    def _ask(self, request: object) -> None:
         to, answers = self._process.stdin, self._process.stdout
         assert to is not None  # noqa: S101 - they are pipes
         assert answers is not None  # noqa: S101
@@ -65,4 +61,3 @@ class Attached:
         answer: dict[str, Any] = json.loads(line) if line else {"error": "it has ended without an answer"}
         if "error" in answer:
             raise UnavailableError(f"incast-host: {answer['error']}")
-        return answer

@@ -118,10 +118,6 @@ class Fabric:
         with self.inside(SERVERS):
             namespaces.set_sysctls({"tcp_early_retrans": 3 if cell.probes else 0})
 
-    def marks(self) -> int:
-        """Return how many packets the port to the client has marked since it was set; 0 if it marks none."""
-        return 0 if self._dctcp is None else self._dctcp.marks()
-
     def _marking_port(self, cell: Cell) -> dict[str, Any]:
         inside = f"/proc/{os.getpid()}/fd"
         return {
