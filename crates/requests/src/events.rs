@@ -50,8 +50,8 @@ mod told {
         tracing::warn!(
             target: "incast_requests",
             budget_bytes = bytes(status.budget),
-            "cuts of the budget do not help against losses: others fill the port, such as long flows; where they always do, \
-             give it a budget, or do without it"
+            "cuts of the budget do not help against losses: it seems that others fill the port, such as long flows; where they \
+             always do, give it a budget, or do without it"
         );
     }
 

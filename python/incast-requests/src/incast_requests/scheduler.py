@@ -489,8 +489,8 @@ class Scheduler:
             self._warned = not self._warned
             if self._warned:
                 _log.warning(
-                    "cuts of the budget of the request scheduler do not help against losses: others fill the port, "
-                    "such as long flows; where they always do, give it a plan, or do without it"
+                    "cuts of the budget of the request scheduler do not help against losses: it seems that "
+                    "others fill the port, such as long flows; where they always do, give it a plan, or do without it"
                 )
         self._set_timer()
 
