@@ -201,6 +201,8 @@ struct Shared {
 
 struct State {
     scheduler: AnyApplication,
+    /// What listeners know of it: how often the budget has changed, and whether losses are those of others.
+    known: (u64, bool),
     /// Requests without a slot, by their numbers: what is in front has the number `first`.
     waiting: VecDeque<Option<Place>>,
     first: u64,
@@ -238,14 +240,16 @@ impl Credit {
     }
 
     fn of(choice: &ApplicationChoice, context: &ApplicationContext, hook: Option<Hook>) -> Self {
-        let state = State { scheduler: choice.build(context), waiting: VecDeque::new(), first: 0 };
+        let scheduler = choice.build(context);
+        let known = known(&scheduler.status());
+        let state = State { scheduler, known, waiting: VecDeque::new(), first: 0 };
         let watches = state.scheduler.watches_progress();
         Self(Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), watches, hook }))
     }
 
     /// Waits until a request may be sent. Requests go in the order in which these futures are polled first.
     pub fn slot(&self, expect: Expect) -> Waiting {
-        Waiting { shared: Arc::clone(&self.0), span: events::Span::default(), expect, state: Asked::NotYet }
+        Waiting { shared: Some(Arc::clone(&self.0)), span: events::Span::default(), expect, asked: None }
     }
 
     /// A slot if there is one now and nobody waits for it.
@@ -288,37 +292,39 @@ impl Shared {
         Time((self.began.elapsed().as_nanos() as u64).wrapping_mul(1000))
     }
 
-    /// Tells the scheduler something, lets go what may go now, and tells whoever listens.
-    fn act<T>(&self, decision: Option<Decision>, tell: impl FnOnce(&mut State, Time) -> T) -> T {
+    /// Tells the scheduler something, and lets go what may go now. What then becomes of it is asked for before the lock is
+    /// opened; whoever listens is told afterwards.
+    fn act<A, T>(
+        &self,
+        decision: Option<Decision>,
+        tell: impl FnOnce(&mut State, Time) -> A,
+        ask: impl FnOnce(&mut State, A) -> T,
+    ) -> T {
         let now = self.now();
-        let mut woken = Vec::new();
+        let hears = self.hears();
+        let mut granted = Vec::new();
         let mut state = self.lock();
-        let before = state.scheduler.status();
         // Nothing is let go between two calls, so a timer need not run before the next of them.
         if state.scheduler.next_timer().is_some_and(|due| due <= now) {
             state.scheduler.on_timer(now, 0);
         }
         let told = tell(&mut state, now);
-        let mut granted = Vec::new();
-        let hears = self.hears();
+        let mut woken = Woken::default();
         while let Some(grant) = state.scheduler.poll(now) {
             if hears {
                 granted.push((grant.id().0, grant.cost().0));
             }
-            let place = grant.id().0.wrapping_sub(state.first);
-            if let Some(place) = state.waiting.get_mut(place as usize)
-                && let Some(Place::Waiting(waker)) = place.replace(Place::Granted(grant))
-            {
-                woken.extend(waker);
-            }
+            woken.extend(state.grant(grant));
         }
+        let answer = ask(&mut state, told);
         let status = state.scheduler.status();
+        let before = std::mem::replace(&mut state.known, known(&status));
         drop(state);
-        for waker in woken {
-            waker.wake();
+        woken.wake();
+        if hears || before != known(&status) {
+            self.report(decision, &granted, before, &status);
         }
-        self.report(decision, &granted, &before, &status);
-        told
+        answer
     }
 
     /// Whether anybody hears of requests one by one.
@@ -326,20 +332,21 @@ impl Shared {
         self.hook.is_some() || events::enabled()
     }
 
-    fn report(&self, decision: Option<Decision>, granted: &[(u64, u64)], before: &Status, status: &Status) {
+    fn report(&self, decision: Option<Decision>, granted: &[(u64, u64)], before: (u64, bool), status: &Status) {
+        let (changes, losses_of_others) = before;
         if let Some(decision) = decision {
             self.tell(decision, status);
         }
         for &(request, cost_bytes) in granted {
             self.tell(Decision::Granted { request, cost_bytes }, status);
         }
-        if status.changes != before.changes {
-            events::budget(status.changes.wrapping_sub(before.changes), status);
+        if status.changes != changes {
+            events::budget(status.changes.wrapping_sub(changes), status);
             if let Some(hook) = &self.hook {
                 hook(Decision::Budget { why: status.last_change }, status);
             }
         }
-        if status.losses_of_others && !before.losses_of_others {
+        if status.losses_of_others && !losses_of_others {
             events::losses_of_others(status);
         }
     }
@@ -348,6 +355,34 @@ impl Shared {
         events::decision(decision, status);
         if let Some(hook) = &self.hook {
             hook(decision, status);
+        }
+    }
+}
+
+/// What listeners are told of when it changes.
+const fn known(status: &Status) -> (u64, bool) {
+    (status.changes, status.losses_of_others)
+}
+
+/// Tasks to wake once the lock is open. Mostly it is one: what a response gives back lets one request go.
+#[derive(Default)]
+struct Woken {
+    first: Option<Waker>,
+    others: Vec<Waker>,
+}
+
+impl Woken {
+    fn extend(&mut self, waker: Option<Waker>) {
+        match waker {
+            Some(waker) if self.first.is_some() => self.others.push(waker),
+            Some(waker) => self.first = Some(waker),
+            None => {}
+        }
+    }
+
+    fn wake(self) {
+        for waker in self.first.into_iter().chain(self.others) {
+            waker.wake();
         }
     }
 }
@@ -367,6 +402,14 @@ impl State {
         self.waiting.get_mut(id.wrapping_sub(self.first) as usize)
     }
 
+    /// A request may go: its task, if it waits.
+    fn grant(&mut self, grant: Grant) -> Option<Waker> {
+        match self.place(grant.id().0)?.replace(Place::Granted(grant)) {
+            Some(Place::Waiting(waker)) => waker,
+            _ => None,
+        }
+    }
+
     /// A request leaves its place.
     fn leave(&mut self, id: u64) -> Option<Place> {
         let place = self.place(id)?.take();
@@ -377,14 +420,23 @@ impl State {
         place
     }
 
-    /// Takes the grant of a request that has one.
-    fn take(&mut self, id: u64) -> Option<Grant> {
-        if !matches!(self.place(id), Some(Some(Place::Granted(_)))) {
-            return None;
-        }
-        match self.leave(id) {
-            Some(Place::Granted(grant)) => Some(grant),
-            _ => None,
+    /// Takes the grant of a request that has one; else its task is woken when it has. Whether it waits only since now is told,
+    /// too.
+    fn take(&mut self, id: u64, task: &Waker) -> Result<Grant, bool> {
+        match self.place(id) {
+            Some(Some(Place::Granted(_))) => match self.leave(id) {
+                Some(Place::Granted(grant)) => Ok(grant),
+                _ => unreachable!("it was there"),
+            },
+            Some(Some(Place::Waiting(Some(waker)))) => {
+                waker.clone_from(task);
+                Err(false)
+            }
+            Some(Some(Place::Waiting(waker))) => {
+                *waker = Some(task.clone());
+                Err(true)
+            }
+            Some(None) | None => Err(false),
         }
     }
 }
@@ -392,22 +444,17 @@ impl State {
 /// A request that waits for its slot. Dropped before that, it is withdrawn.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Waiting {
-    shared: Arc<Shared>,
+    /// Gone with the slot.
+    shared: Option<Arc<Shared>>,
     span: events::Span,
     expect: Expect,
-    state: Asked,
-}
-
-#[derive(Debug)]
-enum Asked {
-    NotYet,
-    As(u64),
-    Done,
+    /// Its number, once it was polled.
+    asked: Option<u64>,
 }
 
 impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting").field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Waiting").field("request", &self.asked).finish_non_exhaustive()
     }
 }
 
@@ -415,62 +462,57 @@ impl Future for Waiting {
     type Output = Slot;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Slot> {
-        let id = match self.state {
-            Asked::NotYet => {
-                let id = self.shared.act(None, |state, now| state.ask(now, self.expect));
-                self.state = Asked::As(id);
-                self.span = events::Span::of(id, self.expect.bytes);
-                id
-            }
-            Asked::As(id) => id,
-            Asked::Done => panic!("a slot is given once"),
+        let Self { shared: place, span, expect, asked } = &mut *self;
+        let shared = place.as_deref().expect("a slot is given once");
+        let task = context.waker();
+        let (id, taken) = if let Some(id) = *asked {
+            (id, shared.lock().take(id, task))
+        } else {
+            let ask = |state: &mut State, now| state.ask(now, *expect);
+            let (id, taken) = shared.act(None, ask, |state, id| (id, state.take(id, task)));
+            *asked = Some(id);
+            *span = events::Span::of(id, expect.bytes);
+            (id, taken)
         };
-        let mut state = self.shared.lock();
-        if let Some(grant) = state.take(id) {
-            drop(state);
-            self.state = Asked::Done;
-            let shared = Arc::clone(&self.shared);
-            let span = std::mem::take(&mut self.span);
-            span.granted(grant.cost().0);
-            return Poll::Ready(Slot {
-                shared,
-                span,
-                grant: Some(grant),
-                received: self.expect.bytes.unwrap_or(0),
-                told: 0,
-                out_of_order: 0,
-                #[cfg(target_os = "linux")]
-                comes_over: None,
-                #[cfg(target_os = "linux")]
-                expected: self.expect.bytes,
-            });
-        }
-        let mut waits = false;
-        if let Some(Some(Place::Waiting(waker))) = state.place(id) {
-            waits = waker.is_none();
-            match waker {
-                Some(waker) => waker.clone_from(context.waker()),
-                None => *waker = Some(context.waker().clone()),
+        match taken {
+            Ok(grant) => {
+                let shared = place.take().expect("it was there");
+                let span = std::mem::take(span);
+                span.granted(grant.cost().0);
+                Poll::Ready(Slot {
+                    shared,
+                    span,
+                    grant: Some(grant),
+                    received: expect.bytes.unwrap_or(0),
+                    told: 0,
+                    out_of_order: 0,
+                    #[cfg(target_os = "linux")]
+                    comes_over: None,
+                    #[cfg(target_os = "linux")]
+                    expected: expect.bytes,
+                })
+            }
+            Err(only_now) => {
+                if only_now && shared.hears() {
+                    let status = shared.lock().scheduler.status();
+                    shared.tell(Decision::Waits { request: id }, &status);
+                }
+                Poll::Pending
             }
         }
-        if waits && self.shared.hears() {
-            let status = state.scheduler.status();
-            drop(state);
-            self.shared.tell(Decision::Waits { request: id }, &status);
-        }
-        Poll::Pending
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let Asked::As(id) = self.state else { return };
-        self.shared.act(Some(Decision::Withdrawn { request: id }), |state, now| match state.leave(id) {
+        let (Some(shared), Some(id)) = (&self.shared, self.asked) else { return };
+        let leave = |state: &mut State, now| match state.leave(id) {
             Some(Place::Waiting(_)) => state.scheduler.on_withdrawn(now, RequestId(id)),
             // It was granted and not taken: nothing was sent.
             Some(Place::Granted(grant)) => state.scheduler.on_finished(now, grant, Outcome::default()),
             None => {}
-        });
+        };
+        shared.act(Some(Decision::Withdrawn { request: id }), leave, |_, ()| ());
     }
 }
 
@@ -507,7 +549,7 @@ impl Slot {
     pub fn progress(&mut self, bytes: u64) {
         self.told += bytes;
         if self.shared.watches {
-            self.shared.act(None, |state, now| state.scheduler.on_progress(now, Bytes(bytes)));
+            self.shared.act(None, |state, now| state.scheduler.on_progress(now, Bytes(bytes)), |_, ()| ());
         }
     }
 
@@ -611,6 +653,6 @@ impl Drop for Slot {
             if self.told > 0 && self.shared.watches { self.received.saturating_sub(self.told) } else { self.received };
         let outcome = Outcome { received: Bytes(received), out_of_order: self.out_of_order };
         let decision = Decision::Returned { request: grant.id().0, cost_bytes: grant.cost().0 };
-        self.shared.act(Some(decision), |state, now| state.scheduler.on_finished(now, grant, outcome));
+        self.shared.act(Some(decision), |state, now| state.scheduler.on_finished(now, grant, outcome), |_, ()| ());
     }
 }

@@ -56,8 +56,10 @@ mod told {
     }
 
     /// From when a request was asked for to when its credit came back.
+    ///
+    /// In a box, as futures and slots are mostly made where nobody hears of them, and are to be small.
     #[derive(Debug, Default)]
-    pub(crate) struct Span(Option<tracing::Span>);
+    pub(crate) struct Span(Option<Box<tracing::Span>>);
 
     impl Span {
         pub(crate) fn of(request: u64, expect_bytes: Option<u64>) -> Self {
@@ -68,13 +70,13 @@ mod told {
                 expect_bytes,
                 cost_bytes = tracing::field::Empty
             );
-            Self((!span.is_disabled()).then_some(span))
+            Self((!span.is_disabled()).then(|| Box::new(span)))
         }
 
         pub(crate) fn granted(&self, cost_bytes: u64) {
             if let Some(span) = &self.0 {
                 span.record("cost_bytes", cost_bytes);
-                tracing::debug!(target: "incast_requests", parent: span, "granted");
+                tracing::debug!(target: "incast_requests", parent: &**span, "granted");
             }
         }
     }
