@@ -54,7 +54,7 @@ def rows(cell: Cell = CELL, repetitions: int = 5, **goodput: float) -> list[judg
     """Return all repetitions of a cell; policies have 95 Mbit/s where nothing else is said."""
     return [
         row(policy, repetition, goodput.get(policy, 95.0), cell)
-        for policy in policies.POLICIES
+        for policy in cells.USUAL
         for repetition in range(repetitions)
     ]
 
@@ -85,7 +85,7 @@ def test_lists_in_a_grid_are_all_their_combinations(tmp_path: Path) -> None:
         ("repetitions = 1", "repetitions: found 1, expected a whole number of at least 2"),
         ("cells = []", "expected entries"),
         ('server = "apache"', "cells 1: server: found 'apache', expected one of nginx, nginx-uncorked, redis"),
-        ('client = "httpx"', "cells 1: client: found 'httpx', expected streams for echo"),
+        ('client = "httpx"', "cells 1: client: found 'httpx', expected streams or tokio for echo"),
         ("workers = 91", "cells 1: workers: found 91, expected a whole number from 1 to 90"),
         ("workers = true", "cells 1: workers: found True"),
         ("size_kb = 0.5", "cells 1: size_kb: found 0.5, expected a whole number from 1 to 1000"),
@@ -114,6 +114,24 @@ def test_a_grid_that_cannot_be_measured_is_refused_by_name(tmp_path: Path, chang
         cells.read(file)
     assert says in str(error.value) or key == "cells"
     assert str(file) in str(error.value)
+
+
+@pytest.mark.parametrize(("client", "policy"), [("tokio", "ars"), ("tokio", "gradient"), ("streams", "tower")])
+def test_a_policy_that_a_client_has_not_is_refused(tmp_path: Path, client: str, policy: str) -> None:
+    file = tmp_path / "grid.toml"
+    cell = f'[[cells]]\nserver = "echo"\nclient = "{client}"\nworkers = 2\nsize_kb = 8\nbuffer_kb = 64\n'
+    file.write_text(f'repetitions = 5\npolicies = ["all", "{policy}"]\n{cell}', encoding="utf-8")
+    with pytest.raises(BadGridError, match=f"cells 1: client: '{client}' has no policy '{policy}'"):
+        cells.read(file)
+
+
+def test_the_client_in_rust_is_told_of_a_policy_by_the_numbers_of_the_others() -> None:
+    planned = {"rate_bps": 100_000_000, "buffer_bytes": 65_536, "window_bytes": 4 * cells.MSS_BYTES}
+    assert policies.in_rust("planned", replace(CELL, window_segments=4)) == {"planned": planned}
+    assert policies.in_rust("learned", CELL) == {"learned": {"window_bytes": None}}
+    # One response of 32 KB fits into 70 % of 64 KB.
+    assert policies.in_rust("tower", CELL) == {"tower": {"requests": 1}}
+    assert policies.in_rust("bytes", CELL) == {"bytes": {"budget_bytes": 45_871}}
 
 
 def test_a_grid_has_the_cells_of_one_beside_it(tmp_path: Path) -> None:
@@ -165,7 +183,8 @@ def test_what_is_needed_is_named_and_only_echo_thinks(tmp_path: Path) -> None:
 def test_the_core_grid_has_every_server_and_axis_and_no_cell_of_the_study() -> None:
     core = GRIDS["core"].cells
     assert {cell.server for cell in core} == set(cells.CLIENTS)
-    assert {cell.client for cell in core} == {client for of in cells.CLIENTS.values() for client in of}
+    of_python = {client for of in cells.CLIENTS.values() for client in of} - set(cells.IN_RUST)
+    assert {cell.client for cell in core} == of_python
     assert {cell.buffer_kb for cell in core} >= {16, 32, 64, 8192}
     assert {cell.control for cell in core} == {"cubic", "reno"}
     assert {cell.probes for cell in core} == {True, False}
@@ -295,10 +314,10 @@ def test_an_error_in_a_request_gives_the_limiters_place_back() -> None:
 def test_policies_come_in_turn_and_another_begins_each_repetition() -> None:
     grid = cells.Grid(9, (CELL, replace(CELL, workers=5)))
     of = campaign.jobs(grid)
-    assert len(of) == len(set(of)) == 9 * 2 * len(policies.POLICIES)
-    assert [job.policy for job in of[:8]] == list(policies.POLICIES)
+    assert len(of) == len(set(of)) == 9 * 2 * 8
+    assert [job.policy for job in of[:8]] == list(cells.USUAL)
     begins = [of[16 * repetition].policy for repetition in range(9)]
-    assert begins == [*policies.POLICIES, "all"]
+    assert begins == [*cells.USUAL, "all"]
 
 
 def test_what_is_kept_counts_for_its_cell_and_its_scheduler_only(tmp_path: Path) -> None:

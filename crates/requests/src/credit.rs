@@ -128,6 +128,7 @@ type Hook = Box<dyn Fn(Decision, &Status) + Send + Sync>;
 pub struct Builder {
     config: credit::Config,
     bottleneck: Bottleneck,
+    workers: Option<u32>,
     hook: Option<HookOf>,
 }
 
@@ -160,7 +161,15 @@ impl Builder {
         self
     }
 
-    /// To how many bytes receive windows should be limited; by default to four segments. See [`Credit::window_bytes`].
+    /// How many connections may answer at once. Each gets an equal part of the budget for its window, where that is more than four
+    /// segments.
+    pub fn workers(mut self, connections: u32) -> Self {
+        self.workers = Some(connections);
+        self
+    }
+
+    /// To how many bytes receive windows should be limited; by default to four segments, or to what follows from the number of
+    /// [workers](Self::workers). See [`Credit::window_bytes`].
     pub fn window_bytes(mut self, bytes: u64) -> Self {
         self.config.window = Some(Bytes(bytes));
         self
@@ -182,7 +191,7 @@ impl Builder {
     #[must_use]
     pub fn build(self) -> Credit {
         let context =
-            ApplicationContext { bottleneck: self.bottleneck, workers: None, rto_min: Duration::from_ms(200) };
+            ApplicationContext { bottleneck: self.bottleneck, workers: self.workers, rto_min: Duration::from_ms(200) };
         Credit::of(&ApplicationChoice::Credit(self.config), &context, self.hook.map(|HookOf(hook)| hook))
     }
 }
@@ -230,7 +239,8 @@ impl Credit {
     /// To set more. Without a budget or a port it is learned.
     pub fn builder() -> Builder {
         let bottleneck = Bottleneck { rate: Rate(0), base_rtt: Duration::ZERO, buffer: Bytes(0), mss: SEGMENT };
-        Builder { config: credit::Config { learn: true, ..credit::Config::default() }, bottleneck, hook: None }
+        let config = credit::Config { learn: true, ..credit::Config::default() };
+        Builder { config, bottleneck, workers: None, hook: None }
     }
 
     /// Any scheduler of the simulator, such as ARS, to be compared with.

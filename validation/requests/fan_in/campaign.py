@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import incast_requests
-from fan_in import judging, measuring
+from fan_in import asking, judging, measuring
 from fan_in.fabric import Fabric
 from fan_in.policies import POLICIES
 from fan_in.servers import Servers, missing
@@ -58,7 +58,9 @@ def jobs(grid: Grid) -> list[Job]:
 
 def file_of(out: Path, job: Job, library: str) -> Path:
     """Return where a repetition is kept: one of another kernel, harness or scheduler is another."""
-    used = "" if job.policy in _WITHOUT_LIBRARY else library
+    # The client in Rust has the library built in.
+    in_python = "" if job.policy in _WITHOUT_LIBRARY else library
+    used = asking.build(job.cell) or in_python
     what = [asdict(job.cell), job.policy, job.repetition, os.uname().release, _MEASURING, used]
     key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
     return out / "kept" / key[:2] / f"{key}.json"

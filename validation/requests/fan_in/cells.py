@@ -18,14 +18,19 @@ MSS_BYTES, PACKET_BYTES = 1448, 1514
 MOST_WORKERS, MOST_LONG_FLOWS = 90, 8
 # Which clients can ask which server.
 CLIENTS = {
-    "nginx": ("aiohttp", "httpx"),
-    "nginx-uncorked": ("aiohttp", "httpx"),
+    "nginx": ("aiohttp", "httpx", "hyper"),
+    "nginx-uncorked": ("aiohttp", "httpx", "hyper"),
     "redis": ("redis",),
     "memcached": ("streams",),
-    "echo": ("streams",),
+    "echo": ("streams", "tokio"),
 }
+# A program of its own, in Rust.
+IN_RUST = ("hyper", "tokio")
 CONTROLS = ("cubic", "reno", "bbr", "dctcp")
-POLICIES = ("all", "semaphore", "ars", "clamp", "bytes", "planned", "learned", "gradient")
+POLICIES = ("all", "semaphore", "ars", "clamp", "bytes", "planned", "learned", "gradient", "tower")
+_ONLY_IN_PYTHON, _ONLY_IN_RUST = ("ars", "gradient"), ("tower",)
+# Of a grid that names none.
+USUAL = tuple(name for name in POLICIES if name not in _ONLY_IN_RUST)
 _FEWEST_QUERIES, _MOST_QUERIES = 10, 30
 # All queries of a repetition take about so long if nothing is lost.
 _IDEAL_S = 0.5
@@ -125,7 +130,7 @@ class Grid:
 
     repetitions: int
     cells: tuple[Cell, ...]
-    policies: tuple[str, ...] = POLICIES
+    policies: tuple[str, ...] = USUAL
 
 
 def read(file: Path) -> Grid:
@@ -150,7 +155,7 @@ def read(file: Path) -> Grid:
         entries = _entries_of(file, document["cells_of"])
     if not isinstance(entries, list) or not entries:
         raise BadGridError(f"{file}: expected entries [[cells]]")
-    chosen = tuple(document.get("policies", POLICIES))
+    chosen = tuple(document.get("policies", USUAL))
     if chosen != tuple(name for name in POLICIES if name in chosen) or "all" not in chosen:
         raise BadGridError(
             f"{file}: policies: found {list(chosen)}, expected 'all' and others of {', '.join(POLICIES)}"
@@ -162,6 +167,9 @@ def read(file: Path) -> Grid:
         for cell in _cells(f"{file}: cells {number}", entry):
             if cell in found:
                 raise BadGridError(f"{file}: cells {number}: {cell.name} is there already, in cells {found[cell]}")
+            unfit = _ONLY_IN_PYTHON if cell.client in IN_RUST else _ONLY_IN_RUST
+            if lacking := [name for name in chosen if name in unfit]:
+                raise BadGridError(f"{file}: cells {number}: client: {cell.client!r} has no policy {lacking[0]!r}")
             found[cell] = number
     return Grid(repetitions, tuple(found), chosen)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fan_in.cells import Cell
+from fan_in.cells import USUAL, Cell
 from fan_in.policies import OURS, POLICIES
 from incast.estimates import Estimate, estimate
 
@@ -270,7 +270,7 @@ class Verdict:
     says: str
 
 
-def complete(place: Place, rules: Rules, wanted: Iterable[str] = POLICIES) -> bool:
+def complete(place: Place, rules: Rules, wanted: Iterable[str] = USUAL) -> bool:
     """Whether all policies have enough repetitions."""
     return all(policy in place.by and len(place.by[policy].rows) >= rules.least_repetitions for policy in wanted)
 
@@ -282,7 +282,7 @@ def collapses(place: Place, rules: Rules) -> bool:
     return too_late or plain.goodput.mean < rules.collapse_of_ideal * place.cell.ideal_mbps
 
 
-def judge(found: Sequence[Place], rules: Rules, wanted: Iterable[str] = POLICIES) -> list[Verdict]:
+def judge(found: Sequence[Place], rules: Rules, wanted: Iterable[str] = USUAL) -> list[Verdict]:
     """Judge all cells that are complete."""
     verdicts = []
     for place in found:

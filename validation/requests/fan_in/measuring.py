@@ -12,8 +12,7 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fan_in import clients, echo, fabric, policies
-from incast.requests import sockets
+from fan_in import asking, echo, fabric
 from kernel_world import agent, counters
 from kernel_world.namespaces import UnavailableError
 
@@ -98,51 +97,34 @@ def _in_child(of: Fabric, servers: Servers, cell: Cell, policy: str, fds: tuple[
 
 
 async def _measured(of: Fabric, cell: Cell, policy: str, fds: tuple[int, int], pids: Sequence[int]) -> dict[str, Any]:
-    sizes = cell.sizes
-    client = clients.of(cell)
     responses: list[float] = []
-    state: dict[str, Any] = {}
     long = _LongFlows(cell)
     try:
-        for worker in range(cell.workers):
-            # Windows can be limited once data has come.
-            await client.fetch(worker, 1)
-        await long.begin()
-        of.check_control(cell.control)
-        of.enter(fabric.CLIENT)
-        async with policies.opened(policy, cell, client, state) as ask:
-
-            async def query() -> float:
-                began = time.perf_counter()
-
-                async def one(worker: int) -> None:
-                    await client.fetch(worker, sizes[worker])
-                    responses.append(time.perf_counter() - began)
-
-                await ask([_bound(one, worker) for worker in range(cell.workers)])
-                return time.perf_counter() - began
-
-            warm_up = [await query() for _ in range(cell.warm_up)]
-            responses.clear()
+        async with asking.connected(cell, policy) as asked:
+            await long.begin()
+            of.check_control(cell.control)
+            of.enter(fabric.CLIENT)
+            warm_up = [(await asked.query())[0] for _ in range(cell.warm_up)]
             drops = of.drops()
             of.enter(fabric.CLIENT)
-            waits = _waits(pids)
+            waits = _waits(pids, asked.pids)
             stolen, began, long_before = counters.stolen_s(), time.perf_counter(), long.received
             before, queries, counted = _counters(fds), [], []
             for _ in range(cell.queries):
-                queries.append(await query())
+                whole, each = await asked.query()
                 after = _counters(fds)
+                queries.append(whole)
+                responses += each
                 counted.append(counters.counted(before, after))
                 before = after
             elapsed_s = time.perf_counter() - began
-            waits = {name: after_ - waits[name] for name, after_ in _waits(pids).items()}
+            waits = {name: after_ - waits[name] for name, after_ in _waits(pids, asked.pids).items()}
             received, stolen = long.received - long_before, counters.stolen_s() - stolen
             drops = of.drops() - drops
             of.enter(fabric.CLIENT)
-        windows = [sockets.info(client.socket(worker)) for worker in range(cell.workers)]
+            window_bytes = await asked.end()
     finally:
         await long.end()
-        await client.close()
     return {
         "queries_s": queries,
         "responses_s": sorted(responses),
@@ -152,19 +134,15 @@ async def _measured(of: Fabric, cell: Cell, policy: str, fds: tuple[int, int], p
         "retransmitted": sum(one["retransmitted_packets"] for one in counted),
         "drops": drops,
         "long_bytes": received,
-        "largest_window_bytes": max((one.window_bytes or 0 for one in windows if one is not None), default=0),
+        "largest_window_bytes": window_bytes,
         "elapsed_s": elapsed_s,
-        "state": state,
+        "state": asked.state,
         "quality": {
             **{f"{name}_waiting": one.waited_s / elapsed_s for name, one in waits.items()},
             **{f"{name}_wait_us": one.mean_s * 1e6 for name, one in waits.items()},
             "stolen": stolen / elapsed_s,
         },
     }
-
-
-def _bound(one: Any, worker: int) -> policies.Fetch:  # noqa: ANN401
-    return lambda: one(worker)
 
 
 def _counters(fds: tuple[int, int]) -> dict[str, int]:
@@ -174,13 +152,19 @@ def _counters(fds: tuple[int, int]) -> dict[str, int]:
     return found
 
 
-def _waits(pids: Sequence[int]) -> dict[str, counters.Waits]:
+def _waits(servers: Sequence[int], asking: Sequence[int]) -> dict[str, counters.Waits]:
     """Return how long the client, the servers and the kernel's threads for packets have waited for a CPU."""
-    servers = counters.Waits()
-    for pid in pids:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            servers += counters.waits((task / "schedstat").read_text(encoding="ascii"))
-    return {"client": counters.own_waits(), "servers": servers, "softirq": counters.softirq_waits()}
+    client = sum(map(_waits_of, asking), counters.own_waits())
+    return {
+        "client": client,
+        "servers": sum(map(_waits_of, servers), counters.Waits()),
+        "softirq": counters.softirq_waits(),
+    }
+
+
+def _waits_of(pid: int) -> counters.Waits:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum((counters.waits((task / "schedstat").read_text(encoding="ascii")) for task in tasks), counters.Waits())
 
 
 class _LongFlows:

@@ -26,10 +26,11 @@ POLICIES = {
     "planned": "credit, planned",
     "learned": "credit, learned",
     "gradient": "adaptive limiter",
+    "tower": "tower's limit",
 }
 # What is ours, and judged.
 OURS = ("planned", "learned")
-_PERMITS = 4
+PERMITS = 4
 # A window has to be used up before a smaller one holds: so often at most is a server asked for that.
 _MOST_DRAINING = 40
 
@@ -72,6 +73,21 @@ def plan(policy: str, cell: Cell) -> Plan:
     return _planned(cell) if policy == "planned" else Plan(window_bytes=_window(cell))
 
 
+def in_rust(policy: str, cell: Cell) -> dict[str, Any]:
+    """Return a policy as the client in Rust is told of it."""
+    window = {"window_bytes": _window(cell)}
+    told: dict[str, dict[str, Any]] = {
+        "all": {},
+        "semaphore": {"permits": PERMITS},
+        "clamp": {"window_bytes": window_bytes(cell)},
+        "bytes": {"budget_bytes": budget_bytes(cell)},
+        "planned": {"rate_bps": cell.rate_mbps * 10**6, "buffer_bytes": cell.buffer_bytes, **window},
+        "learned": window,
+        "tower": {"requests": batch(cell)},
+    }
+    return {policy: told[policy]}
+
+
 @asynccontextmanager
 async def opened(policy: str, cell: Cell, client: Client, state: dict[str, Any]) -> AsyncIterator[Ask]:
     """Return what sends the requests of a query. `state` afterwards has what the policy came to."""
@@ -80,7 +96,7 @@ async def opened(policy: str, cell: Cell, client: Client, state: dict[str, Any])
             await _limit_windows(cell, client)
         yield lambda fetches: asyncio.gather(*(fetch() for fetch in fetches))
     elif policy == "semaphore":
-        permits = asyncio.Semaphore(_PERMITS)
+        permits = asyncio.Semaphore(PERMITS)
 
         async def permitted(fetch: Fetch) -> None:
             async with permits:
@@ -110,7 +126,7 @@ def _of_slot(fetch: Fetch) -> Callable[[object], Awaitable[None]]:
 async def _limit_windows(cell: Cell, client: Client) -> None:
     """Limit all windows, and use up what had been announced before, with few requests at a time."""
     wanted = window_bytes(cell)
-    permits = asyncio.Semaphore(_PERMITS)
+    permits = asyncio.Semaphore(PERMITS)
 
     async def drained(worker: int) -> None:
         sock = client.socket(worker)
