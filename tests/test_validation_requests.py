@@ -125,6 +125,20 @@ def test_a_policy_that_a_client_has_not_is_refused(tmp_path: Path, client: str, 
         cells.read(file)
 
 
+def test_a_sample_is_drawn_by_its_seed_alone(tmp_path: Path) -> None:
+    whole = GRIDS["full"].cells
+    drawn = [cell for cell in whole if cell in GRIDS["sample"].cells]
+    assert (len(drawn), tuple(drawn)) == (20, GRIDS["sample"].cells)
+    shutil.copy(validate_requests.HERE / "full.toml", tmp_path)
+    file = tmp_path / "grid.toml"
+    file.write_text('repetitions = 5\ncells_of = "full"\nsample = { cells = 20, seed = 2 }\n', encoding="utf-8")
+    assert set(cells.read(file).cells) != set(drawn)
+    for sample in ("24", "{ cells = 24 }", "{ cells = 0, seed = 1 }", "{ cells = 24, seed = 1, more = 1 }"):
+        file.write_text(f'repetitions = 5\ncells_of = "full"\nsample = {sample}\n', encoding="utf-8")
+        with pytest.raises(BadGridError, match="sample: "):
+            cells.read(file)
+
+
 def test_the_client_in_rust_is_told_of_a_policy_by_the_numbers_of_the_others() -> None:
     planned = {"rate_bps": 100_000_000, "buffer_bytes": 65_536, "window_bytes": 4 * cells.MSS_BYTES}
     assert policies.in_rust("planned", replace(CELL, window_segments=4)) == {"planned": planned}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import tomllib
 from dataclasses import asdict, dataclass, fields
@@ -136,7 +137,7 @@ class Grid:
 def read(file: Path) -> Grid:
     """Read a grid. A list stands for all its values, several lists for all their combinations.
 
-    `cells_of` in place of entries names the grid beside it whose cells it has.
+    `cells_of` in place of entries names the grid beside it whose cells it has. Of these `sample` draws some by a seed.
 
     Raises:
         BadGridError: it has something that cannot be measured, or a cell twice.
@@ -160,7 +161,7 @@ def read(file: Path) -> Grid:
         raise BadGridError(
             f"{file}: policies: found {list(chosen)}, expected 'all' and others of {', '.join(POLICIES)}"
         )
-    if unknown := sorted(set(document) - {"repetitions", "cells", "cells_of", "policies"}):
+    if unknown := sorted(set(document) - {"repetitions", "cells", "cells_of", "sample", "policies"}):
         raise BadGridError(f"{file}: unknown key {unknown[0]!r}")
     found: dict[Cell, int] = {}
     for number, entry in enumerate(entries, 1):
@@ -171,7 +172,22 @@ def read(file: Path) -> Grid:
             if lacking := [name for name in chosen if name in unfit]:
                 raise BadGridError(f"{file}: cells {number}: client: {cell.client!r} has no policy {lacking[0]!r}")
             found[cell] = number
-    return Grid(repetitions, tuple(found), chosen)
+    drawn = _drawn(file, document["sample"], tuple(found)) if "sample" in document else tuple(found)
+    return Grid(repetitions, drawn, chosen)
+
+
+def _drawn(file: Path, sample: object, of: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    """Draw cells, which stay in their order. The draw hangs on their names and the seed alone."""
+    if not isinstance(sample, dict) or set(sample) != {"cells", "seed"}:
+        raise BadGridError(f"{file}: sample: found {sample!r}, expected {{ cells = ..., seed = ... }}")
+    _within(f"{file}: sample", "cells", sample["cells"], 1, len(of))
+    _within(f"{file}: sample", "seed", sample["seed"], 0, 2**32)
+
+    def lot(cell: Cell) -> str:
+        return hashlib.sha256(f"{sample['seed']} {cell.name}".encode()).hexdigest()
+
+    chosen = set(sorted(of, key=lot)[: sample["cells"]])
+    return tuple(cell for cell in of if cell in chosen)
 
 
 def _entries_of(file: Path, name: object) -> object:
