@@ -7,7 +7,10 @@ import json
 import os
 import threading
 import time
+import zipfile
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,8 @@ import polars as pl
 import pytest
 
 from conftest import Command, small_paper
-from incast import _native, scenarios
-from incast.studies import execution, plan, reading
+from incast import _native, api, scenarios
+from incast.studies import execution, measuring, plan, reading
 from incast.studies.store import DamagedError, Store
 
 KEY = "0123456789abcdef" * 2
@@ -75,6 +78,42 @@ def test_no_flipped_bit_of_a_run_changes_what_is_read(store: Store) -> None:
                 found += 1
         store.has(KEY, known)
     assert found > len(whole) / 2
+
+
+def test_a_long_table_is_stored_part_by_part(study: Path, tmp_path: Path) -> None:
+    """Memory holds a part at a time; part by part, the table is the one that the run found."""
+    scenario = study.parent / "scenarios" / "small.toml"
+    changed(scenario, "rounds = 2", "rounds = 100")
+    task = replace(tasks_of(study)[-1], tables=frozenset({"summary", "queues"}))
+    store = Store(tmp_path / "runs")
+    execution.run([task], store)
+    with zipfile.ZipFile(file_of(store)) as archive:
+        assert [name for name in archive.namelist() if name.startswith("queues")] == ["queues.arrow", "queues.arrow.1"]
+    result = api.run(scenario, set=task.changes, seed=task.seed)
+    assert store.table(task.key, "queues").equals(result.queues)
+    assert result.queues.height > 1 << 16
+
+
+def test_a_table_that_lacks_a_part_is_damaged(store: Store) -> None:
+    parts = [pl.DataFrame({"x": [place], "y": [-place]}) for place in range(3)]
+
+    def in_parts(take: Callable[[pl.DataFrame], None]) -> None:
+        for part in parts:
+            take(part)
+
+    with store.claim("c" * 32) as claim:
+        assert claim
+        claim.put({"queues": in_parts}, {})
+    assert store.table("c" * 32, "queues").equals(pl.concat(parts))
+    chosen = measuring.columns_of(["SELECT SUM(Y) FROM queues", "SELECT COUNT(*) FROM queues"], "queues")
+    assert store.table("c" * 32, "queues", chosen).columns == ["y"]
+    whole = store.directory / "cc" / f"{'c' * 32}.zip"
+    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(store.directory / "short", "w") as new:
+        for about in old.infolist()[:-1]:
+            new.writestr(about, old.read(about))
+    (store.directory / "short").replace(whole)
+    with pytest.raises(DamagedError, match="bad checksum of queues"):
+        store.table("c" * 32, "queues")
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, -1])

@@ -1,5 +1,6 @@
 """The native module (crates/python)."""
 
+from collections.abc import Callable
 from os import PathLike
 from threading import Event
 from typing import Literal, TypedDict, final, type_check_only
@@ -32,6 +33,15 @@ class Table:
     """A table that exports its columns without copying (Arrow C stream interface)."""
 
     def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+    def in_parts(self, take: Callable[[Part], object]) -> None:
+        """Call `take` with one part of the rows after the other, so that memory holds a part at a time."""
+
+@final
+@type_check_only
+class Part:
+    """Some rows of a table, which it hands over as the table does."""
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @type_check_only

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatchIterator;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use incast::record;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
@@ -90,6 +90,47 @@ impl Table {
         drop(requested_schema);
         let batches = py.detach(|| self.table.batches(&self.run));
         let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), self.table.schema_of(&self.run));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+    }
+
+    /// Calls `take` with one part of the rows after the other, at least one: memory holds a part at a time, where the stream
+    /// has the whole table.
+    #[expect(clippy::needless_pass_by_value, reason = "Python functions arrive as owned values")]
+    fn in_parts(&self, py: Python<'_>, take: Py<PyAny>) -> PyResult<()> {
+        let mut failed = None;
+        py.detach(|| {
+            self.table.for_each_batch(&self.run, |batch| {
+                if failed.is_none() {
+                    failed = Python::attach(|py| take.call1(py, (Part { batch },))).err();
+                }
+            });
+        });
+        match failed {
+            Some(error) => Err(error),
+            // Rows that a disk did not give back would be missing without a word.
+            None => self.run.complete().map_err(|error| PyOSError::new_err(error.to_string())),
+        }
+    }
+}
+
+/// Some rows of a table, which it hands over as the table does.
+#[pyclass(frozen, module = "incast._native")]
+#[derive(Debug)]
+pub(crate) struct Part {
+    batch: RecordBatch,
+}
+
+#[pymethods]
+impl Part {
+    /// The rows as a stream. A wish for other types is not met, as the interface allows.
+    #[pyo3(signature = (requested_schema = None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
+        let reader = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
         PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
     }
 }

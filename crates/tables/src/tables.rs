@@ -163,7 +163,7 @@ impl Table {
     }
 
     /// Hands over its rows batch by batch; at least one batch, which may be empty.
-    pub(crate) fn for_each_batch(self, run: &Run, mut take: impl FnMut(RecordBatch)) {
+    pub fn for_each_batch(self, run: &Run, mut take: impl FnMut(RecordBatch)) {
         if self == Self::Windows {
             let columns = windows::columns();
             return in_chunks(windows::rows(run), |chunk| {

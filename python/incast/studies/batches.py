@@ -6,6 +6,7 @@ runs there. If not, the runs come back as files, and the sweep puts them into it
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import time
@@ -13,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from incast import scenarios, text
 from incast._native import RunError, ScenarioError
@@ -22,11 +25,11 @@ from incast.studies.store import Store, packed
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
-    import polars as pl
-
+    from incast import _native
     from incast.studies.plan import Task
+    from incast.studies.store import Stored
 
 
 @dataclass(frozen=True)
@@ -154,12 +157,16 @@ def named(task: Task) -> str:
 
 def _tables(
     task: Task, wanted: Collection[str], stop: threading.Event, spill: Path | None = None
-) -> dict[str, pl.DataFrame]:
+) -> Mapping[str, Stored]:
     handle = scenarios.start(task.source, list(task.changes), task.seed, stop=stop, spill=spill)
     wait_for(handle, stop)
-    result = Result(handle.result())
+    result = handle.result()
     if result.outcome == "interrupted":
         raise RunError("interrupted" if stop.is_set() else "memory ran short")
     if task.outside:
-        return outside.run(task.outside, task.seed, result.table("flows"), wanted, stop)
-    return {name: result.table(name) for name in wanted}
+        return outside.run(task.outside, task.seed, Result(result).table("flows"), wanted, stop)
+    return {name: functools.partial(_in_parts, result.table(name)) for name in wanted}
+
+
+def _in_parts(table: _native.Table, take: Callable[[pl.DataFrame], None]) -> None:
+    table.in_parts(lambda part: take(pl.DataFrame(part)))

@@ -94,6 +94,18 @@ def tables_of(sql: str) -> frozenset[str]:
     return frozenset(_parsed(sql).tables) & frozenset(empty())
 
 
+def columns_of(queries: Iterable[str], table: str) -> Callable[[list[str]], list[str]]:
+    """Return what chooses those columns of a table that any of these queries may read, at least one."""
+    words: set[str] = set()
+    for sql in queries:
+        if table in tables_of(sql):
+            read = _parsed(sql).words
+            if read is None:
+                return lambda columns: columns
+            words |= read
+    return lambda columns: [column for column in columns if column.lower() in words] or columns[:1]
+
+
 def check(sql: str, place: str, *, columns: int) -> None:
     """Check that a query is valid for the tables of a run, reads nothing else, and always has the same result.
 

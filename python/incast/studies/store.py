@@ -1,7 +1,8 @@
 """The store of finished runs: one file per run, under the key of its task, complete or not at all.
 
-A run's file is a ZIP archive without compression of its tables, as Arrow streams, and of what the run was. The checksum
-of each member stands beside its name and is compared whenever the member is read.
+A run's file is a ZIP archive without compression of its tables, as Arrow streams, and of what the run was. A checksum
+stands beside the name of each and is compared whenever that is read. A long table is several members, so that neither
+who writes nor who verifies it needs memory for all of it.
 
 While a run is computed its file is made in the folder `.unfinished`, and whoever makes it holds a lock on it. The lock
 ends with the process, however that ends. So one run is never computed twice at the same time, and what a killed process
@@ -15,14 +16,16 @@ import errno
 import fcntl
 import hashlib
 import io
+import itertools
 import json
 import os
+import re
 import sys
 import uuid
 import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -30,13 +33,18 @@ from incast import output
 from incast._native import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
+
+    Stored: TypeAlias = pl.DataFrame | Callable[[Callable[[pl.DataFrame], None]], None]
+    """A table that is to be stored: whole, or as a function that hands over one part after the other."""
 
 _UNFINISHED, _DAMAGED, _MARK = ".unfinished", ".damaged", ".mark"
 _ABOUT = "run.json"
 _TABLE = ".arrow"
-# Larger tables are compressed. With small ones that takes longer than all else, and so does Parquet.
+# The parts of a table after its first.
+_PART = re.compile(r".*\.arrow\.[0-9]+")
+# Larger parts are compressed. With small ones that takes longer than all else, and so does Parquet.
 _LARGE_BYTES = 1 << 20
 # So that the same run is the same bytes, whenever it was computed: the least time that an archive can have.
 _TIME = (1980, 1, 1, 0, 0, 0)
@@ -103,8 +111,8 @@ class Store:
         except (FileNotFoundError, DamagedError):
             return frozenset()
 
-    def table(self, key: str, table: str) -> pl.DataFrame:
-        """Return one table of a run.
+    def table(self, key: str, table: str, choose: Callable[[list[str]], list[str]] = lambda all_: all_) -> pl.DataFrame:
+        """Return one table of a run, or those of its columns that `choose` names.
 
         Raises:
             DamagedError: what is stored is not what was written.
@@ -112,7 +120,8 @@ class Store:
         """
         try:
             with _opened(self._file(key)) as archive:
-                return pl.read_ipc_stream(_read(archive, table + _TABLE))
+                parts = map(pl.read_ipc_stream, _parts(archive, table + _TABLE))
+                return pl.concat([part.select(choose(part.columns)) for part in parts])
         except FileNotFoundError as error:
             raise DamagedError("no longer there") from error
 
@@ -187,15 +196,23 @@ class Claim:
             self.entry.replace(aside)
             print(f"incast: {self.entry}: damaged ({error}); kept as {aside}, and computed anew", file=sys.stderr)
 
-    def put(self, tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> None:
+    def put(self, tables: Mapping[str, Stored], about: Mapping[str, Any]) -> None:
         """Store the run. It appears under its key once it is completely written."""
-        self.accept(packed(self.entry.stem, tables, about))
+        self._empty()
+        _write(self.file, self.entry.stem, tables, about)
+        self._settle()
 
     def accept(self, content: bytes) -> None:
-        """Store the run, as `packed` made it here or elsewhere."""
+        """Store the run, as `packed` made it elsewhere."""
+        self._empty()
+        self.file.write(content)
+        self._settle()
+
+    def _empty(self) -> None:
         self.file.seek(0)
         self.file.truncate()
-        self.file.write(content)
+
+    def _settle(self) -> None:
         folder = self.entry.parent
         if not folder.is_dir():
             folder.mkdir(exist_ok=True)
@@ -203,13 +220,10 @@ class Claim:
         output.settle(self.file, self.unfinished, self.entry)
 
 
-def packed(key: str, tables: Mapping[str, pl.DataFrame], about: Mapping[str, Any]) -> bytes:
+def packed(key: str, tables: Mapping[str, Stored], about: Mapping[str, Any]) -> bytes:
     """Return a run as the content of its file: the same run is the same bytes."""
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
-        _write(archive, _ABOUT, json.dumps({"key": key, **about}).encode())
-        for name, table in sorted(tables.items()):
-            _write(archive, name + _TABLE, _as_stream(table))
+    _write(written, key, tables, about)
     return written.getvalue()
 
 
@@ -222,13 +236,15 @@ def verify(file: Path) -> None:
     """
     with _opened(file) as archive:
         for name in archive.namelist():
-            _read(archive, name)
+            if not _PART.fullmatch(name):
+                for _ in _parts(archive, name):
+                    pass
 
 
 def _entry(file: Path) -> Entry:
     with _opened(file) as archive:
         tables = frozenset(name.removesuffix(_TABLE) for name in archive.namelist() if name.endswith(_TABLE))
-        about = json.loads(_read(archive, _ABOUT))
+        about = json.loads(b"".join(_parts(archive, _ABOUT)))
     if not isinstance(about, dict) or about.get("key") != file.stem:
         raise DamagedError("not the run that its name says")
     return Entry(file.stem, file, tables, about)
@@ -247,19 +263,55 @@ def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
         raise DamagedError(str(error).lower() or type(error).__name__) from error
 
 
-def _read(archive: zipfile.ZipFile, name: str) -> bytes:
-    about = archive.getinfo(name)
-    content = archive.read(about)
-    if hashlib.sha256(content).hexdigest().encode() != about.comment:
+def _parts(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:
+    """Yield what is under a name, part by part, and find in the end whether it is what was written."""
+    checksum = hashlib.sha256()
+    for part in _named(name):
+        if part != name and part not in archive.NameToInfo:
+            break
+        content = archive.read(part)
+        checksum.update(content)
+        yield content
+    # It covers all parts: without one of them the table would be shorter and still make sense.
+    if checksum.hexdigest().encode() != archive.getinfo(name).comment:
         raise zipfile.BadZipFile(f"bad checksum of {name}")
-    return content
 
 
-def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    about = zipfile.ZipInfo(name, _TIME)
-    about.comment = hashlib.sha256(content).hexdigest().encode()
-    about.external_attr = 0o644 << 16
-    archive.writestr(about, content)
+def _write(file: IO[bytes], key: str, tables: Mapping[str, Stored], about: Mapping[str, Any]) -> None:
+    """Write a run as an archive."""
+    with zipfile.ZipFile(file, "w") as archive:
+        _Member(archive, _ABOUT).add(json.dumps({"key": key, **about}).encode())
+        for name, table in sorted(tables.items()):
+            member = _Member(archive, name + _TABLE)
+            if isinstance(table, pl.DataFrame):
+                member.take(table)
+            else:
+                table(member.take)
+
+
+class _Member:
+    """What is written under one name, part by part, into an archive that is open for no other meanwhile."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._archive, self._names, self._checksum = archive, _named(name), hashlib.sha256()
+        self._first: zipfile.ZipInfo | None = None
+
+    def take(self, part: pl.DataFrame) -> None:
+        self.add(_as_stream(part))
+
+    def add(self, content: bytes) -> None:
+        about = zipfile.ZipInfo(next(self._names), _TIME)
+        about.external_attr = 0o644 << 16
+        self._archive.writestr(about, content)
+        self._checksum.update(content)
+        # Comments are written last.
+        self._first = self._first or about
+        self._first.comment = self._checksum.hexdigest().encode()
+
+
+def _named(name: str) -> Iterator[str]:
+    """Yield the names of the parts of what is under a name."""
+    return itertools.chain([name], (f"{name}.{number}" for number in itertools.count(1)))
 
 
 def _as_stream(table: pl.DataFrame) -> bytes:

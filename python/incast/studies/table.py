@@ -84,7 +84,13 @@ def measured(study: Study, row: Row, store: Store) -> tuple[str, ...]:
 
     """
     task = row.task
-    kept = {name: store.table(task.key, name) for name in sorted(task.tables)} if task else {}
+    queries = [_HOPS, *(metric.sql for metric in study.metrics if not metric.formulas)]
+    # All of them, so that each is verified; memory holds what is read.
+    kept = (
+        {name: store.table(task.key, name, measuring.columns_of(queries, name)) for name in sorted(task.tables)}
+        if task
+        else {}
+    )
     hops = measuring.number(_HOPS, str(study.path), kept.__getitem__) if task else 0
     found = [_by_formula(study, metric, row.point) if metric.formulas
              else measuring.number(metric.sql, metric.place, kept.__getitem__) for metric in study.metrics]  # fmt: skip
