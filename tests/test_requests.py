@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextvars
 import importlib.metadata
 import json
@@ -564,6 +565,24 @@ def test_a_scheduler_belongs_to_one_event_loop() -> None:
 
     asyncio.run(opens())
     asyncio.run(uses())
+
+
+def test_an_event_loop_may_go_on_in_another_thread_and_another_loop_there_is_refused() -> None:
+    loop = asyncio.new_event_loop()
+    scheduler = requests.open(FIXED)
+    loop.run_until_complete(scheduler.__aenter__())
+
+    async def use() -> str:
+        async with scheduler.slot(expect_bytes=1):
+            return "sent"
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        assert thread.submit(loop.run_until_complete, use()).result() == "sent"
+        # While its own runs.
+        other = loop.run_in_executor(thread, asyncio.run, use())
+        with pytest.raises(RuntimeError, match="was opened in another event loop"):
+            loop.run_until_complete(other)
+    loop.close()
 
 
 def test_short_forms_share_a_scheduler_per_budget_and_event_loop(run: Run) -> None:

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 class Connection:
     """A socket, and what was known of it when it was last looked at."""
 
-    __slots__ = ("last", "lets_through", "sock")
+    __slots__ = ("lets_through", "out_of_order_segments", "received_bytes", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.last: sockets.Info | None = None
+        self.received_bytes: int | None = None
+        """What the kernel said last; `None`: it has not been asked."""
+        self.out_of_order_segments = 0
         self.lets_through: int | None = None
         """How much can be under way on it, as was last known."""
 
@@ -26,9 +28,9 @@ class Connection:
         found = sockets.info(self.sock)
         if found is None:
             return None, 0
-        last, self.last = self.last, found
-        gaps = 0 if last is None else found.out_of_order_segments - last.out_of_order_segments
-        return found, max(gaps, 0)
+        gaps = 0 if self.received_bytes is None else found.out_of_order_segments - self.out_of_order_segments
+        self.received_bytes, self.out_of_order_segments = found.received_bytes, found.out_of_order_segments
+        return found, max(0, gaps)
 
 
 class Peer:

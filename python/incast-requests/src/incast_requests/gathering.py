@@ -64,7 +64,8 @@ class Gather:
 
     def start(self, job: Job) -> None:
         """Run a request that was granted."""
-        self._scheduler._sent(job.slot)
+        if self._scheduler._watches:
+            self._scheduler._sent(job.slot)
         self._tasks.start(job)
 
     def never(self, job: Job, error: BaseException) -> None:

@@ -127,9 +127,12 @@ class Trio:
 
     name = "trio"
 
-    def here(self) -> object:
-        """Return the run of trio in which the caller is."""
-        return trio.lowlevel.current_trio_token()
+    def __init__(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+
+    def is_here(self) -> bool:
+        """Return whether the caller is in this run."""
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
 
     def waiter(self) -> Waiter:
         """Return a place in the queue."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -75,13 +76,8 @@ class Runtime(Protocol):
 
     name: str
 
-    def here(self) -> object:
-        """Return the event loop in which the caller runs.
-
-        Raises:
-            RuntimeError: it runs in none.
-
-        """
+    def is_here(self) -> bool:
+        """Return whether the caller runs in this loop."""
 
     def waiter(self) -> Waiter:
         """Return a place in the queue for the task that calls."""
@@ -161,13 +157,23 @@ class Asyncio:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.here: Callable[[], object] = asyncio.get_running_loop
+        self._thread = get_ident()
         self.waiter: Callable[[], Waiter] = self._loop.create_future
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop."""
         return self._loop
+
+    def is_here(self) -> bool:
+        """Return whether the caller runs in this loop."""
+        # A thread runs one loop at a time. To ask asyncio for it is a call of the kernel (`getpid`).
+        if get_ident() == self._thread:
+            return self._loop.is_running()
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
 
     def tasks(self) -> Tasks:
         """Return a group of tasks."""

@@ -35,8 +35,9 @@ _DRAIN_FIRST_CHECKS = 3
 _QUIET_NS = 1_000_000_000
 
 
-def _nowhere() -> None:
-    """Return where a scheduler is used that may be used nowhere."""
+def _nowhere() -> bool:
+    """Return whether a scheduler may be used here that may be used nowhere."""
+    return False
 
 
 class SchedulerClosedError(RuntimeError):
@@ -50,22 +51,33 @@ class Slot:
     when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise.
     """
 
-    # Here and not in `__init__`: to set them for every request would take as long as to decide about it.
-    received_bytes: int | None = None
-    """Size of the response, if the program knows it better than the socket and `expect_bytes` have it."""
-    _id = -1
-    _peer: Peer | None = None
-    _connection: Connection | None = None
-    _received_before = 0
-    _gaps = 0
-    _told = 0
-    _abandoned = False
-    _given_up_ns = 0
+    # Python finds these faster than what is in a dictionary or in the class.
+    __slots__ = (
+        "_abandoned",
+        "_connection",
+        "_expect",
+        "_gaps",
+        "_given_up_ns",
+        "_id",
+        "_peer",
+        "_received_before",
+        "_scheduler",
+        "_socket",
+        "_told",
+        "received_bytes",
+    )
 
     def __init__(self, scheduler: Scheduler, expect_bytes: int | None, socket: Any) -> None:  # noqa: ANN401
         self._scheduler = scheduler
         self._expect = expect_bytes
         self._socket = socket
+        self.received_bytes: int | None = None
+        """Size of the response, if the program knows it better than the socket and `expect_bytes` have it."""
+        self._id = -1
+        self._peer: Peer | None = None
+        self._connection: Connection | None = None
+        self._received_before = self._gaps = self._told = self._given_up_ns = 0
+        self._abandoned = False
 
     @property
     def request(self) -> int:
@@ -76,18 +88,17 @@ class Slot:
         scheduler = self._scheduler
         if self._id >= 0:
             raise RuntimeError("a slot is for one request: make another")
-        if scheduler._here() is not scheduler._home:
+        if not scheduler._is_here():
             raise scheduler._unusable()
         if scheduler._checkpoint is not None:
             await scheduler._checkpoint()
         granted = scheduler._ask(self)
         request = self._id
-        if granted == [request]:
+        if granted and granted == [request]:
             if scheduler._hooks:
                 scheduler._tell("granted", request, scheduler._clock())
         else:
-            waiter = scheduler._new_waiter()
-            scheduler._waiting[request] = waiter
+            scheduler._waiting[request] = waiter = scheduler._new_waiter()
             if scheduler._hooks:
                 scheduler._tell("waits", request, scheduler._clock())
             if granted:
@@ -97,7 +108,7 @@ class Slot:
             except BaseException:
                 scheduler._no_longer_waits(request)
                 raise
-        if self._connection is not None or (scheduler._watches and scheduler._timer is None):
+        if scheduler._watches:
             scheduler._sent(self)
         return self
 
@@ -168,24 +179,26 @@ class Slot:
 
     def _find_window(self) -> int:
         """Return how much the connection lets through, as far as known."""
-        if isinstance(self._socket, Peer):
-            self._peer = self._socket
-            connection = self._peer.connection
+        given = self._socket
+        if isinstance(given, Peer):
+            self._peer = given
+            connection = given.connection
         else:
-            sock = sockets.socket_of(self._socket)
+            sock = sockets.socket_of(given)
             connection = None if sock is None else Connection(sock)
         if connection is None:
             return _NO_WINDOW
-        found = connection.last
+        received, window = connection.received_bytes, connection.lets_through
         # Between two requests nothing comes.
-        if found is None or connection.lets_through is None or connection.sock.fileno() < 0:
+        if received is None or window is None or connection.sock.fileno() < 0:
             found, _ = connection.look()
             if found is None or not found.open:
                 return _NO_WINDOW
-            connection.lets_through = self._scheduler._limit_window(connection.sock, found)
+            received = found.received_bytes
+            window = connection.lets_through = self._scheduler._limit_window(connection.sock, found)
         self._connection = connection
-        self._received_before = found.received_bytes
-        return connection.lets_through
+        self._received_before = received
+        return window
 
     def _has_run_dry(self, found: sockets.Info, now: int) -> bool:
         received = found.received_bytes - self._received_before
@@ -208,13 +221,12 @@ class Scheduler:
         self._plan = plan or Plan()
         self._core = self._plan.core()
         self._watches = self._core.watches_progress()
+        self._fits_segments = self._plan.window_bytes is None
         self._clock = clock
         self._hooks: list[Callable[[Decision], None]] = [] if on_decision is None else [on_decision]
         self._runtime: Runtime | None = None
         self._new_waiter: Callable[[], Waiter]
-        # Where it is used, and where it may be.
-        self._here: Callable[[], object] = _nowhere
-        self._home: object = self
+        self._is_here: Callable[[], bool] = _nowhere
         self._checkpoint: Callable[[], Awaitable[None]] | None = None
         self._waiting: dict[int, Queued] = {}
         # Slots with a socket, for the signals that can only be asked for.
@@ -246,14 +258,14 @@ class Scheduler:
             raise RuntimeError("a scheduler is opened once")
         self._runtime = runtime.current()
         self._new_waiter = self._runtime.waiter
-        self._here, self._home = self._runtime.here, self._runtime.here()
+        self._is_here = self._runtime.is_here
         # A task of asyncio is told of its cancellation where it waits, without being asked.
         self._checkpoint = None if self._runtime.name == "asyncio" else self._runtime.checkpoint
 
     async def __aexit__(self, *_: object) -> None:
         """Close it. Requests that still wait get a `SchedulerClosedError`."""
         self._closed = True
-        self._here = _nowhere
+        self._is_here = _nowhere
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -308,7 +320,7 @@ class Scheduler:
         """
         try:
             slots = self._slots(requests, expect_bytes, sockets)
-            if self._here() is not self._home:
+            if not self._is_here():
                 raise self._unusable()
             assert self._runtime is not None  # noqa: S101 - it is current
             return await Gather(self, self._runtime, requests, slots, return_exceptions).run()
@@ -371,9 +383,9 @@ class Scheduler:
             if self._limits_windows:
                 sockets.limit_window(sock, None)
             return _NO_WINDOW if window is None else window
-        if self._plan.window_bytes is None:
+        if self._fits_segments and (least := _LEAST_SEGMENTS * found.advertised_mss_bytes) > wanted:
             # Its segments may be larger than the plan has them.
-            wanted = max(wanted, _LEAST_SEGMENTS * found.advertised_mss_bytes)
+            wanted = least
         if window is not None and window <= wanted:
             return wanted
         if found.received_bytes > 0:
@@ -393,13 +405,16 @@ class Scheduler:
             self._tell("waits", request, self._clock())
 
     def _sent(self, slot: Slot) -> None:
+        """Watch a request that was sent, if the scheduler learns."""
+        if not self._watches:
+            return
         if slot._connection is not None:
             self._seen[slot._id] = slot
-        if self._watches and self._timer is None:
+        if self._timer is None:
             self._set_timer()
 
     def _finish(self, slot: Slot, received_bytes: int, complete: bool) -> None:
-        if slot._connection is not None:
+        if self._seen:
             self._seen.pop(slot._id, None)
         if complete:
             self._completed += 1
@@ -407,8 +422,11 @@ class Scheduler:
             self._failed += 1
         if self._closed:
             return
+        received_bytes -= slot._told
+        if received_bytes < 0:
+            received_bytes = 0
         now = self._clock()
-        granted = self._core.finish(now, slot._id, max(received_bytes - slot._told, 0), slot._gaps)
+        granted = self._core.finish(now, slot._id, received_bytes, slot._gaps)
         if self._hooks:
             self._tell("returned", slot._id, now)
         if granted:

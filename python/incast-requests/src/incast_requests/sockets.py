@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LINUX = sys.platform == "linux"
-_TCP_INFO = 11
+_TCP, _TCP_INFO = socket.IPPROTO_TCP, 11
 TCP_WINDOW_CLAMP = 10
 """The option of Linux that limits the receive window; Python 3.11 has a name for it only on some systems."""
 # Whether the kernel may change the size of a buffer by itself (Linux 5.14, asm-generic/socket.h).
@@ -23,6 +23,8 @@ _SO_BUF_LOCK, _RECEIVE_BUFFER = 72, 2
 _INFO = struct.Struct("=B51xI28xI40xQ88xI4xI")
 # Without tcpi_rcv_wnd, which Linux has since 6.2.
 _OLDER = struct.Struct("=B51xI28xI40xQ88xI")
+# Looked up here, as every response is followed by a look.
+_unpack, _SIZE = _INFO.unpack, _INFO.size
 # States in which the other end may still send: established, and two in which only this end has said that it is done.
 _OPEN = frozenset({1, 4, 5})
 _NO_LIMIT = (1 << 31) - 1
@@ -55,11 +57,11 @@ def info(sock: socket.socket) -> Info | None:
     if not _LINUX:
         return None
     try:
-        found = sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _INFO.size)
+        found = sock.getsockopt(_TCP, _TCP_INFO, _SIZE)
     except OSError:
         return None
-    if len(found) == _INFO.size:
-        return _new(Info, _INFO.unpack(found))
+    if len(found) == _SIZE:
+        return _new(Info, _unpack(found))
     if len(found) >= _OLDER.size:
         return _new(Info, (*_OLDER.unpack_from(found), None))
     return None
