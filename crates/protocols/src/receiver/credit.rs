@@ -11,15 +11,20 @@
 //! A window that was announced and a segment that was sent may be lost, and windows of two segments have nothing behind a loss that
 //! would tell of it. So who is silent for long with a window open is told of it again, with room for one segment more.
 
+mod order;
 mod turns;
 
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
+pub use self::order::Order;
+use self::order::{Deadlines, NEVER, rank};
 use self::turns::Turns;
+use super::dcmrg::{Reservations, WaterLevel};
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, SentAck};
 use crate::message::Message;
 use crate::registry::{Capability, Part};
-use crate::units::{Amount, Bytes, Duration, Time};
+use crate::units::{Amount, Bytes, Duration, Rate, Time};
 
 /// How often a silent flow is reminded of its window.
 const REMINDERS: u32 = 2;
@@ -39,6 +44,8 @@ pub struct Config {
     /// Least share of a flow, in segments. Where shares would be smaller, flows wait for their turn.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub least_window: u64,
+    /// Who comes first where the budget does not suffice for all. Without closed windows it is the order of arrival.
+    pub order: Order,
     /// Whether windows may be closed. If not, every connection may always send `least_window` segments, also where the budget
     /// has no room for them: no flow waits, no ACK is sent that no data asks for, and N flows may have N of these windows
     /// under way beside the budget. So it is on a Linux kernel.
@@ -54,7 +61,15 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: None, first_window: 10, least_window: 2, closes: true, sizes: true, gives_up: false }
+        Self {
+            budget: None,
+            first_window: 10,
+            least_window: 2,
+            order: Order::Arrival,
+            closes: true,
+            sizes: true,
+            gives_up: false,
+        }
     }
 }
 
@@ -125,6 +140,10 @@ struct Flow {
     end: u64,
     /// ... and whether that is certain.
     sure: bool,
+    /// The earliest deadline of them.
+    due: Time,
+    /// As what it is counted among those with deadlines: its deadline, and what it wants.
+    counted: Option<(Time, u64)>,
     /// Size of the last that was complete.
     last_size: u64,
     /// All before it has arrived, ...
@@ -184,6 +203,13 @@ pub struct Credit {
     closes: bool,
     sizes: bool,
     gives_up: bool,
+    order: Order,
+    /// What flows want, by their deadlines, where these count.
+    deadlines: Deadlines,
+    /// What is reserved of the port, where rates count, ...
+    rates: Reservations,
+    /// ... and the payload that its line carries.
+    line: u64,
     /// By flow index.
     flows: Vec<Flow>,
     active: u64,
@@ -218,6 +244,7 @@ impl Credit {
             let longest = Duration(port.base_rtt.0.saturating_add(context.rate.time_for(Bytes(budget)).0));
             longest.doubled().max(Duration::from_us(1))
         });
+        let line = (u128::from(context.rate.0) * u128::from(mss) / u128::from(wire.full())) as u64;
         Self {
             wire,
             budget,
@@ -226,6 +253,10 @@ impl Credit {
             closes: config.closes,
             sizes: config.sizes,
             gives_up: config.gives_up,
+            order: if config.closes { config.order } else { Order::Arrival },
+            deadlines: Deadlines::default(),
+            rates: Reservations::new(WaterLevel::new(Rate(line))),
+            line,
             flows: Vec::new(),
             active: 0,
             share: least,
@@ -260,16 +291,20 @@ impl Credit {
         self.share = (self.wire.segments_in(self.budget / active.max(1)) * self.wire.mss).max(self.least);
     }
 
-    /// Another message is on its way, of this size as far as known.
-    fn begin(&mut self, index: u32, size: Option<Bytes>) {
+    /// Another message is on its way, of which so much is known.
+    fn begin(&mut self, now: Time, index: u32, message: &Message) {
         let guess = self.least;
-        let size = size.filter(|_| self.sizes);
+        let size = message.size.filter(|_| self.sizes);
+        let due = message.deadline.unwrap_or(NEVER);
         let flow = &mut self.flows[index as usize];
         if !flow.is_active() {
             (flow.start, flow.end, flow.sure) = (flow.expected, flow.expected, true);
             (flow.window, flow.turn_ends) = (self.first_window, flow.arrived + self.budget);
             (flow.reminders, flow.extra) = (0, 0);
+            flow.due = NEVER;
         }
+        // It cannot be overtaken on its connection.
+        flow.due = flow.due.min(due);
         flow.messages += 1;
         flow.sure &= size.is_some();
         flow.end = flow.end.saturating_add(
@@ -277,12 +312,13 @@ impl Credit {
         );
         if flow.messages == 1 {
             self.set_active(self.active + 1);
+            self.reserve(now, index, message);
         }
-        self.note(index);
+        self.note(now, index);
     }
 
     /// A message is complete, or will never be.
-    fn finish(&mut self, index: u32, messages: u32) {
+    fn finish(&mut self, now: Time, index: u32, messages: u32) {
         let flow = &mut self.flows[index as usize];
         if messages == 0 {
             return;
@@ -295,18 +331,119 @@ impl Credit {
                 list.remove(index);
             }
             self.set_active(self.active - 1);
+            self.release(index);
         }
-        self.note(index);
+        self.note(now, index);
     }
 
     /// Brings up to date what a flow counts for, and whether it waits.
-    fn note(&mut self, index: u32) {
+    fn note(&mut self, now: Time, index: u32) {
         let flow = &mut self.flows[index as usize];
         let cost = if flow.is_active() { cost(self.wire, flow, flow.edge) } else { 0 };
         self.under_way = self.under_way - core::mem::replace(&mut flow.cost, cost) + cost;
+        if self.order == Order::Deadline {
+            self.count(index);
+        }
+        let flow = &self.flows[index as usize];
         if self.closes && flow.is_dry(self.wire.mss) && !self.waiting.waits(index) {
             let its_turn = flow.arrived < flow.turn_ends && flow.arrived > flow.start;
-            self.waiting.push(index, its_turn);
+            self.wait(now, index, its_turn);
+        }
+    }
+
+    /// Brings up to date what a flow wants.
+    fn count(&mut self, index: u32) {
+        let flow = &mut self.flows[index as usize];
+        let counted = flow.is_active().then(|| {
+            let wants = flow.window.min(flow.end.saturating_sub(flow.arrived));
+            (flow.due, self.wire.of(wants))
+        });
+        let before = core::mem::replace(&mut flow.counted, counted);
+        if before != counted {
+            if let Some((due, wants)) = before {
+                self.deadlines.remove(due, wants);
+            }
+            if let Some((due, wants)) = counted {
+                self.deadlines.add(due, wants);
+            }
+        }
+    }
+
+    /// A flow becomes active: what its deadline asks for is reserved, if there is so much.
+    fn reserve(&mut self, now: Time, index: u32, message: &Message) {
+        if self.order == Order::WaterLevel {
+            let rate = message.handed_over(now).minimum_rate.unwrap_or_default();
+            self.rates.enter(FlowIndex(index), rate, message.coflow);
+        }
+    }
+
+    fn release(&mut self, index: u32) {
+        if self.order == Order::WaterLevel {
+            self.rates.leave(FlowIndex(index));
+        }
+    }
+
+    /// A flow takes its place among those that wait; its own turn goes on if nobody else had one.
+    fn wait(&mut self, now: Time, index: u32, its_turn: bool) {
+        match self.order {
+            Order::Arrival => self.waiting.push(index, its_turn),
+            Order::WaterLevel => self.waiting.push(index, its_turn || self.rates.reserved(FlowIndex(index)).is_some()),
+            Order::Deadline => {
+                let flows = &self.flows;
+                let mine = rank(now, flows[index as usize].due);
+                self.waiting.push_before(index, |other| {
+                    let other = rank(now, flows[other as usize].due);
+                    other > mine || (its_turn && other == mine)
+                });
+            }
+        }
+    }
+
+    /// Who waits longest for its deadline is first in line. Once it is over it counts no longer, so others come before it.
+    fn send_back_late(&mut self, now: Time) {
+        while let Some(first) = self.waiting.first().filter(|_| self.order == Order::Deadline) {
+            if self.flows[first as usize].due > now {
+                return;
+            }
+            self.flows[first as usize].due = NEVER;
+            self.count(first);
+            self.waiting.remove(first);
+            self.wait(now, first, false);
+        }
+    }
+
+    /// The share of the budget that a flow may have now, and whether others come before it.
+    fn place(&self, now: Time, index: u32) -> (u64, bool) {
+        let (wire, flow) = (self.wire, &self.flows[index as usize]);
+        let others_first = |turn_is_over: bool| match self.waiting.first() {
+            None => false,
+            Some(first) if self.waiting.waits(index) => first != index,
+            Some(_) => turn_is_over,
+        };
+        match self.order {
+            Order::Arrival => (self.share, others_first(flow.arrived >= flow.turn_ends)),
+            Order::WaterLevel => {
+                let reserved = self.rates.reserved(FlowIndex(index));
+                let rate = self.rates.level().max(reserved.unwrap_or_default());
+                let part = u128::from(self.budget) * u128::from(rate.0) / u128::from(self.line.max(1));
+                let share = (wire.segments_in(part as u64) * wire.mss).max(self.least);
+                (share, others_first(reserved.is_none() && flow.arrived >= flow.turn_ends))
+            }
+            Order::Deadline => {
+                let mine = rank(now, flow.due);
+                let left = self.budget.saturating_sub(self.deadlines.wanted_before(now, mine));
+                let each = left / self.deadlines.flows_of(now, mine).max(1);
+                let share = (wire.segments_in(each) * wire.mss).max(self.least);
+                let first = self.waiting.first().map(|first| rank(now, self.flows[first as usize].due));
+                let turn_is_over = first.is_some_and(|first| match first.cmp(&mine) {
+                    Ordering::Less => true,
+                    Ordering::Equal => flow.arrived >= flow.turn_ends,
+                    Ordering::Greater => false,
+                });
+                // Those before it could use all: it has what they leave, and only in its turn.
+                let crowded_out = left < wire.of(self.least) && !flow.is_dry(wire.mss);
+                (share, crowded_out || others_first(turn_is_over))
+            }
         }
     }
 
@@ -332,7 +469,7 @@ impl Credit {
     }
 
     /// The right edge that a flow may have now.
-    fn grant(&self, index: u32) -> u64 {
+    fn grant(&self, now: Time, index: u32) -> u64 {
         let (wire, flow) = (self.wire, &self.flows[index as usize]);
         if !self.closes {
             return self.grant_always(flow);
@@ -340,15 +477,11 @@ impl Credit {
         if !flow.is_active() {
             return flow.edge.max(flow.limit(wire.mss));
         }
-        let passed_over = match self.waiting.first() {
-            None => false,
-            Some(first) if self.waiting.waits(index) => first != index,
-            Some(_) => flow.arrived >= flow.turn_ends,
-        };
+        let (share, passed_over) = self.place(now, index);
         if passed_over {
             return flow.edge;
         }
-        let wanted = (flow.arrived + flow.window.min(self.share) + flow.extra).min(flow.limit(wire.mss));
+        let wanted = (flow.arrived + flow.window.min(share) + flow.extra).min(flow.limit(wire.mss));
         let room = (self.budget - self.under_way.min(self.budget)) + flow.cost;
         if cost(wire, flow, wanted) <= room {
             return wanted.max(flow.edge);
@@ -411,19 +544,19 @@ impl Receiver for Credit {
         self.flows[flow.0 as usize].answers = true;
     }
 
-    fn on_request(&mut self, _now: Time, flow: FlowIndex, expected: Option<Bytes>) {
-        self.begin(flow.0, expected);
+    fn on_request(&mut self, now: Time, flow: FlowIndex, response: &Message) {
+        self.begin(now, flow.0, response);
         // Otherwise who has to wait is told when its turn has come.
         if !self.closes && !self.waiting.waits(flow.0) {
             self.waiting.push(flow.0, false);
         }
     }
 
-    fn on_message(&mut self, _now: Time, flow: FlowIndex, message: &Message) {
+    fn on_message(&mut self, now: Time, flow: FlowIndex, message: &Message) {
         let known = &mut self.flows[flow.0 as usize];
         let is_news = !known.answers && !core::mem::take(&mut known.untold);
         if is_news {
-            self.begin(flow.0, message.size);
+            self.begin(now, flow.0, message);
         }
     }
 
@@ -431,7 +564,7 @@ impl Receiver for Credit {
         let flow = &mut self.flows[index.0 as usize];
         if !flow.is_active() && arrival.new.0 > 0 {
             flow.untold = true;
-            self.begin(index.0, None);
+            self.begin(now, index.0, &Message::default());
         }
         let flow = &mut self.flows[index.0 as usize];
         flow.socket_is_full = false;
@@ -444,30 +577,30 @@ impl Receiver for Credit {
         if !flow.sure {
             self.look_further(index.0);
         }
-        self.note(index.0);
+        self.note(now, index.0);
         self.listen(now, index.0);
     }
 
-    fn on_complete(&mut self, _now: Time, flow: FlowIndex) {
+    fn on_complete(&mut self, now: Time, flow: FlowIndex) {
         let messages = self.flows[flow.0 as usize].messages.min(1);
-        self.finish(flow.0, messages);
+        self.finish(now, flow.0, messages);
     }
 
-    fn on_close(&mut self, _now: Time, flow: FlowIndex) {
+    fn on_close(&mut self, now: Time, flow: FlowIndex) {
         let messages = self.flows[flow.0 as usize].messages;
-        self.finish(flow.0, messages);
+        self.finish(now, flow.0, messages);
     }
 
-    fn gate(&mut self, _now: Time, flow: FlowIndex, cause: AckCause) -> Gate {
+    fn gate(&mut self, now: Time, flow: FlowIndex, cause: AckCause) -> Gate {
         // A SYN-ACK cannot be followed by a window before its answer has come, so it waits for the flow's turn itself.
         let closed = self.closes && cause == AckCause::SynAck && self.waiting.waits(flow.0);
-        if closed && self.grant(flow.0) <= self.flows[flow.0 as usize].arrived { Gate::Hold } else { Gate::Open }
+        if closed && self.grant(now, flow.0) <= self.flows[flow.0 as usize].arrived { Gate::Hold } else { Gate::Open }
     }
 
-    fn window(&mut self, _now: Time, index: FlowIndex) -> Option<Bytes> {
+    fn window(&mut self, now: Time, index: FlowIndex) -> Option<Bytes> {
         // Of a message that is complete it would know by now: the size that it was told was wrong.
         self.look_further(index.0);
-        let offered = self.grant(index.0);
+        let offered = self.grant(now, index.0);
         let least = if self.closes { 0 } else { self.least };
         let flow = &mut self.flows[index.0 as usize];
         flow.offered = offered;
@@ -488,7 +621,7 @@ impl Receiver for Credit {
         if !flow.is_dry(self.wire.mss) {
             self.take_turn(index.0);
         }
-        self.note(index.0);
+        self.note(now, index.0);
         if !self.open.waits(index.0) {
             self.listen(now, index.0);
         }
@@ -505,7 +638,7 @@ impl Receiver for Credit {
             let flow = &mut self.flows[index as usize];
             flow.reminders += 1;
             if flow.is_given_up() {
-                self.note(index);
+                self.note(now, index);
                 continue;
             }
             // If nothing has come yet its sender may be busy with the response.
@@ -519,12 +652,13 @@ impl Receiver for Credit {
     }
 
     fn poll(&mut self, now: Time) -> Option<Action> {
+        self.send_back_late(now);
         while let Some(index) = self.silent.first() {
             self.silent.remove(index);
             self.listen(now, index);
             let flow = &self.flows[index as usize];
             // An ACK alone would do harm: a sender with a single segment under way probes for its end much later.
-            if self.grant(index) > flow.edge || flow.arrived <= flow.edge_before {
+            if self.grant(now, index) > flow.edge || flow.arrived <= flow.edge_before {
                 return Some(Action::UpdateWindow(FlowIndex(index)));
             }
         }
@@ -536,7 +670,7 @@ impl Receiver for Credit {
         while let Some(index) = self.waiting.first() {
             let flow = &self.flows[index as usize];
             let is_dry = flow.is_dry(self.wire.mss);
-            if is_dry && self.grant(index) <= flow.edge {
+            if is_dry && self.grant(now, index) <= flow.edge {
                 return None;
             }
             // Should its connection not be open yet, its first ACK will find it dry, and it waits again.

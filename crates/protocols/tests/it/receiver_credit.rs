@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 
 use crate::nic::{End, Nic};
-use incast_protocols::receiver::credit::{Config, Credit};
+use incast_protocols::receiver::credit::{Config, Credit, Order};
 use incast_protocols::receiver::{AckCause, FlowIndex, LastPort, NicContext, Receiver as _};
 use incast_protocols::switch::Marks;
-use incast_protocols::{Amount, Bytes, Duration, Message, Rate, Time};
+use incast_protocols::{Amount, Bytes, CoflowId, Duration, Message, Rate, Time};
 use proptest::prelude::*;
 
 const MSS: u64 = 1000;
@@ -17,8 +17,8 @@ const HEADER: u64 = 66;
 enum Step {
     /// A connection is set up, on which requests leave.
     Open,
-    /// The i-th connection is asked for so many bytes, if it is not answering yet.
-    Ask(prop::sample::Index, u64),
+    /// The i-th connection is asked for so many bytes, due in so many microseconds, if it is not answering yet.
+    Ask(prop::sample::Index, u64, Option<u64>),
     /// So many of the oldest segments arrive; or one of the others, before them.
     Arrive(usize),
     Overtake(prop::sample::Index),
@@ -37,7 +37,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let size = prop_oneof![1..1_500_u64, 1_000..40_000_u64, Just(300_000)];
     let step = prop_oneof![
         3 => Just(Step::Open),
-        6 => (index(), size).prop_map(|(which, size)| Step::Ask(which, size)),
+        6 => (index(), size, prop::option::of(1..20_000_u64))
+            .prop_map(|(which, size, due)| Step::Ask(which, size, due)),
         12 => (1..30_usize).prop_map(Step::Arrive),
         2 => index().prop_map(Step::Overtake),
         2 => index().prop_map(Step::Lose),
@@ -61,6 +62,9 @@ fn ports() -> impl Strategy<Value = LastPort> {
     })
 }
 
+/// Of a flow without a deadline.
+const NEVER: Time = Time(u64::MAX);
+
 #[derive(Clone, Debug, Default)]
 struct Flow {
     index: u32,
@@ -70,7 +74,9 @@ struct Flow {
     sent: u64,
     /// To be sent again: first byte and payload.
     lost: Vec<(u64, u64)>,
-    /// What others got since it had something to send last.
+    /// Its deadline.
+    due: Time,
+    /// What others got since it had something to send last; with deadlines, those whose deadline is not earlier.
     passed_over: u64,
 }
 
@@ -91,6 +97,7 @@ struct World {
     beside: u64,
     /// Who is silent for long does not count as what it was granted, so the budget bounds what counts only.
     gives_up: bool,
+    order: Order,
 }
 
 impl World {
@@ -110,6 +117,7 @@ impl World {
             most_active: 1,
             beside: 0,
             gives_up: config.gives_up,
+            order: config.order,
         }
     }
 
@@ -129,12 +137,20 @@ impl World {
         flow.0
     }
 
-    fn ask(&mut self, index: u32, size: u64) {
+    fn ask(&mut self, index: u32, size: u64, due_us: Option<u64>) {
         let flow = self.flows[index as usize].as_mut().unwrap();
         let begin = flow.ends.back().copied().unwrap_or(flow.sent);
         flow.ends.push_back(begin + size);
         flow.passed_over = 0;
-        self.nic.controller.on_request(self.now, FlowIndex(index), Some(Bytes(size)));
+        let deadline = due_us.map(|us| self.now + Duration::from_us(us));
+        flow.due = deadline.unwrap_or(NEVER);
+        let response = Message {
+            size: Some(Bytes(size)),
+            deadline,
+            coflow: due_us.map(|us| CoflowId(us as u32 % 4)),
+            ..Message::default()
+        };
+        self.nic.controller.on_request(self.now, FlowIndex(index), &response);
         self.settle();
     }
 
@@ -171,7 +187,10 @@ impl World {
         let flow = FlowIndex(index);
         let arrival = self.nic.end(flow).take_in(start, payload, Marks::NONE);
         self.nic.controller.on_data(self.now, flow, &arrival);
-        let mut complete = false;
+        let (mut complete, now) = (false, self.now);
+        // A deadline that is over counts no longer.
+        let rank = |due: Time| if self.order == Order::Deadline && due > now { due } else { NEVER };
+        let mine = rank(self.flows[index as usize].as_ref().map_or(NEVER, |flow| flow.due));
         for other in self.flows.iter_mut().flatten() {
             if other.index == index {
                 while other.ends.front().is_some_and(|&end| end <= arrival.expected.0) {
@@ -179,7 +198,7 @@ impl World {
                     complete = true;
                     self.nic.controller.on_complete(self.now, flow);
                 }
-            } else if !other.ends.is_empty() && other.lost.is_empty() {
+            } else if !other.ends.is_empty() && other.lost.is_empty() && mine >= rank(other.due) {
                 other.passed_over += payload;
             }
         }
@@ -223,10 +242,10 @@ impl World {
             Step::Open => {
                 self.open();
             }
-            Step::Ask(which, size) if !open.is_empty() => {
+            Step::Ask(which, size, due) if !open.is_empty() => {
                 let index = *which.get(&open);
                 if self.flows[index as usize].as_ref().unwrap().ends.is_empty() {
-                    self.ask(index, *size);
+                    self.ask(index, *size, *due);
                 }
             }
             Step::Close(which) if !open.is_empty() => self.close(*which.get(&open)),
@@ -273,7 +292,9 @@ impl World {
         // Its own turn and that of everyone else, each with what was under way when it ended.
         let bound = (self.most_active + 1) * 3 * budget;
         for flow in self.flows.iter().flatten() {
-            assert!(flow.passed_over <= bound, "flow {} starves: {} of {bound}", flow.index, flow.passed_over);
+            // Who has a rate reserved goes before who has none, for as long as that is so.
+            let starves = self.order != Order::WaterLevel && flow.passed_over > bound;
+            assert!(!starves, "flow {} starves: {} of {bound}", flow.index, flow.passed_over);
         }
     }
 
@@ -307,6 +328,18 @@ proptest! {
             Amount::Bytes(bytes) => bytes.0,
         };
         prop_assert!(world.nic.controller.budget().0 <= (buffer - buffer / 10).max(2 * (MSS + HEADER)));
+        for step in &steps {
+            world.step(step);
+        }
+        world.finish();
+    }
+
+    /// The same in the order of deadlines, where nobody is passed over by those whose deadlines are later or the same, and with
+    /// reserved rates.
+    #[test]
+    fn the_budget_holds_in_every_order(steps in steps(), port in ports(), delayed: bool, least in 1..4_u64, by_rates: bool) {
+        let order = if by_rates { Order::WaterLevel } else { Order::Deadline };
+        let mut world = World::new(port, &Config { order, least_window: least, ..Config::default() }, delayed);
         for step in &steps {
             world.step(step);
         }
@@ -374,11 +407,11 @@ proptest! {
             let flow = world.flows[index as usize].as_mut().unwrap();
             let begin = flow.ends.back().copied().unwrap_or(flow.sent);
             flow.ends.push_back(begin + size);
+            let message = Message { size: told, ..Message::default() };
             if index < 3 {
-                world.nic.controller.on_request(world.now, FlowIndex(index), told);
+                world.nic.controller.on_request(world.now, FlowIndex(index), &message);
             } else if begin == flow.sent {
                 // Its first segment tells of it, and arrives in time.
-                let message = Message { size: told, ..Message::default() };
                 world.nic.controller.on_message(world.now, FlowIndex(index), &message);
             }
             world.settle();
@@ -403,7 +436,7 @@ fn a_sender_that_takes_more_than_it_was_given_is_found() {
         LastPort { buffer: Amount::Packets(20), base_rtt: Duration::from_us(100), rto_min: Duration::from_ms(200) };
     let mut world = World::new(port, &Config::default(), false);
     let flow = world.open();
-    world.ask(flow, 100 * MSS);
+    world.ask(flow, 100 * MSS, None);
     world.nic.end(FlowIndex(flow)).edge += 30 * MSS;
     world.settle();
     world.check();

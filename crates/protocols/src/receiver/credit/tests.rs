@@ -20,6 +20,10 @@ fn context(port: Option<LastPort>) -> NicContext {
     NicContext { port, ..NicContext::new(Rate(1_000_000_000), Bytes(MSS), Bytes(HEADER)) }
 }
 
+fn sized(size: Bytes) -> Message {
+    Message { size: Some(size), ..Message::default() }
+}
+
 struct Nic {
     credit: Credit,
     /// By flow: next byte expected, right edge announced.
@@ -70,7 +74,7 @@ impl Nic {
     }
 
     fn ask(&mut self, flow: u32, size: u64) -> Vec<(u32, u64)> {
-        self.credit.on_request(NOW, FlowIndex(flow), Some(Bytes(size)));
+        self.credit.on_request(NOW, FlowIndex(flow), &sized(Bytes(size)));
         self.updates()
     }
 
@@ -186,7 +190,7 @@ fn a_small_response_reserves_what_it_takes_of_the_port() {
         for flow in 0..30 {
             credit.on_open(NOW, FlowIndex(flow));
             credit.on_answers_only(FlowIndex(flow));
-            credit.on_request(NOW, FlowIndex(flow), Some(Bytes(100)));
+            credit.on_request(NOW, FlowIndex(flow), &sized(Bytes(100)));
         }
         let mut served = 0;
         while let Some(Action::UpdateWindow(flow)) = credit.poll(NOW) {
@@ -253,7 +257,7 @@ fn a_size_that_is_not_known_is_that_of_the_last_response_or_twice_what_came() {
     assert_eq!(nic.complete(0, MSS), []);
     assert_eq!(nic.credit.under_way(), Bytes(0));
     // What it may send already counts as soon as it is asked: three segments.
-    nic.credit.on_request(NOW, FlowIndex(0), None);
+    nic.credit.on_request(NOW, FlowIndex(0), &Message::default());
     assert_eq!(nic.credit.under_way(), Bytes(3 * FULL));
     nic.acknowledge(FlowIndex(0));
     assert_eq!(nic.ends[0].1, 10 * MSS, "five segments, as last time");
@@ -298,7 +302,7 @@ fn windows_are_rounded_up_to_what_the_header_can_say() {
     let mut credit = Credit::new(&Config { first_window: 2, ..Config::default() }, &context);
     credit.on_open(NOW, FlowIndex(0));
     credit.on_answers_only(FlowIndex(0));
-    credit.on_request(NOW, FlowIndex(0), Some(Bytes(5 * MSS)));
+    credit.on_request(NOW, FlowIndex(0), &sized(Bytes(5 * MSS)));
     assert_eq!(credit.window(NOW, FlowIndex(0)), Some(Bytes(2048)));
     credit.on_ack_sent(NOW, FlowIndex(0), &SentAck { ack: Offset(0), edge: Offset(2048), cause: AckCause::Data });
     assert_eq!(credit.under_way(), Bytes(2 * FULL + 127), "as many may be under way beside the segments");

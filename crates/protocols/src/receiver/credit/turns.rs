@@ -48,6 +48,19 @@ impl Turns {
         self.join(link, Some(flow), Some(flow));
     }
 
+    /// Puts a flow that does not wait in front of all at the end of the line to which it comes before.
+    pub(super) fn push_before(&mut self, flow: u32, comes_before: impl Fn(u32) -> bool) {
+        debug_assert!(!self.waits(flow));
+        let (mut before, mut after) = (self.last, NONE);
+        while before != NONE && comes_before(before) {
+            after = before;
+            before = self.links[before as usize].map_or(NONE, |link| link.before);
+        }
+        let link = Link { before, after };
+        self.links[flow as usize] = Some(link);
+        self.join(link, Some(flow), Some(flow));
+    }
+
     /// Takes a flow out, if it waits.
     pub(super) fn remove(&mut self, flow: u32) {
         if let Some(link) = self.links[flow as usize].take() {

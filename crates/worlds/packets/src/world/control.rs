@@ -103,10 +103,10 @@ impl<O: Observer> World<'_, O> {
 
     /// A request for this response is about to leave.
     pub(super) fn tell_controller_of_request(&mut self, now: u64, index: u32, response: u32) {
-        let expected = self.messages.row(&self.routes, self.flow_of(response)).size;
+        let facts = self.response_facts(response);
         let endpoint = &self.endpoints[index as usize];
         if let (Some(flow), Some(controller)) = (endpoint.flow, &mut self.nics[endpoint.host as usize].controller) {
-            controller.on_request(Time(now), flow, expected);
+            controller.on_request(Time(now), flow, &facts);
         }
     }
 

@@ -201,12 +201,19 @@ impl<O: Observer> World<'_, O> {
         self.run_scheduler(now, program, schedule);
     }
 
+    /// What belongs to a response, with the deadline that its round gave it.
+    pub(super) fn response_facts(&mut self, response: u32) -> Message {
+        let (program, round, worker) = self.locate(response);
+        let message = self.plan.aggregators[program as usize].rounds[round].responses[worker].message;
+        let flow = self.flow_of(response);
+        Message { deadline: self.messages.row(&self.routes, flow).deadline, ..message }
+    }
+
     /// A worker has its response ready.
     pub(super) fn respond(&mut self, now: u64, response: u32, schedule: &mut impl Schedule) {
-        let (program, round, worker) = self.locate(response);
-        let mut message = self.plan.aggregators[program as usize].rounds[round].responses[worker].message;
+        let message = self.response_facts(response);
+        let (program, _, worker) = self.locate(response);
         let flow = self.flow_of(response);
-        message.deadline = self.messages.row(&self.routes, flow).deadline;
         let (connection, from) = self.plan.aggregators[program as usize].responds_on(worker);
         self.hand_over(now, connection, from, MessageId::Flow(flow), message.size, message, schedule);
     }

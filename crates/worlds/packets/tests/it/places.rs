@@ -475,8 +475,8 @@ struct Listening {
 impl Receiver for Listening {
     fn on_open(&mut self, _now: Time, _flow: FlowIndex) {}
 
-    fn on_request(&mut self, now: Time, flow: FlowIndex, expected: Option<Bytes>) {
-        write(&self.log, format!("{now} request {} for {}", flow.0, expected.unwrap()));
+    fn on_request(&mut self, now: Time, flow: FlowIndex, response: &Message) {
+        write(&self.log, format!("{now} request {} for {}", flow.0, response.size.unwrap()));
         self.asked = Some(flow);
     }
 

@@ -1,0 +1,70 @@
+//! Who comes first where the budget does not suffice for all: what flows want, by their deadlines.
+
+use alloc::collections::BTreeMap;
+use core::ops::Bound;
+
+use crate::units::Time;
+
+/// In which order flows get their parts of the budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// All have equal shares, and those that wait have their turns in the order in which they began to.
+    #[default]
+    Arrival,
+    /// Who has the earliest deadline has all that it can use, and what is left goes to the next. Without a deadline, or once
+    /// it is over, a flow comes last, and waits for as long as others with deadlines leave nothing.
+    Deadline,
+    /// Who has a deadline has the rate reserved that it needs, as far as the port has it, and all of a coflow or none. What is
+    /// left is shared as in `arrival`.
+    WaterLevel,
+}
+
+/// Of flows without a deadline.
+pub(super) const NEVER: Time = Time(u64::MAX);
+
+/// What counts of a deadline: once it is over there is none.
+pub(super) const fn rank(now: Time, due: Time) -> Time {
+    if due.0 > now.0 { due } else { NEVER }
+}
+
+/// Flows with the same deadline.
+#[derive(Clone, Copy, Debug, Default)]
+struct Class {
+    flows: u64,
+    /// What they could have under way, in bytes on the wire.
+    wants: u64,
+}
+
+/// Active flows by their deadlines.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deadlines(BTreeMap<Time, Class>);
+
+impl Deadlines {
+    pub(super) fn add(&mut self, due: Time, wants: u64) {
+        let class = self.0.entry(due).or_default();
+        class.flows += 1;
+        class.wants += wants;
+    }
+
+    pub(super) fn remove(&mut self, due: Time, wants: u64) {
+        if let Some(class) = self.0.get_mut(&due) {
+            class.flows -= 1;
+            class.wants -= wants;
+            if class.flows == 0 {
+                self.0.remove(&due);
+            }
+        }
+    }
+
+    /// What those before this rank want.
+    pub(super) fn wanted_before(&self, now: Time, rank: Time) -> u64 {
+        self.0.range((Bound::Excluded(now), Bound::Excluded(rank))).map(|(_, class)| class.wants).sum()
+    }
+
+    /// How many flows have this rank.
+    pub(super) fn flows_of(&self, now: Time, rank: Time) -> u64 {
+        let late = if rank == NEVER { self.0.range(..=now).map(|(_, class)| class.flows).sum() } else { 0 };
+        late + self.0.get(&rank).map_or(0, |class| class.flows)
+    }
+}
