@@ -62,10 +62,11 @@ def test_the_settings_of_the_arena_are_those_that_are_drawn(half: int) -> None:
     assert len(drawn.splitlines()) == 2 + 60
 
 
-def test_the_settings_of_the_study_of_gives_up_are_those_that_are_drawn() -> None:
-    drawn = load(STUDIES / "ours" / "gives_up_draw.py").text()
-    assert (STUDIES / "ours" / "gives-up-settings.csv").read_text(encoding="utf-8") == drawn
-    assert len(drawn.splitlines()) == 2 + 40
+@pytest.mark.parametrize(("study", "count"), [("gives-up", 40), ("deadlines", 36)])
+def test_the_settings_of_studies_of_credit_are_those_that_are_drawn(study: str, count: int) -> None:
+    drawn = load(STUDIES / "ours" / f"{study.replace('-', '_')}_draw.py").text()
+    assert (STUDIES / "ours" / f"{study}-settings.csv").read_text(encoding="utf-8") == drawn
+    assert len(drawn.splitlines()) == 2 + count
 
 
 def needed(curve: Curve) -> set[str]:
