@@ -1,8 +1,8 @@
 """Draws settings for the study of the order of grants: `python deadlines_draw.py > deadlines-settings.csv`.
 
 Ports, timers, and what stacks are told come from the generator of the arena; the jobs are drawn here. They have four
-different deadlines, each a multiple of the time that the line alone would need. In half of the settings there are
-others, which have none.
+different deadlines, each a multiple of the time that the line alone would need. In some settings there are others,
+which have none.
 """
 
 from __future__ import annotations

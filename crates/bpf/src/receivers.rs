@@ -153,6 +153,9 @@ impl ReceiverParameters {
         if config.gives_up {
             return Err("gives_up is true; allowed: false, since in the kernel receivers have no timer".into());
         }
+        if config.order != credit::Order::Arrival {
+            return Err("order is deadline; allowed: arrival, since in the kernel no flow waits for others".into());
+        }
         for (key, segments) in [("first_window", config.first_window), ("least_window", config.least_window)] {
             if !(1..=1_000_000).contains(&segments) {
                 return Err(format!("{key} is {segments}; allowed: 1 to 1000000"));
@@ -277,6 +280,8 @@ mod tests {
         let open = credit::Config { closes: false, ..credit::Config::default() };
         assert!(refused(credit::Config::default()).starts_with("closes is true; allowed: false"));
         assert!(refused(credit::Config { gives_up: true, ..open.clone() }).starts_with("gives_up is true"));
+        let due = credit::Config { order: credit::Order::Deadline, ..open.clone() };
+        assert!(refused(due).starts_with("order is deadline; allowed: arrival"));
         assert_eq!(
             refused(credit::Config { least_window: 0, ..open.clone() }),
             "least_window is 0; allowed: 1 to 1000000"

@@ -150,9 +150,9 @@ pub trait Receiver: core::fmt::Debug + dyn_clone::DynClone {
     /// [`on_request`](Self::on_request) tells of, so that its window may be closed between them.
     fn on_answers_only(&mut self, _flow: FlowIndex) {}
 
-    /// The host sends a request on this flow, whose response will arrive on it; `response` has what the application knows of
-    /// it. On a flow that the request opens it is called before the first window is announced. Only
-    /// requests of aggregators are known; other messages are told of by [`on_message`](Self::on_message) alone.
+    /// The host sends a request on this flow, whose response will arrive on it; `response` has what the application
+    /// knows of it. On a flow that the request opens it is called before the first window is announced. Only requests of
+    /// aggregators are known; other messages are told of by [`on_message`](Self::on_message) alone.
     fn on_request(&mut self, _now: Time, _flow: FlowIndex, _response: &Message) {}
 
     /// The first segment of a message arrived (the SYN, where it carries the facts).

@@ -20,11 +20,10 @@ use core::cmp::Ordering;
 pub use self::order::Order;
 use self::order::{Deadlines, NEVER, rank};
 use self::turns::Turns;
-use super::dcmrg::{Reservations, WaterLevel};
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, SentAck};
 use crate::message::Message;
-use crate::registry::{Capability, Part};
-use crate::units::{Amount, Bytes, Duration, Rate, Time};
+use crate::registry::{Capability, Conflict, Part};
+use crate::units::{Amount, Bytes, Duration, Time};
 
 /// How often a silent flow is reminded of its window.
 const REMINDERS: u32 = 2;
@@ -44,7 +43,7 @@ pub struct Config {
     /// Least share of a flow, in segments. Where shares would be smaller, flows wait for their turn.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub least_window: u64,
-    /// Who comes first where the budget does not suffice for all. Without closed windows it is the order of arrival.
+    /// Who comes first where the budget does not suffice for all.
     pub order: Order,
     /// Whether windows may be closed. If not, every connection may always send `least_window` segments, also where the budget
     /// has no room for them: no flow waits, no ACK is sent that no data asks for, and N flows may have N of these windows
@@ -206,10 +205,6 @@ pub struct Credit {
     order: Order,
     /// What flows want, by their deadlines, where these count.
     deadlines: Deadlines,
-    /// What is reserved of the port, where rates count, ...
-    rates: Reservations,
-    /// ... and the payload that its line carries.
-    line: u64,
     /// By flow index.
     flows: Vec<Flow>,
     active: u64,
@@ -244,7 +239,6 @@ impl Credit {
             let longest = Duration(port.base_rtt.0.saturating_add(context.rate.time_for(Bytes(budget)).0));
             longest.doubled().max(Duration::from_us(1))
         });
-        let line = (u128::from(context.rate.0) * u128::from(mss) / u128::from(wire.full())) as u64;
         Self {
             wire,
             budget,
@@ -253,10 +247,8 @@ impl Credit {
             closes: config.closes,
             sizes: config.sizes,
             gives_up: config.gives_up,
-            order: if config.closes { config.order } else { Order::Arrival },
+            order: config.order,
             deadlines: Deadlines::default(),
-            rates: Reservations::new(WaterLevel::new(Rate(line))),
-            line,
             flows: Vec::new(),
             active: 0,
             share: least,
@@ -303,7 +295,7 @@ impl Credit {
             (flow.reminders, flow.extra) = (0, 0);
             flow.due = NEVER;
         }
-        // It cannot be overtaken on its connection.
+        // Messages of a connection arrive in order, so one before it is as urgent.
         flow.due = flow.due.min(due);
         flow.messages += 1;
         flow.sure &= size.is_some();
@@ -312,7 +304,6 @@ impl Credit {
         );
         if flow.messages == 1 {
             self.set_active(self.active + 1);
-            self.reserve(now, index, message);
         }
         self.note(now, index);
     }
@@ -331,7 +322,6 @@ impl Credit {
                 list.remove(index);
             }
             self.set_active(self.active - 1);
-            self.release(index);
         }
         self.note(now, index);
     }
@@ -369,25 +359,10 @@ impl Credit {
         }
     }
 
-    /// A flow becomes active: what its deadline asks for is reserved, if there is so much.
-    fn reserve(&mut self, now: Time, index: u32, message: &Message) {
-        if self.order == Order::WaterLevel {
-            let rate = message.handed_over(now).minimum_rate.unwrap_or_default();
-            self.rates.enter(FlowIndex(index), rate, message.coflow);
-        }
-    }
-
-    fn release(&mut self, index: u32) {
-        if self.order == Order::WaterLevel {
-            self.rates.leave(FlowIndex(index));
-        }
-    }
-
     /// A flow takes its place among those that wait; its own turn goes on if nobody else had one.
     fn wait(&mut self, now: Time, index: u32, its_turn: bool) {
         match self.order {
             Order::Arrival => self.waiting.push(index, its_turn),
-            Order::WaterLevel => self.waiting.push(index, its_turn || self.rates.reserved(FlowIndex(index)).is_some()),
             Order::Deadline => {
                 let flows = &self.flows;
                 let mine = rank(now, flows[index as usize].due);
@@ -399,7 +374,7 @@ impl Credit {
         }
     }
 
-    /// Who waits longest for its deadline is first in line. Once it is over it counts no longer, so others come before it.
+    /// Of those who wait the earliest deadline is first in line. Once it is over it counts no longer, and others come before.
     fn send_back_late(&mut self, now: Time) {
         while let Some(first) = self.waiting.first().filter(|_| self.order == Order::Deadline) {
             if self.flows[first as usize].due > now {
@@ -422,13 +397,6 @@ impl Credit {
         };
         match self.order {
             Order::Arrival => (self.share, others_first(flow.arrived >= flow.turn_ends)),
-            Order::WaterLevel => {
-                let reserved = self.rates.reserved(FlowIndex(index));
-                let rate = self.rates.level().max(reserved.unwrap_or_default());
-                let part = u128::from(self.budget) * u128::from(rate.0) / u128::from(self.line.max(1));
-                let share = (wire.segments_in(part as u64) * wire.mss).max(self.least);
-                (share, others_first(reserved.is_none() && flow.arrived >= flow.turn_ends))
-            }
             Order::Deadline => {
                 let mine = rank(now, flow.due);
                 let left = self.budget.saturating_sub(self.deadlines.wanted_before(now, mine));
@@ -694,6 +662,13 @@ impl Part for Credit {
         "A message that nobody asked for has one segment before it counts: N hosts that push at once have N segments under way \
          beside the budget.",
     ];
+
+    fn check(config: &Config) -> Result<(), Conflict> {
+        if config.order == Order::Deadline && !config.closes {
+            return Err(Conflict::at("order", "no effect: with closes = false no flow waits for others".into()));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

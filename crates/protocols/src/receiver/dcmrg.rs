@@ -5,15 +5,14 @@
 //! and none less than what it has reserved (equation 15).
 
 mod coflows;
-mod reservations;
 mod water_level;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-pub use reservations::Reservations;
 pub use water_level::WaterLevel;
 
+use self::coflows::Coflows;
 use super::ictcp::Share;
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, REFERENCE_RTT, Receiver, SentAck};
 use crate::message::{CoflowId, Message};
@@ -53,6 +52,8 @@ struct Flow {
     current: Option<Demand>,
     /// What has begun behind it.
     next: VecDeque<Demand>,
+    /// The rate that the message has reserved; none if it is elastic.
+    reserved: Option<Rate>,
     /// Next byte expected.
     expected: u64,
     /// Right edge announced.
@@ -69,9 +70,12 @@ struct Flow {
 #[derive(Clone, Debug)]
 pub struct Dcmrg {
     mss: Bytes,
-    rates: Reservations,
+    port: WaterLevel,
+    /// What an elastic flow gets now.
+    level: Rate,
     /// By flow index.
     flows: Vec<Flow>,
+    coflows: Coflows,
     /// Flows from which everything that was announced has arrived, so that nothing more will come and call for an ACK. Only
     /// these have to be told at once that their window has grown: a change of the level looks at them alone.
     /// With an ACK for every segment there are none.
@@ -89,8 +93,10 @@ impl Dcmrg {
         let port = WaterLevel::new(Rate(config.headroom_factor.times(payload as u64)));
         Self {
             mss: Bytes(mss),
-            rates: Reservations::new(port),
+            level: port.level(),
+            port,
             flows: Vec::new(),
+            coflows: Coflows::default(),
             blocked: Vec::new(),
             updates: VecDeque::new(),
         }
@@ -99,7 +105,8 @@ impl Dcmrg {
     /// The rate that a flow may have; none between its messages.
     #[must_use]
     pub fn allocation(&self, flow: FlowIndex) -> Option<Rate> {
-        self.rates.allocation(flow)
+        let flow = self.flows.get(flow.0 as usize)?;
+        flow.current.map(|_| flow.reserved.map_or(self.level, |rate| rate.max(self.level)))
     }
 
     /// `W_rcv0`: what the allocation lets through in the reference round trip, in whole sixteenths of a segment, and one of
@@ -121,20 +128,49 @@ impl Dcmrg {
     /// A message begins to use the port.
     fn enter(&mut self, flow: FlowIndex, demand: Demand) {
         self.flow(flow).current = Some(demand);
-        self.rates.enter(flow, demand.rate, demand.coflow);
-        self.update_grown();
+        let failed = demand.coflow.is_some_and(|coflow| self.coflows.enter(coflow));
+        let wants = demand.rate > Rate(0) && !failed;
+        if wants && self.port.reserve(flow, demand.rate) {
+            self.flow(flow).reserved = Some(demand.rate);
+            if let Some(coflow) = demand.coflow {
+                self.coflows.reserved(coflow, flow);
+            }
+        } else {
+            self.port.add_elastic();
+            if let (true, Some(coflow)) = (wants, demand.coflow) {
+                self.fail(coflow);
+            }
+        }
+        self.change_level();
+    }
+
+    /// A coflow of which one flow cannot have its rate: none of the others needs his.
+    fn fail(&mut self, coflow: CoflowId) {
+        self.coflows.fail(coflow);
+        while let Some(member) = self.coflows.take_reserved(coflow) {
+            self.port.release(member);
+            self.port.add_elastic();
+            self.flow(member).reserved = None;
+        }
     }
 
     /// The current message does not use the port any more.
     fn leave(&mut self, flow: FlowIndex) {
-        if self.flow(flow).current.take().is_some() {
-            self.rates.leave(flow);
-            self.update_grown();
+        let Some(demand) = self.flow(flow).current.take() else { return };
+        if self.flow(flow).reserved.take().is_some() {
+            self.port.release(flow);
+        } else {
+            self.port.remove_elastic();
         }
+        if let Some(coflow) = demand.coflow {
+            self.coflows.leave(coflow, flow);
+        }
+        self.change_level();
     }
 
     /// Somebody came or went. What follows for windows is told by each flow's next ACK, except where there will be none.
-    fn update_grown(&mut self) {
+    fn change_level(&mut self) {
+        self.level = self.port.level();
         for at in 0..self.blocked.len() {
             self.update_if_grown(FlowIndex(self.blocked[at]));
         }

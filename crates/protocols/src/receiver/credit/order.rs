@@ -15,9 +15,6 @@ pub enum Order {
     /// Who has the earliest deadline has all that it can use, and what is left goes to the next. Without a deadline, or once
     /// it is over, a flow comes last, and waits for as long as others with deadlines leave nothing.
     Deadline,
-    /// Who has a deadline has the rate reserved that it needs, as far as the port has it, and all of a coflow or none. What is
-    /// left is shared as in `arrival`.
-    WaterLevel,
 }
 
 /// Of flows without a deadline.

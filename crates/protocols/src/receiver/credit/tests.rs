@@ -78,6 +78,12 @@ impl Nic {
         self.updates()
     }
 
+    fn ask_until(&mut self, flow: u32, size: u64, due_us: u64) -> Vec<(u32, u64)> {
+        let deadline = Some(Time::from_us(due_us));
+        self.credit.on_request(NOW, FlowIndex(flow), &Message { deadline, ..sized(Bytes(size)) });
+        self.updates()
+    }
+
     /// The next bytes arrive, and are not acknowledged yet.
     fn take_in(&mut self, flow: u32, payload: u64) {
         let (expected, edge) = &mut self.ends[flow as usize];
@@ -395,4 +401,61 @@ fn a_window_that_is_never_closed_has_its_least_beside_the_budget() {
     assert_eq!(nic.acknowledge(FlowIndex(2)), 2 * MSS, "who has nothing to come is not closed either");
     assert_eq!(nic.acknowledge(FlowIndex(1)), 4 * MSS, "what is free is given to who asks next");
     assert_eq!(nic.credit.next_timer(), None);
+}
+
+fn by_deadlines() -> Config {
+    Config { order: Order::Deadline, ..Config::default() }
+}
+
+#[test]
+fn who_is_due_first_has_all_that_it_can_use_and_the_next_what_is_left() {
+    let mut nic = Nic::new(12, 3, &by_deadlines());
+    assert_eq!(nic.ask(0, 50 * MSS), [(0, 10)], "its first window");
+    assert_eq!(nic.ask_until(1, 10 * MSS, 200), [(1, 2)], "no more is left");
+    assert_eq!(nic.ask_until(2, 4 * MSS, 100), []);
+    assert_eq!(nic.arrive(0, MSS), []);
+    assert_eq!(nic.arrive(0, MSS), [(2, 2)], "the earliest of those who wait, and nothing for who has no deadline");
+    assert_eq!(nic.arrive(0, 4 * MSS), [], "it leaves that to the others");
+    assert_eq!(nic.arrive(2, MSS), []);
+    assert_eq!(nic.ends[2].1 / MSS, 4, "all of it");
+    assert_eq!(nic.arrive(1, MSS), []);
+    assert_eq!(nic.ends[1].1 / MSS, 6, "five under way: what is left beside three of flow 2 and four of flow 0");
+    assert_eq!(nic.arrive(0, 4 * MSS), []);
+    assert_eq!(nic.ends[0].1 / MSS, 12, "nobody else takes these");
+    assert_eq!(nic.arrive(0, MSS), []);
+    assert_eq!(nic.ends[0].1 / MSS, 12, "the others could have all, so it has another turn or nothing");
+}
+
+/// Their least windows together are more than it leaves them.
+#[test]
+fn who_waits_with_an_early_deadline_is_not_kept_waiting_by_the_least_windows_of_others() {
+    let mut nic = Nic::new(5, 3, &by_deadlines());
+    assert_eq!(nic.ask(0, 50 * MSS), [(0, 5)]);
+    assert_eq!(nic.ask(1, 50 * MSS), []);
+    assert_eq!(nic.arrive(0, MSS), []);
+    assert_eq!(nic.arrive(0, MSS), [(1, 2)]);
+    assert_eq!(nic.ask_until(2, 3 * MSS, 100), []);
+    assert_eq!(nic.arrive(0, MSS), []);
+    assert_eq!(nic.arrive(1, MSS), [(2, 2)]);
+}
+
+#[test]
+fn a_deadline_that_is_over_counts_as_none() {
+    let mut nic = Nic::new(4, 4, &by_deadlines());
+    assert_eq!(nic.ask_until(0, 50 * MSS, 1), [(0, 4)]);
+    for (flow, due_us) in [(1, 10), (2, 30), (3, 20)] {
+        assert_eq!(nic.ask_until(flow, 2 * MSS, due_us), []);
+    }
+    nic.take_in(0, 4 * MSS);
+    let next = nic.credit.poll(Time::from_us(15));
+    assert_eq!(next, Some(Action::UpdateWindow(FlowIndex(3))), "20 us come before 30, and 10 are over");
+}
+
+/// Where no window is closed nobody waits, so there is no order.
+#[test]
+fn an_order_of_those_who_do_not_wait_is_refused() {
+    let conflict = |config: &Config| Credit::check(config).map_err(|conflict| conflict.key);
+    assert_eq!(conflict(&by_deadlines()), Ok(()));
+    assert_eq!(conflict(&Config { closes: false, ..Config::default() }), Ok(()));
+    assert_eq!(conflict(&Config { closes: false, ..by_deadlines() }), Err("order".into()));
 }

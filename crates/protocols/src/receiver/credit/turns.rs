@@ -102,13 +102,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_line_is_a_queue_that_can_be_left_anywhere(steps in prop::collection::vec((0_u32..12, 0_u8..3), 0..200)) {
+        fn a_line_is_a_queue_that_can_be_left_anywhere(steps in prop::collection::vec((0_u32..12, 0_u8..4), 0..200)) {
             let (mut turns, mut model) = (Turns::new(), VecDeque::new());
             turns.know(11);
             for (flow, what) in steps {
                 if what == 2 {
                     turns.remove(flow);
                     model.retain(|&waiting| waiting != flow);
+                } else if what == 3 && !model.contains(&flow) {
+                    turns.push_before(flow, |other| other > flow);
+                    let place = model.iter().rposition(|&other| other < flow).map_or(0, |place| place + 1);
+                    model.insert(place, flow);
                 } else if !model.contains(&flow) {
                     turns.push(flow, what == 1);
                     if what == 1 { model.push_front(flow) } else { model.push_back(flow) }

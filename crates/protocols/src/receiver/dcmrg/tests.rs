@@ -39,7 +39,7 @@ fn allocations(dcmrg: &Dcmrg) -> Vec<f64> {
 #[track_caller]
 fn is(dcmrg: &Dcmrg, level: f64, expected: &[f64]) {
     let found = allocations(dcmrg);
-    assert!((dcmrg.rates.level().0 as f64 / GIGABIT as f64 - level).abs() < 1e-8, "{}", dcmrg.rates.level());
+    assert!((dcmrg.level.0 as f64 / GIGABIT as f64 - level).abs() < 1e-8, "{}", dcmrg.level);
     assert!(
         found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8),
         "{found:?} is not {expected:?}"
@@ -78,14 +78,14 @@ fn a_coflow_that_fails_gives_all_its_reservations_back() {
     let mut dcmrg = controller();
     arrive(&mut dcmrg, 0, 4.0, Some(1));
     arrive(&mut dcmrg, 1, 4.0, Some(1));
-    assert_eq!(dcmrg.rates.total(), Rate(8 * GIGABIT));
+    assert_eq!(dcmrg.port.reserved(), Rate(8 * GIGABIT));
     arrive(&mut dcmrg, 2, 0.0, None);
     is(&dcmrg, 2.0, &[4.0, 4.0, 2.0]);
     arrive(&mut dcmrg, 3, 3.0, Some(1));
-    assert_eq!(dcmrg.rates.total(), Rate(0));
+    assert_eq!(dcmrg.port.reserved(), Rate(0));
     is(&dcmrg, 2.5, &[2.5; 4]);
     arrive(&mut dcmrg, 4, 1.0, Some(1));
-    assert_eq!(dcmrg.rates.total(), Rate(0), "a later member is elastic");
+    assert_eq!(dcmrg.port.reserved(), Rate(0), "a later member is elastic");
     is(&dcmrg, 2.0, &[2.0; 5]);
     dcmrg.on_complete(Time(0), FlowIndex(2));
     is(&dcmrg, 2.5, &[2.5; 4]);
@@ -128,15 +128,15 @@ fn a_failed_coflow_is_forgotten_with_its_last_flow() {
     is(&dcmrg, 5.0, &[5.0, 5.0]);
     dcmrg.on_close(Time(0), FlowIndex(1));
     arrive(&mut dcmrg, 3, 8.0, Some(2));
-    assert_eq!(dcmrg.rates.total(), Rate(0));
+    assert_eq!(dcmrg.port.reserved(), Rate(0));
     dcmrg.on_complete(Time(0), FlowIndex(2));
     dcmrg.on_complete(Time(0), FlowIndex(3));
-    assert!(dcmrg.rates.has_no_coflows());
+    assert!(dcmrg.coflows.is_empty());
     arrive(&mut dcmrg, 1, 8.0, Some(2));
     is(&dcmrg, 10.0, &[10.0]);
-    assert_eq!(dcmrg.rates.total(), Rate(8 * GIGABIT));
+    assert_eq!(dcmrg.port.reserved(), Rate(8 * GIGABIT));
     dcmrg.on_close(Time(0), FlowIndex(1));
-    assert!(dcmrg.rates.has_no_coflows() && dcmrg.rates.total() == Rate(0));
+    assert!(dcmrg.coflows.is_empty() && dcmrg.port.reserved() == Rate(0));
 }
 
 /// 2.5 Gbit/s are 21.40 segments for 100 us: 342 sixteenths. A sender whose round trip is 150 us makes 32.06 of it.
@@ -157,7 +157,7 @@ fn windows_are_what_the_rate_lets_through_in_the_reference_round_trip() {
 #[test]
 fn what_is_handed_out_is_payload_with_headroom() {
     let context = NicContext::new(Rate(10 * GIGABIT), Bytes(MSS), Bytes(54));
-    let capacity = |percent| Dcmrg::new(&Config { headroom_factor: Share::percent(percent) }, &context).rates.level();
+    let capacity = |percent| Dcmrg::new(&Config { headroom_factor: Share::percent(percent) }, &context).level;
     assert_eq!(capacity(100), Rate(9_643_328_929));
     assert_eq!(capacity(95), Rate(9_161_162_482));
     assert_eq!(capacity(0), Rate(0));
@@ -188,7 +188,7 @@ fn the_message_that_is_arriving_counts() {
     begin(&mut dcmrg, 0, 0.0, None);
     let mut reserved = Vec::new();
     for _ in 0..4 {
-        reserved.push(dcmrg.rates.total().0 / GIGABIT);
+        reserved.push(dcmrg.port.reserved().0 / GIGABIT);
         dcmrg.on_complete(Time(0), FlowIndex(0));
     }
     assert_eq!(reserved, [4, 6, 0, 0]);
@@ -200,7 +200,7 @@ fn the_message_that_is_arriving_counts() {
     dcmrg.on_close(Time(0), FlowIndex(0));
     open(&mut dcmrg, 0);
     dcmrg.on_complete(Time(0), FlowIndex(0));
-    assert_eq!(dcmrg.rates.total(), Rate(0));
+    assert_eq!(dcmrg.port.reserved(), Rate(0));
 }
 
 fn data(dcmrg: &mut Dcmrg, flow: u32, expected: u64) {
@@ -398,17 +398,17 @@ proptest! {
                 }
             }
             let reserved: u64 = model.reserved.values().sum();
-            prop_assert_eq!(dcmrg.rates.total(), Rate(reserved));
+            prop_assert_eq!(dcmrg.port.reserved(), Rate(reserved));
             prop_assert!(reserved <= 10 * GIGABIT);
             let mut sum = 0;
             for (&flow, messages) in &model.flows {
                 let state = &dcmrg.flows[flow as usize];
-                prop_assert_eq!(dcmrg.rates.reserved(FlowIndex(flow)).map(|rate| rate.0), model.reserved.get(&flow).copied());
+                prop_assert_eq!(state.reserved.map(|rate| rate.0), model.reserved.get(&flow).copied());
                 prop_assert_eq!(state.current.is_some(), !messages.is_empty());
                 sum += dcmrg.allocation(FlowIndex(flow)).map_or(0, |rate| rate.0);
             }
             prop_assert!(sum <= 10 * GIGABIT && (sum == 0 || sum + 30 > 10 * GIGABIT), "{}", sum);
         }
-        prop_assert!(dcmrg.rates.has_no_coflows() && dcmrg.rates.level() == Rate(10 * GIGABIT));
+        prop_assert!(dcmrg.coflows.is_empty() && dcmrg.level == Rate(10 * GIGABIT));
     }
 }
