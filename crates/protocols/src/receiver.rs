@@ -174,6 +174,12 @@ pub trait Receiver: core::fmt::Debug + dyn_clone::DynClone {
     /// is kept where this would move it back.
     fn window(&mut self, now: Time, flow: FlowIndex) -> Option<Bytes>;
 
+    /// The window that every flow has at all times, if it is always the same and no ACK is ever held. Data of the host then
+    /// carry ACKs, as they do without a controller; otherwise an ACK leaves only where the controller was asked.
+    fn fixed_window(&self) -> Option<Bytes> {
+        None
+    }
+
     /// An ACK left.
     fn on_ack_sent(&mut self, now: Time, flow: FlowIndex, sent: &SentAck);
 

@@ -53,6 +53,10 @@ impl Receiver for StaticWindow {
         Some(self.window)
     }
 
+    fn fixed_window(&self) -> Option<Bytes> {
+        Some(self.window)
+    }
+
     fn on_ack_sent(&mut self, _now: Time, _flow: FlowIndex, _sent: &SentAck) {}
 
     fn poll(&mut self, _now: Time) -> Option<Action> {

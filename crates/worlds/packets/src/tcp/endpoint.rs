@@ -42,6 +42,8 @@ pub(crate) struct Endpoint<S, E> {
     pub(crate) state: State,
     /// Its number at the NIC's controller, if that is active.
     pub(crate) flow: Option<FlowIndex>,
+    /// The window that this controller always wants, so that it need not be asked before an ACK leaves.
+    pub(crate) fixed_window: Option<Bytes>,
     pub(crate) class: u32,
     pub(crate) host: u32,
     /// Packets that it has sent, less those that it has got. The sum over both ends of a connection is what is in queues and
@@ -90,6 +92,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             template: Packet { flags: template.flags.with_if(always_ect, Flags::ECT), ..template },
             state: State::Closed,
             flow: None,
+            fixed_window: None,
             class,
             host,
             under_way: 0,
@@ -146,15 +149,17 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     /// Data carries no SACK option: while there is a gap, an ACK that is due leaves by itself as well.
     #[inline]
     fn piggyback(&mut self, tcp: &Tcp, first: usize, out: &mut Outbox) {
-        let (ack, edge) = if self.flow.is_some() {
+        let asks = self.asks_controller();
+        let (ack, edge) = if asks {
             (self.receive.announced, self.receive.edge)
         } else {
             let due = self.receive.ack_due && self.receive.has_sack(tcp);
-            let announced = self.receive.announce(tcp, tcp.receive_buffer.0);
+            let window = self.fixed_window.map_or(tcp.receive_buffer, |window| window.min(tcp.receive_buffer));
+            let announced = self.receive.announce(tcp, window.0);
             self.receive.ack_due = due;
             announced
         };
-        let flags = if self.flow.is_some() { Flags::ACK } else { self.feedback() };
+        let flags = if asks { Flags::ACK } else { self.feedback() };
         for packet in &mut out.packets[first..] {
             packet.acknowledgement = ack as u32;
             packet.window = field(tcp, edge - ack) as u32;
@@ -168,6 +173,11 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
                 }
             }
         }
+    }
+
+    /// Whether a controller decides on each ACK.
+    const fn asks_controller(&self) -> bool {
+        self.flow.is_some() && self.fixed_window.is_none()
     }
 
     fn feedback(&mut self) -> Flags {
@@ -212,12 +222,12 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         let mut arrived = Arrived::default();
         if packet.payload > 0 || packet.flags.has(Flags::FIN) {
             if self.receive.must_flush(packet.marks()) {
-                if self.flow.is_none() {
-                    self.acknowledge(tcp, None, AckCause::Data, out);
-                } else {
-                    // The controller decides when ACKs leave: the next one says what this one would have said.
+                if self.asks_controller() {
+                    // It decides when ACKs leave: the next one says what this one would have said.
                     let said = self.receive.echo.on_ack();
                     self.receive.echo.on_replaced(said);
+                } else {
+                    self.acknowledge(tcp, self.fixed_window, AckCause::Data, out);
                 }
             }
             self.receive.note_pause(now, tcp, self.send.rtt.rto());

@@ -44,6 +44,7 @@ impl<O: Observer> World<'_, O> {
         });
         nic.flows[flow as usize] = index;
         endpoint.flow = Some(FlowIndex(flow));
+        endpoint.fixed_window = controller.fixed_window();
         controller.on_open(Time(now), FlowIndex(flow));
         if only_answers {
             controller.on_answers_only(FlowIndex(flow));

@@ -20,6 +20,7 @@ mod recording;
 mod recovery;
 mod shared_buffer;
 mod snapshots;
+mod static_window;
 mod support;
 mod swift;
 mod threads;
