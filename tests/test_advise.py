@@ -402,6 +402,17 @@ def test_credit_is_simulated_in_the_form_that_the_kernel_has(tmp_path: Path) -> 
     assert f"--set budget={changes['budget']}" in found.apply[0].code
 
 
+def test_commands_set_what_was_simulated(tmp_path: Path) -> None:
+    found = set()
+    for proposal in proposals(tmp_path).values():
+        for line in (step.code for step in proposal.apply if " --set " in step.code):
+            _, _, name, *_ = line.split()
+            [part] = [part for part in proposal.changes.values() if isinstance(part, dict) and part["name"] == name]
+            assert set(re.findall(r"--set (\S+)", line)) <= {f"{key}={value}" for key, value in part.items()}, line
+            found.add(name)
+    assert found == {"credit", "static-window", "swift"}
+
+
 def test_a_remedy_names_who_has_to_change_something(tmp_path: Path) -> None:
     case = described(cluster.example("dctcp-2010").replace('"newreno"', '"cubic"'), tmp_path)
     places = {one.id: one.places for one in judging.plan(case, closed_form.compute(case)).candidates}
