@@ -301,4 +301,37 @@ mod tests {
         ask(&mut application, 0..9, 5_734);
         assert_eq!(batches(&mut application, &[0, 1, 0]), [2, 2, 2, 2]);
     }
+
+    /// It counts as long as anything is outstanding.
+    #[test]
+    fn a_small_response_asked_for_meanwhile_does_not_make_the_batch_larger() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..1, RESPONSE);
+        assert_eq!(ids(&poll_all(&mut application)), [0]);
+        ask(&mut application, 1..9, 5_734);
+        assert_eq!(ids(&poll_all(&mut application)), [1, 2]);
+        assert_eq!(application.status(), Status { waiting: 6, outstanding: 3, ..Status::default() });
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_not_asked_for() {
+        let mut application = ars(&Config::default());
+        ask(&mut application, 0..3, RESPONSE);
+        application.on_withdrawn(Time(0), request(1, None).id);
+        assert_eq!(ids(&poll_all(&mut application)), [0, 2]);
+    }
+
+    /// From the beginning of the batch, or the response before.
+    #[test]
+    fn a_stall_is_counted_from_when_the_batch_began() {
+        let ms = |ms| Time(Duration::from_ms(ms).0);
+        for (took, next) in [(199, 3), (200, 1)] {
+            let mut application = ars(&Config { stall: Some(Duration::from_ms(200)), ..Config::default() });
+            ask(&mut application, 0..1, RESPONSE);
+            let batch = grants(&mut application, ms(1000));
+            finish(&mut application, ms(1000 + took), batch, 0);
+            ask(&mut application, 1..9, RESPONSE);
+            assert_eq!(poll_all(&mut application).len(), next, "{took}");
+        }
+    }
 }

@@ -196,4 +196,27 @@ mod tests {
             }
         }
     }
+
+    /// It learns as DCTCP does, and a message tells it of the deadline.
+    #[test]
+    fn a_sender_learns_from_marks_and_hears_of_deadlines() {
+        use crate::sender::tests::Script;
+        use crate::sender::{Congestion, Sender as _, Windows};
+        let mut script = Script::new(MSS, 10, |context| D2tcp::new(&Config::default(), context));
+        assert!(script.sender.ecn_capable());
+        let before = script.sender.alpha().unwrap();
+        for _ in 0..3 {
+            script.send_window_full();
+            script.ack_everything_segment_by_segment(false);
+        }
+        assert!(script.sender.alpha().unwrap() < before);
+        let cut = |script: &Script<D2tcp>| {
+            let windows = Windows { cwnd: Bytes(10 * MSS), ssthresh: Bytes(10 * MSS) };
+            script.sender.cut(&view(), windows, Congestion::Mark).cwnd
+        };
+        let without = cut(&script);
+        let message = Message { deadline: Some(Time::from_us(1_100)), ..Message::default() };
+        script.sender.on_message(&view(), &message);
+        assert!(cut(&script) > without);
+    }
 }

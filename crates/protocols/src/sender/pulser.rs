@@ -400,7 +400,8 @@ impl Part for Pulser {
 mod tests {
     use super::*;
     use crate::sender::tests::Script;
-    use crate::sender::{Growth, LossBasis, WindowRules};
+    use crate::sender::{Growth, LossBasis, RecoveryExit, WindowRules};
+    use std::vec::Vec;
 
     const MSS: u64 = 1000;
 
@@ -651,5 +652,149 @@ mod tests {
                 proptest::prop_assert!(longest <= (20 + growth) * MSS, "{}", longest / MSS);
             }
         }
+    }
+
+    fn told(ein: bool, ece: bool, may_move_window: bool) -> Ack<'static> {
+        let (acked, delivered) = (Bytes::ZERO, Bytes(MSS));
+        Ack { acked, delivered, rtt: None, ece, ein, telemetry: None, may_move_window }
+    }
+
+    /// Whatever happens: growth, marks, loss, recovery, idle time, a new message.
+    #[test]
+    fn without_incast_it_is_the_sender_inside() {
+        fn play(script: &mut Script<impl Sender>) -> Vec<Windows> {
+            let mut seen = Vec::new();
+            script.sender.set_windows(Windows { cwnd: Bytes(20 * MSS), ssthresh: Bytes(15 * MSS) });
+            script.send_window_full();
+            for ece in [false, false, true, false, false] {
+                script.ack_one_segment(ece);
+                seen.push(script.sender.windows());
+            }
+            script.send_window_full();
+            script.duplicate_ack(false);
+            script.duplicate_ack(false);
+            script.third_duplicate();
+            script.duplicate_ack(false);
+            seen.push(script.sender.windows());
+            let view = SenderView { una: Offset(script.view().una.0 + 3 * MSS), ..script.view() };
+            script.sender.on_partial_ack(&view, &Ack { acked: Bytes(3 * MSS), ..told(false, false, true) });
+            seen.push(script.sender.windows());
+            script.recover_fully();
+            seen.push(script.sender.windows());
+            script.sender.on_restart(Restart::Fresh);
+            seen.push(script.sender.windows());
+            seen
+        }
+        let mut pulser = Script::new(MSS, 10, |context| Pulser::new(&Config::default(), context));
+        let mut dctcp = Script::new(MSS, 10, |context| dctcp::Dctcp::new(&dctcp::Config::default(), context));
+        assert_eq!(play(&mut pulser), play(&mut dctcp));
+        assert_eq!(pulser.sender.alpha(), dctcp.sender.alpha());
+        assert!(pulser.sender.inner_mut().is_some(), "it passes on what it is told");
+        assert_eq!(pulser.sender.conduct(), Conduct { brakes: true, ..dctcp.sender.conduct() });
+    }
+
+    /// The paper does not say whether slow start ends there, as it would in the sender inside.
+    #[test]
+    fn a_mark_that_leaves_the_least_window_leaves_the_threshold_that_comes_back() {
+        let mut script = pulser(|config| config.ssthresh = Ssthresh::Restore);
+        script.sender.set_windows(Windows { cwnd: Bytes(2 * MSS), ssthresh: Bytes(15 * MSS) });
+        assert_eq!((ack(&mut script, true, true), ack(&mut script, false, false)), (2, 2));
+        assert_eq!(segments(&script).1, 15);
+    }
+
+    #[test]
+    fn more_than_a_window_of_incast_marks_loses_nothing() {
+        let mut script = pulser(|_| ());
+        for _ in 0..30 {
+            script.send_window_full();
+            assert_eq!((ack(&mut script, true, false), saved_segments(&script)), (4, Some(20)));
+        }
+    }
+
+    /// Of an end that may not move its window: a wrapper around it has taken it over.
+    #[test]
+    fn a_mark_that_may_not_move_the_window_does_not_brake() {
+        let mut script = pulser(|_| ());
+        let _ = script.sender.on_duplicate_ack(&script.view(), &told(true, false, false));
+        let _ = script.sender.on_ack(&script.view(), &told(true, false, false));
+        assert_eq!((segments(&script).0, saved_segments(&script)), (20, None));
+    }
+
+    #[test]
+    fn congestion_marks_on_duplicates_meanwhile() {
+        for (marks_in_safe, back) in [(MarksInSafe::Cut, 10), (MarksInSafe::Learn, 20)] {
+            let mut script = pulser(|config| config.marks_in_safe = marks_in_safe);
+            ack(&mut script, true, false);
+            script.duplicate_ack(true);
+            assert_eq!((segments(&script).0, saved_segments(&script)), (4, Some(back)));
+        }
+    }
+
+    /// A duplicate in recovery says that a segment has left the network.
+    #[test]
+    fn recovery_lends_the_safe_window_a_segment_for_each_duplicate() {
+        let mut script = pulser(|_| ());
+        ack(&mut script, true, false);
+        script.third_duplicate();
+        let before = segments(&script).0;
+        script.duplicate_ack(false);
+        assert_eq!(segments(&script).0, before + 1);
+    }
+
+    /// The end of recovery is not a growth, even where the sender inside takes it for one.
+    #[test]
+    fn an_incast_mark_that_ends_recovery_saves_what_recovery_leaves() {
+        let mut script = Script::new(MSS, 20, |context| {
+            let rules = WindowRules { recovery_exit: RecoveryExit::SsthreshGrows, ..context.rules };
+            Pulser::new(&Config::default(), &SenderContext { rules, ..*context })
+        });
+        script.send_window_full();
+        script.third_duplicate();
+        let view = SenderView { una: script.view().nxt, ..script.view() };
+        script.sender.on_recovered(&view, &Ack { acked: Bytes(20 * MSS), ..told(true, false, true) });
+        assert_eq!((script.sender.saved().map(|saved| saved.cwnd), segments(&script).0), (Some(Bytes(10 * MSS)), 4));
+    }
+
+    /// The second timeout, or one in recovery, is of the same loss.
+    #[test]
+    fn an_undone_loss_gives_back_what_was_before_all_of_it() {
+        for early in [false, true] {
+            let mut script = pulser(|_| ());
+            ack(&mut script, true, false);
+            let before = script.sender.windows();
+            if early {
+                script.third_duplicate();
+            }
+            script.timeout();
+            if !early {
+                script.timeout_again();
+            }
+            script.sender.on_undo(before);
+            assert_eq!(segments(&script).0, 20, "{early}");
+        }
+    }
+
+    /// As a new message begins, or after idle time: what is decayed is not the safe window.
+    #[test]
+    fn a_restart_gives_the_old_window_back_first() {
+        let mut script = pulser(|_| ());
+        ack(&mut script, true, false);
+        script.sender.on_restart(Restart::Decay { rtos: 1 });
+        let mut inside = Script::new(MSS, 20, |context| dctcp::Dctcp::new(&dctcp::Config::default(), context));
+        inside.sender.set_windows(Windows { cwnd: Bytes(20 * MSS), ssthresh: Bytes(4 * MSS) });
+        inside.sender.on_restart(Restart::Decay { rtos: 1 });
+        assert_eq!(script.sender.windows().cwnd, inside.sender.windows().cwnd);
+        assert_eq!(saved_segments(&script), None);
+    }
+
+    #[test]
+    fn its_column_and_its_faults_are_those_of_the_sender_inside() {
+        let around = |inner| Config { inner: Box::new(inner), ..Config::default() };
+        let hpcc = around(SenderChoice::Hpcc(Default::default()));
+        assert_eq!(<Pulser as Part>::column(&hpcc).map(|column| column.name), Some("utilization"));
+        let mut swift = crate::sender::swift::Config::default();
+        assert_eq!(Pulser::check(&around(SenderChoice::Swift(swift.clone()))), Ok(()));
+        swift.scaling_min_window = swift.scaling_max_window;
+        assert!(Pulser::check(&around(SenderChoice::Swift(swift))).is_err());
     }
 }

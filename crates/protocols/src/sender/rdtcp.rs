@@ -113,4 +113,41 @@ mod tests {
         let view = SenderView { advertised: Bytes(0), ..script.view() };
         assert_eq!(script.sender.send_window(&view), Bytes(0), "a closed window is closed");
     }
+
+    /// Traces show what was announced last, whatever told of it.
+    #[test]
+    fn its_window_is_what_was_announced_last() {
+        let mut script = Script::new(1000, 1, |context| Rdtcp::new(&Config {}, context));
+        assert!(script.sender.ecn_capable());
+        let ack = Ack {
+            acked: Bytes(1000),
+            delivered: Bytes(1000),
+            rtt: None,
+            ece: false,
+            ein: false,
+            telemetry: None,
+            may_move_window: true,
+        };
+        let tell: [fn(&mut Rdtcp, &SenderView, &Ack); 6] = [
+            |sender, view, ack| assert_eq!(sender.on_ack(view, ack), MarkResponse::None),
+            |sender, view, ack| assert_eq!(sender.on_duplicate_ack(view, ack), MarkResponse::None),
+            |sender, view, _| sender.on_loss(view),
+            Rdtcp::on_partial_ack,
+            Rdtcp::on_recovered,
+            |sender, view, _| sender.on_timeout(view, false),
+        ];
+        for (announced, tell) in (1..).map(Bytes).zip(tell) {
+            let view = SenderView { advertised: announced, ..script.view() };
+            tell(&mut script.sender, &view, &ack);
+            assert_eq!(script.sender.windows().cwnd, announced);
+        }
+    }
+
+    #[test]
+    fn it_is_held_to_no_rule_for_windows_of_its_own() {
+        let script = Script::new(1000, 1, |context| Rdtcp::new(&Config {}, context));
+        let conduct = script.sender.conduct();
+        assert_eq!((conduct.family, conduct.floor, conduct.after_loss), (Family::Receiver, 0, 1000));
+        assert_eq!(conduct.growth, None);
+    }
 }

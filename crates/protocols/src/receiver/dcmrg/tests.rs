@@ -50,13 +50,14 @@ fn is(dcmrg: &Dcmrg, level: f64, expected: &[f64]) {
 #[test]
 fn the_port_is_divided_as_equation_15_says() {
     type Case<'a> = (&'a [f64], usize, f64, &'a [f64]);
-    let cases: [Case<'_>; 8] = [
+    let cases: [Case<'_>; 9] = [
         (&[], 4, 2.5, &[]),
         (&[1.0, 1.0, 1.0], 2, 2.0, &[2.0, 2.0, 2.0]),
         (&[4.0, 4.0], 2, 1.0, &[4.0, 4.0]),
         (&[1.0, 2.0, 6.0], 1, 1.0, &[1.0, 2.0, 6.0]),
         (&[5.0, 5.0], 3, 0.0, &[5.0, 5.0]),
         (&[6.0, 3.0], 0, 4.0, &[6.0, 4.0]),
+        (&[5.0, 5.0], 0, 5.0, &[5.0, 5.0]),
         (&[1.0, 3.0], 0, 5.0, &[5.0, 5.0]),
         (&[0.5, 1.5, 3.0, 3.5], 3, 0.5, &[0.5, 1.5, 3.0, 3.5]),
     ];
@@ -266,6 +267,10 @@ fn a_flow_that_is_not_blocked_any_more_is_not_told() {
     }
     assert_eq!(dcmrg.blocked, [0, 1, 2]);
     dcmrg.on_complete(Time(0), FlowIndex(3));
+    // One that allows nothing, where windows are in larger units, frees nobody.
+    let sent = SentAck { ack: Offset(edges[0]), edge: Offset(edges[0]), cause: AckCause::Data };
+    dcmrg.on_ack_sent(Time(0), FlowIndex(0), &sent);
+    assert!(dcmrg.blocked.contains(&0));
     ack(&mut dcmrg, 0, edges[0]);
     dcmrg.on_complete(Time(0), FlowIndex(1));
     assert_eq!(updates(&mut dcmrg), [2]);

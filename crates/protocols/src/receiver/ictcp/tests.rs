@@ -184,3 +184,22 @@ fn a_nic_without_traffic_has_no_timer() {
     }
     assert_eq!(nic.next_timer(), None, "a whole slot was silent");
 }
+
+/// What comes in after that says nothing of the window.
+#[test]
+fn a_connection_whose_messages_are_complete_has_no_data() {
+    let mut nic = ictcp();
+    open(&mut nic, 0..1);
+    assert!(nic.flow(FlowIndex(0)).unwrap().has_data());
+    nic.on_complete(Time(0), FlowIndex(0));
+    assert!(!nic.flow(FlowIndex(0)).unwrap().has_data());
+}
+
+#[test]
+fn a_window_that_would_grow_and_shrink_at_once_is_refused() {
+    let check = |gamma1, gamma2| {
+        Ictcp::check(&Config { gamma1: Share::percent(gamma1), gamma2: Share::percent(gamma2), ..Config::default() })
+    };
+    assert_eq!((check(10, 50), check(50, 50)), (Ok(()), Ok(())));
+    assert!(check(51, 50).is_err());
+}

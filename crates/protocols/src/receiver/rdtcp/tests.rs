@@ -24,10 +24,14 @@ impl Nic {
 
     /// A SYN with the size of the message arrives.
     fn open(&mut self, segments: u64) -> u32 {
+        self.open_with(Some(Bytes(segments * self.mss)))
+    }
+
+    fn open_with(&mut self, size: Option<Bytes>) -> u32 {
         let flow = self.ends.len() as u32;
         self.ends.push((0, 0, false));
         self.controller.on_open(self.now, FlowIndex(flow));
-        let message = Message { size: Some(Bytes(segments * self.mss)), ..Message::default() };
+        let message = Message { size, ..Message::default() };
         self.controller.on_message(self.now, FlowIndex(flow), &message);
         self.request(flow, AckCause::SynAck);
         flow
@@ -104,6 +108,36 @@ impl Nic {
         self.request(flow, AckCause::Data);
     }
 
+    /// The segment after the next one arrives first, and then the next one.
+    fn arrive_swapped(&mut self, flow: u32, us_between: u64) {
+        let start = self.ends[flow as usize].0;
+        let mss = self.mss;
+        for (from, expected, delivered, beyond_gap) in [(mss, 0, 0, mss), (0, 2 * mss, 2 * mss, 0)] {
+            self.ends[flow as usize].0 = start + expected;
+            let arrival = Arrival {
+                start: Offset(start + from),
+                payload: Bytes(mss),
+                new: Bytes(mss),
+                expected: Offset(start + expected),
+                delivered: Bytes(delivered),
+                beyond_gap: Bytes(beyond_gap),
+                highest: Offset(start + 2 * mss),
+                marks: Marks::NONE,
+            };
+            self.controller.on_data(self.now, FlowIndex(flow), &arrival);
+            self.request(flow, AckCause::Data);
+            self.pass(us_between);
+        }
+    }
+
+    fn pass(&mut self, us: u64) {
+        self.now += Duration::from_us(us);
+    }
+
+    fn round_trip_us(&self, flow: usize) -> Option<f64> {
+        self.controller.flows[flow].rtt.smoothed().map(|rtt| rtt.as_secs_f64() * 1e6)
+    }
+
     fn left(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.left)
     }
@@ -155,6 +189,7 @@ fn a_strict_gate_does_not_overshoot() {
         nic.open(10);
         assert!(nic.packets_under_way() <= 3);
     }
+    assert_eq!(nic.packets_under_way(), 3, "all of it is used");
     for _ in 0..9 {
         for flow in 0..4 {
             if nic.ends[flow].1 > nic.ends[flow].0 {
@@ -343,4 +378,236 @@ fn congestion_elsewhere_shrinks_windows_within_what_was_assigned() {
     assert_eq!(nic.controller.window(nic.now, FlowIndex(0)), Some(Bytes(4000)));
     nic.controller.flows[0].window.on_timeout();
     assert_eq!(nic.controller.window(nic.now, FlowIndex(0)), Some(Bytes(1000)));
+}
+
+/// The first one from the SYN-ACK to the first byte; then from an ACK to the last segment that it allows.
+#[test]
+fn round_trips_are_timed_from_a_grant_to_its_last_segment() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(30);
+    nic.pass(100);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(100.0));
+    // Two segments are granted, of which the second counts.
+    nic.pass(50);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(100.0));
+    nic.pass(130);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(110.0), "an eighth of 80 us more");
+    // Two are allowed anew, and one is lost in between: when it comes says nothing of the path.
+    nic.pass(10);
+    nic.arrive_swapped(0, 400);
+    assert_eq!(nic.round_trip_us(0), Some(110.0));
+}
+
+#[test]
+fn what_the_timer_asked_for_is_no_round_trip() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 1, ..Config::default() });
+    nic.open(30);
+    nic.pass(100);
+    nic.arrive(0, false);
+    nic.left();
+    while nic.left.is_empty() {
+        nic.now = nic.controller.next_timer().unwrap();
+        nic.controller.on_timer(nic.now);
+        nic.poll();
+    }
+    nic.pass(100);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(100.0));
+}
+
+#[test]
+fn a_syn_ack_that_was_repeated_or_a_first_byte_that_was_lost_is_no_round_trip() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(9);
+    nic.request(0, AckCause::SynAck);
+    nic.pass(100);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), None, "which of the two was answered?");
+    let mut nic = Nic::new(1000, &Config { initial_window: 2, ..Config::default() });
+    nic.open(9);
+    nic.pass(100);
+    nic.arrive_swapped(0, 300);
+    assert_eq!(nic.round_trip_us(0), None);
+}
+
+/// By windows of other units than a byte: what is left of a segment cannot be sent.
+#[test]
+fn a_grant_of_less_than_a_segment_is_not_timed() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(9);
+    nic.arrive(0, false);
+    nic.controller.flows[0].rtt.forget();
+    let edge = nic.ends[0].1;
+    let sent = SentAck { ack: Offset(edge), edge: Offset(edge + 999), cause: AckCause::Data };
+    nic.controller.on_ack_sent(nic.now, FlowIndex(0), &sent);
+    nic.pass(500);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(0.0), "that of the SYN-ACK");
+}
+
+/// With g = 1/16: half of two packets are marked, so alpha is 1/32 and the window loses 1/64.
+#[test]
+fn the_weight_of_marks_is_a_power_of_two() {
+    let config =
+        Config { queue_maxsize: 1000, initial_window: 320, initial_ssthresh: Bytes(1000), ..Config::default() };
+    let mut nic = Nic::new(1000, &config);
+    nic.open(1000);
+    for ce in [false, true] {
+        nic.pass(100);
+        nic.arrive(0, ce);
+    }
+    // 3 bytes more for the first packet, in congestion avoidance.
+    assert_eq!(nic.controller.window(nic.now, FlowIndex(0)), Some(Bytes(315_002)));
+}
+
+/// A queue that marks one packet alone has room for two, or nothing would ever be granted beside it.
+#[test]
+fn what_is_learned_of_an_unknown_queue_is_two_segments_at_least() {
+    let mut nic = Nic::new(1000, &Config { queue_known: false, ..Config::default() });
+    nic.open(9);
+    nic.arrive(0, true);
+    assert_eq!(nic.controller.budget, Some(2000));
+}
+
+/// What is new says that the path works again; what comes again does not.
+#[test]
+fn only_new_data_ends_the_back_off() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(9);
+    nic.arrive(0, false);
+    let wait = |nic: &mut Nic| {
+        let due = nic.controller.next_timer().unwrap();
+        let waited = due.since(nic.now);
+        nic.now = due;
+        nic.controller.on_timer(due);
+        nic.poll();
+        waited
+    };
+    assert_eq!([wait(&mut nic), wait(&mut nic)], [10, 20].map(Duration::from_ms));
+    nic.arrive_again(0);
+    nic.controller.on_timer(nic.now);
+    assert_eq!(wait(&mut nic), Duration::from_ms(40));
+    nic.arrive(0, false);
+    nic.controller.on_timer(nic.now);
+    assert_eq!(wait(&mut nic), Duration::from_ms(10));
+}
+
+#[test]
+fn a_number_that_is_used_again_leaves_the_flows_after_it_alone() {
+    let mut nic = Nic::new(1000, &Config::default());
+    for _ in 0..3 {
+        nic.open(5);
+    }
+    nic.controller.on_close(nic.now, FlowIndex(0));
+    nic.controller.on_open(nic.now, FlowIndex(0));
+    assert_eq!(nic.packets_under_way(), 2);
+    nic.arrive(2, false);
+    assert_eq!(nic.controller.flows.iter().map(|flow| flow.received).collect::<Vec<_>>(), [0, 0, 1000]);
+}
+
+/// An ACK that takes the place of an older one is queued by what its flow's rank is now.
+#[test]
+fn an_ack_that_waits_is_queued_anew_with_the_next_one() {
+    let config = Config { queue_maxsize: 2, initial_window: 2, size_basis: SizeBasis::Remaining, ..Config::default() };
+    let mut nic = Nic::new(1000, &config);
+    nic.open(6);
+    nic.open(5);
+    assert_eq!(nic.left(), [0]);
+    nic.arrive(0, false);
+    assert_eq!(nic.left(), [1], "flow 0 has as much left, and came later");
+    nic.open_with(Some(Bytes(4500)));
+    nic.arrive(0, false);
+    assert_eq!(nic.left(), [0], "4000 bytes are less than 4500");
+    nic.arrive(0, false);
+    nic.arrive(1, false);
+    assert_eq!(nic.left(), [0, 1]);
+    for flow in [0, 1] {
+        while nic.controller.flows[flow].is_active() && nic.ends[flow].0 < nic.ends[flow].1 {
+            nic.arrive(flow as u32, false);
+        }
+    }
+    assert!(nic.left().contains(&2), "each ACK waits once");
+}
+
+/// A sender that repeats what arrived has not heard of it, whether its grant was waiting or not.
+#[test]
+fn who_sends_again_with_nothing_waiting_has_its_turn_later() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 2, ..Config::default() });
+    nic.open(5);
+    nic.open(5);
+    nic.arrive(0, false);
+    assert_eq!((nic.left(), nic.ends[0].1), ([0, 1, 0].to_vec(), 2000));
+    nic.arrive_again(0);
+    assert_eq!((nic.left(), nic.ends[0].1), ([0].to_vec(), 2000));
+    // Silence is not the network's while its grant is here.
+    let due = nic.controller.next_timer().unwrap();
+    nic.now = due;
+    nic.controller.on_timer(due);
+    nic.poll();
+    assert_eq!(nic.left(), [1]);
+    nic.arrive(1, false);
+    assert_eq!(nic.left(), [0, 1], "the ACK of flow 1 comes behind it");
+}
+
+/// Its timer would ask for what has arrived.
+#[test]
+fn a_flow_of_which_all_has_arrived_that_was_granted_has_no_timer() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 2, ..Config::default() });
+    for _ in 0..3 {
+        nic.open(5);
+    }
+    nic.arrive(0, false);
+    nic.arrive_again(0);
+    assert_eq!(nic.controller.flows[0].deadline, Time::NEVER);
+    assert_ne!(nic.controller.flows[1].deadline, Time::NEVER);
+}
+
+#[test]
+fn an_ack_leaves_at_once_if_nothing_waits_and_there_is_room() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(5);
+    assert_eq!(nic.controller.gate(nic.now, FlowIndex(0), AckCause::Data), Gate::Open);
+}
+
+/// Algorithm 1 with and without priorities, and what rounding leaves: 40 packets for three flows.
+#[test]
+fn priorities_and_the_rest_are_as_configured() {
+    let assigned = |priority, refill, sizes: [u64; 3]| {
+        let mut nic = Nic::new(1000, &Config { priority, refill, ..Config::default() });
+        for size in sizes {
+            nic.open(size);
+        }
+        nic.controller.flows.iter().map(|flow| flow.assigned).collect::<Vec<_>>()
+    };
+    use PriorityRule::{None, Size};
+    let (equal, unequal) = ([100; 3], [100, 200, 400]);
+    assert_eq!(assigned(None, Refill::Always, unequal), [14, 13, 13]);
+    assert_eq!(assigned(None, Refill::WithPriority, unequal), [13; 3]);
+    assert_eq!(assigned(Size, Refill::WithPriority, equal), [14, 13, 13]);
+    assert_eq!(assigned(Size, Refill::Never, equal), [13; 3]);
+    assert!(assigned(Size, Refill::Never, unequal)[0] > 20);
+}
+
+/// Of equal ones the first to come has the rest, whatever they were before.
+#[test]
+fn flows_of_equal_size_are_served_in_the_order_of_their_coming() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 3, ..Config::default() });
+    nic.open(9);
+    nic.open(5);
+    let message = Message { size: Some(Bytes(9000)), ..Message::default() };
+    nic.controller.on_message(nic.now, FlowIndex(1), &message);
+    assert_eq!(nic.controller.flows.iter().map(|flow| flow.assigned).collect::<Vec<_>>(), [2, 1]);
+}
+
+#[test]
+fn a_flow_of_unknown_size_counts_as_larger_than_any() {
+    let mut nic = Nic::new(1000, &Config { queue_maxsize: 1, ..Config::default() });
+    nic.open(1);
+    nic.open_with(None);
+    nic.open(1_000_000);
+    nic.arrive(0, false);
+    assert_eq!(nic.left()[..3], [0, 0, 2], "after the ACK of what is complete");
 }

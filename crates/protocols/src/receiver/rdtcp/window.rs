@@ -281,4 +281,58 @@ mod tests {
         flow.window.on_timeout();
         assert_eq!((flow.window.get().0, flow.window.ssthresh), (1000, 2000));
     }
+
+    /// As long as no other says so: which segment it was does not show.
+    #[test]
+    fn a_segment_that_comes_again_is_no_duplicate_and_does_not_grow_a_window() {
+        for beyond_gap in [0, 2000] {
+            let mut flow = Flow::new(10, 64, EcnForm::Regular);
+            for us in 1..=4 {
+                assert_eq!(flow.at(us, arrival(0, 0, beyond_gap, false)), 10_000);
+            }
+            assert!(!flow.window.in_recovery());
+        }
+        // Nor is one that fills a gap before another one.
+        let mut flow = Flow::new(10, 20, EcnForm::Regular);
+        for us in 1..=4 {
+            assert_eq!(flow.at(us, arrival(MSS, MSS, 2000, false)), 10_000 + us * MSS);
+        }
+        // Nor does it end the count of those that are.
+        let mut flow = Flow::new(10, 64, EcnForm::Regular);
+        for (us, new) in [(1, MSS), (2, MSS), (3, 0), (4, MSS)] {
+            flow.at(us, arrival(new, 0, 3000, false));
+        }
+        assert!(flow.window.in_recovery());
+    }
+
+    #[test]
+    fn what_fills_the_gap_leaves_no_more_than_it_delivered_and_a_segment() {
+        let mut flow = Flow::new(10, 64, EcnForm::Regular);
+        for us in 1..=3 {
+            flow.at(us, arrival(MSS, 0, 1000 * us, false));
+        }
+        assert_eq!(flow.at(4, arrival(MSS, 2000, 0, false)), 3000);
+    }
+
+    #[test]
+    fn a_round_trip_without_a_mark_cuts_nothing() {
+        let mut flow = Flow::new(100, 1, EcnForm::Regular);
+        flow.at(1000, arrival(MSS, MSS, 0, false));
+        let cut = flow.at(1200, arrival(MSS, MSS, 0, true));
+        assert!(flow.at(1400, arrival(MSS, MSS, 0, false)) > cut);
+    }
+
+    #[test]
+    fn the_authors_form_observes_for_100_us_where_round_trips_are_shorter_or_much_longer() {
+        for (rtt_us, interval_us) in [(50, 100), (200, 200), (10_000, 100)] {
+            let mut flow = Flow::new(100, 1, EcnForm::Authors);
+            flow.rtt = RoundTrip::default();
+            flow.rtt.sample(Duration::from_us(rtt_us));
+            flow.at(1000, arrival(MSS, MSS, 0, false));
+            flow.at(999 + interval_us, arrival(MSS, MSS, 0, true));
+            assert!(flow.window.alpha == 0.0, "{rtt_us}");
+            flow.at(1000 + interval_us, arrival(MSS, MSS, 0, true));
+            assert!(flow.window.alpha > 0.0, "{rtt_us}");
+        }
+    }
 }
