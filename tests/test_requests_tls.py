@@ -1,21 +1,33 @@
-"""The scheduler with TLS: windows stay limited after a handshake, and little more than the responses arrives."""
+"""The scheduler with TLS and HTTP/2.
+
+Windows stay limited after a handshake, and little more than the responses arrives. All streams of HTTP/2 to a server
+share one connection, and one window.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 
+import aiohttp
+import h2.config
+import h2.connection
+import h2.events
 import httpx
 import pytest
 import trio
 import trustme
 
-from fan_in import unruly
+import incast_requests.scheduler
+from fan_in import clients, servers, unruly
+from fan_in.cells import Cell
 from incast import requests
-from incast.requests import Decision, Peer, Plan, sockets
+from incast.requests import Decision, Peer, Plan, Slot, sockets
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LEFT OUT: only Linux says what sockets have seen")
 
@@ -39,6 +51,7 @@ def certificates() -> Certificates:
     server, client = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("localhost").configure_cert(server)
     authority.configure_trust(client)
+    server.set_alpn_protocols(["h2", "http/1.1"])
     return Certificates(server, client)
 
 
@@ -156,27 +169,62 @@ def test_windows_stay_limited_under_tls_of_trio(certificates: Certificates) -> N
     trio.run(bounded)
 
 
-def test_httpx_says_over_which_connection_a_response_comes_under_tls(certificates: Certificates) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+class Server(unruly.Server):
+    """Answers GETs of HTTP/1.1 with 40,000 bytes, over TLS. The second half waits until it may come."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(self._answer_gets)
+        self._context = context
+        self.may_finish = asyncio.Event()
+        self.may_finish.set()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Server]:
+        """Listen."""
+        server = await asyncio.start_server(self._serve, sock=unruly.listener(), ssl=self._context)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+            await self.drop()
+
+    async def _answer_gets(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readline():
             while await reader.readline() != b"\r\n":
                 pass
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
-        writer.close()
+            half = len(BODY) // 2
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY[:half])
+            await self.may_finish.wait()
+            writer.write(BODY[half:])
+            await writer.drain()
 
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def run(program: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(60):
+            await program()
+
+    asyncio.run(bounded())
+
+
+def test_httpx_says_over_which_connection_a_response_comes_under_tls(certificates: Certificates) -> None:
     async def program() -> None:
-        server = await asyncio.start_server(answer, sock=unruly.listener(), ssl=certificates.server)
-        url = f"https://localhost:{server.sockets[0].getsockname()[1]}/"
         peer = Peer()
         async with (
-            asyncio.timeout(60),
-            server,
+            Server(certificates.server).running() as server,
             httpx.AsyncClient(trust_env=False, verify=certificates.client) as client,
             requests.open(PLAN) as scheduler,
         ):
 
-            async def fetch(slot: requests.Slot) -> int:
-                async with client.stream("GET", url) as response:
+            async def fetch(slot: Slot) -> int:
+                async with client.stream("GET", f"https://localhost:{server.port}/") as response:
                     slot.use(response)
                     return len(await response.aread())
 
@@ -185,4 +233,236 @@ def test_httpx_says_over_which_connection_a_response_comes_under_tls(certificate
             assert peer.socket is not None
             assert peer.socket.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
 
-    asyncio.run(program())
+    run(program)
+
+
+def test_aiohttp_opens_sockets_that_are_known_by_their_address_under_tls(certificates: Certificates) -> None:
+    async def program() -> None:
+        factory = sockets.SocketFactory()
+        async with (
+            Server(certificates.server).running() as server,
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(socket_factory=factory, limit=0, ssl=certificates.client)
+            ) as session,
+            requests.open(PLAN) as scheduler,
+        ):
+
+            async def fetch() -> int:
+                async with session.get(f"https://localhost:{server.port}/") as response:
+                    return len(await response.read())
+
+            for _ in range(3):
+                known = factory.to("127.0.0.1", server.port)
+                assert await scheduler.gather(fetch(), expect_bytes=len(BODY), sockets=[known]) == [len(BODY)]
+            assert known is not None
+            assert known.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
+            # A cancelled request closes its connection, and its credit is there again.
+            server.may_finish.clear()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await scheduler.gather(fetch(), expect_bytes=len(BODY), sockets=[known])
+            await until(lambda: scheduler.status().outstanding == 0)
+            assert factory.to("127.0.0.1", server.port) is None
+
+    run(program)
+
+
+# HTTP/2: streams share a connection.
+
+
+class Multiplexing(Server):
+    """Answers streams of HTTP/2 once so many are open, with 40,000 bytes, or with half of that and a reset."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(context)
+        self._answer = self._answer_streams
+        self.connections = self.asked = self.most_open = self.sent_bytes = 0
+        self.answers_from = 1
+
+    async def _answer_streams(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        to = h2.connection.H2Connection(h2.config.H2Configuration(client_side=False))
+        to.initiate_connection()
+        asked: dict[int, bytes] = {}
+        while True:
+            writer.write(to.data_to_send())
+            await writer.drain()
+            received = await reader.read(65_536)
+            if not received:
+                break
+            for event in to.receive_data(received):
+                if isinstance(event, h2.events.RequestReceived):
+                    assert event.stream_id is not None
+                    asked[event.stream_id] = dict(event.headers or [])[b":path"]
+                    self.asked += 1
+            self.most_open = max(self.most_open, len(asked))
+            if len(asked) >= self.answers_from:
+                while asked:
+                    self._respond(to, *asked.popitem())
+
+    def _respond(self, to: h2.connection.H2Connection, stream: int, path: bytes) -> None:
+        to.send_headers(stream, [(":status", "200")])
+        wanted = len(BODY) if path == b"/" else len(BODY) // 2
+        for begin in range(0, wanted, to.max_outbound_frame_size):
+            part = BODY[begin : min(begin + to.max_outbound_frame_size, wanted)]
+            # httpx lets 16 MB come before it wants to be asked.
+            to.send_data(stream, part)
+            self.sent_bytes += len(part)
+        if path == b"/":
+            to.end_stream(stream)
+        else:
+            to.reset_stream(stream)
+
+
+@dataclass
+class Multiplexed:
+    """A client of one server over HTTP/2, and what the scheduler decided."""
+
+    server: Multiplexing
+    client: httpx.AsyncClient
+    scheduler: requests.Scheduler
+    decisions: list[Decision]
+    peer: Peer
+
+    def fetch(self, path: str) -> Callable[[Slot], Awaitable[int]]:
+        """Return a request: its result is the size of the response."""
+
+        async def fetched(slot: Slot) -> int:
+            async with self.client.stream("GET", f"https://localhost:{self.server.port}{path}") as response:
+                slot.use(response)
+                assert response.http_version == "HTTP/2"
+                return len(await response.aread())
+
+        return fetched
+
+    async def gather(self, *paths: str) -> list[int | BaseException]:
+        """Return the sizes of the responses, or errors."""
+        return await self.scheduler.gather(
+            *map(self.fetch, paths),
+            expect_bytes=len(BODY),
+            sockets=[self.peer] * len(paths),
+            return_exceptions=True,
+        )
+
+    async def use_up_what_was_announced_before(self) -> None:
+        """Ask until the limited window is all that is announced."""
+        for _ in range(QUERIES):
+            assert await self.gather("/") == [len(BODY)]
+
+
+@contextlib.asynccontextmanager
+async def multiplexed(certificates: Certificates) -> AsyncIterator[Multiplexed]:
+    decisions: list[Decision] = []
+    async with (
+        Multiplexing(certificates.server).running() as server,
+        httpx.AsyncClient(trust_env=False, verify=certificates.client, http2=True) as client,
+        requests.open(PLAN, on_decision=decisions.append) as scheduler,
+    ):
+        assert isinstance(server, Multiplexing)
+        yield Multiplexed(server, client, scheduler, decisions, Peer())
+
+
+def test_streams_of_http2_share_a_connection_whose_window_is_set_once_and_the_budget_holds(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited: list[socket.socket] = []
+    keep_buffer = sockets._keep_buffer
+
+    def counted(sock: socket.socket, keep: bool) -> None:
+        limited.append(sock)
+        keep_buffer(sock, keep)
+
+    monkeypatch.setattr(sockets, "_keep_buffer", counted)
+
+    async def program() -> None:
+        async with multiplexed(certificates) as one:
+            await one.use_up_what_was_announced_before()
+            sock = one.peer.socket
+            assert sock is not None
+            # Each stream costs a window, though they have one together: six fit into the budget.
+            one.server.answers_from = 6
+            assert await one.gather(*["/"] * 18) == [len(BODY)] * 18
+            assert (one.server.connections, one.server.most_open) == (1, 6)
+            assert max(decision.in_use_bytes for decision in one.decisions) == 6 * 8192 <= 50_000
+            assert one.peer.socket is sock
+            assert limited == [sock]
+            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 8192
+            found = sockets.info(sock)
+            assert found is not None
+            assert found.window_bytes is not None
+            assert found.window_bytes <= 8192
+
+    run(program)
+
+
+@pytest.mark.parametrize("end", ["reset", "cancelled"])
+def test_a_stream_that_ends_early_returns_its_credit_and_its_connection_stays(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    # Silent for so long means dry: a second otherwise.
+    monkeypatch.setattr(incast_requests.scheduler, "_QUIET_NS", 20_000_000)
+
+    async def program() -> None:
+        async with multiplexed(certificates) as one:
+            await one.use_up_what_was_announced_before()
+            one.decisions.clear()
+            if end == "reset":
+                [error] = await one.gather("/reset")
+                assert isinstance(error, httpx.RemoteProtocolError)
+            else:
+                one.server.answers_from = 2
+                asking = asyncio.create_task(one.gather("/"))
+                await until(lambda: one.server.asked == QUERIES + 1)
+                asking.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asking
+            await until(lambda: one.scheduler.status().outstanding == 0)
+            assert [decision.kind for decision in one.decisions] == ["granted", "draining", "returned"]
+            assert one.scheduler.status().in_use_bytes == 0
+            # What httpx no longer wants it does not reset: with the next response it comes as well.
+            sent = one.server.sent_bytes
+            assert await one.gather("/") == [len(BODY)]
+            assert one.server.sent_bytes - sent == (1 if end == "reset" else 2) * len(BODY)
+            assert one.server.connections == 1
+
+    run(program)
+
+
+def test_bytes_of_streams_that_share_a_connection_count_once(certificates: Certificates) -> None:
+    async def program() -> None:
+        async with multiplexed(certificates) as one:
+            await one.use_up_what_was_announced_before()
+            finished: list[int] = []
+            core = one.scheduler._core
+
+            class Noting:
+                def __getattr__(self, name: str) -> object:
+                    return getattr(core, name)
+
+                def finish(self, now_ns: int, request: int, received_bytes: int, gaps: int) -> list[int]:
+                    finished.append(received_bytes)
+                    return core.finish(now_ns, request, received_bytes, gaps)
+
+            one.scheduler._core = Noting()  # type: ignore[assignment]
+            one.server.answers_from = 6
+            assert await one.gather(*["/"] * 18) == [len(BODY)] * 18
+            assert 18 * len(BODY) < sum(finished) < (1 + OVERHEAD) * 18 * len(BODY) + TICKETS_BYTES
+
+    run(program)
+
+
+def test_the_client_of_the_grids_refuses_a_server_without_http2(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> None:
+        certificates.server.set_alpn_protocols(["http/1.1"])
+        async with Server(certificates.server).running() as server:
+            monkeypatch.setattr(clients, "address", lambda _: "127.0.0.1")
+            monkeypatch.setitem(servers.PORTS, "nginx-h2", server.port)
+            client = clients.of(Cell("nginx-h2", "httpx", 1, 8, 64))
+            with pytest.raises(clients.BadAnswerError, match=r"nginx-h2 answered by HTTP/1.1, expected HTTP/2"):
+                await client.fetch(0, len(BODY))
+            await client.close()
+
+    run(program)
+    certificates.server.set_alpn_protocols(["h2", "http/1.1"])

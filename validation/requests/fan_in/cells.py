@@ -21,6 +21,8 @@ MOST_WORKERS, MOST_LONG_FLOWS = 90, 8
 CLIENTS = {
     "nginx": ("aiohttp", "httpx", "hyper"),
     "nginx-uncorked": ("aiohttp", "httpx", "hyper"),
+    "nginx-tls": ("aiohttp", "httpx"),
+    "nginx-h2": ("httpx",),
     "redis": ("redis",),
     "memcached": ("streams",),
     "echo": ("streams", "tokio"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from typing import TYPE_CHECKING, Protocol
 
 from fan_in.fabric import address
-from fan_in.servers import PORTS
+from fan_in.servers import PORTS, TLS
 from incast.requests import sockets
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ class Client(Protocol):
 def of(cell: Cell) -> Client:
     """Return the client of a cell."""
     if cell.client == "aiohttp":
-        return _Aiohttp(PORTS[cell.server])
+        return _Aiohttp(cell.server)
     if cell.client == "httpx":
-        return _Httpx(PORTS[cell.server])
+        return _Httpx(cell.server)
     if cell.client == "redis":
         return _Redis()
     return _Streams(cell)
@@ -75,36 +76,44 @@ class _Streams:
 
 
 class _Aiohttp:
-    def __init__(self, port: int) -> None:
+    def __init__(self, server: str) -> None:
         import aiohttp
 
-        self._port = port
+        self._server = server
         self._factory = sockets.SocketFactory()
-        connector = aiohttp.TCPConnector(socket_factory=self._factory, limit=0)
+        connector = aiohttp.TCPConnector(socket_factory=self._factory, limit=0, ssl=_unchecked())
         self._session = aiohttp.ClientSession(connector=connector)
 
     async def fetch(self, worker: int, size: int) -> None:
-        async with self._session.get(f"http://{address(worker)}:{self._port}/s{size}") as response:
+        async with self._session.get(_url(self._server, worker, size)) as response:
             _check(size, response.status, len(await response.read()))
 
     def socket(self, worker: int) -> socket.socket:
-        return _found(self._factory.to(address(worker), self._port))
+        return _found(self._factory.to(address(worker), PORTS[self._server]))
 
     async def close(self) -> None:
         await self._session.close()
 
 
 class _Httpx:
-    def __init__(self, port: int) -> None:
+    def __init__(self, server: str) -> None:
         import httpx
 
-        self._port = port
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        self._client = httpx.AsyncClient(trust_env=False, timeout=None, limits=limits)  # noqa: S113 - the run has one
+        self._server = server
+        self._version = "HTTP/2" if server == "nginx-h2" else "HTTP/1.1"
+        self._client = httpx.AsyncClient(
+            trust_env=False,
+            timeout=None,  # noqa: S113 - the run has one
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+            verify=_unchecked(),
+            http2=server == "nginx-h2",
+        )
         self._sockets: dict[int, socket.socket] = {}
 
     async def fetch(self, worker: int, size: int) -> None:
-        async with self._client.stream("GET", f"http://{address(worker)}:{self._port}/s{size}") as response:
+        async with self._client.stream("GET", _url(self._server, worker, size)) as response:
+            if response.http_version != self._version:
+                raise BadAnswerError(f"{self._server} answered by {response.http_version}, expected {self._version}")
             if worker not in self._sockets:
                 self._sockets[worker] = _found(sockets.socket_of(response))
             _check(size, response.status_code, len(await response.aread()))
@@ -135,6 +144,18 @@ class _Redis:
     async def close(self) -> None:
         for shard in self._shards.values():
             await shard.aclose()
+
+
+def _url(server: str, worker: int, size: int) -> str:
+    return f"{'https' if server in TLS else 'http'}://{address(worker)}:{PORTS[server]}/s{size}"
+
+
+def _unchecked() -> ssl.SSLContext:
+    """Return what trusts any certificate: those of the servers are made for each run."""
+    found = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    found.check_hostname = False
+    found.verify_mode = ssl.CERT_NONE
+    return found
 
 
 def _found(sock: socket.socket | None) -> socket.socket:

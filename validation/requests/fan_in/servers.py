@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     from fan_in.fabric import Fabric
 
 PRIORITY = 50
-PORTS = {"nginx": 80, "nginx-uncorked": 81, "redis": 6379, "memcached": 11211, "echo": echo.PORT}
-# `nginx-uncorked` is a second port of nginx, with `tcp_nopush off`.
-_PROCESSES = {"nginx-uncorked": "nginx"}
+PORTS = {
+    "nginx": 80, "nginx-uncorked": 81, "nginx-tls": 443, "nginx-h2": 444,
+    "redis": 6379, "memcached": 11211, "echo": echo.PORT,
+}  # fmt: skip
+TLS = ("nginx-tls", "nginx-h2")
+# Ports of one nginx: with `tcp_nopush off`, with HTTP/1.1 over TLS, and with HTTP/2.
+_PROCESSES = dict.fromkeys(("nginx-uncorked", *TLS), "nginx")
 _PACKAGES = {"nginx": ("nginx", "nginx-light"), "redis": ("redis-server", "redis-server"),
              "memcached": ("memcached", "memcached")}  # fmt: skip
 # Debian's nginx.conf, without what writes to the disk, and with connections that last.
@@ -35,6 +39,9 @@ http {{
     uwsgi_temp_path {home}; scgi_temp_path {home};
     server {{ listen 0.0.0.0:80 backlog=256; root {home}/files; }}
     server {{ listen 0.0.0.0:81 backlog=256; root {home}/files; tcp_nopush off; }}
+    ssl_certificate {home}/certificate.pem; ssl_certificate_key {home}/key.pem;
+    server {{ listen 0.0.0.0:443 ssl backlog=256; root {home}/files; }}
+    server {{ listen 0.0.0.0:444 ssl http2 backlog=256; root {home}/files; }}
 }}
 """
 
@@ -42,6 +49,7 @@ http {{
 def missing(servers: Sequence[str]) -> list[str]:
     """Return the Debian packages that these servers and the harness need and that are not there."""
     wanted = [_PACKAGES[name] for name in _processes(servers) if name in _PACKAGES]
+    wanted += [("openssl", "openssl")] if "nginx" in _processes(servers) else []
     wanted += [("ip", "iproute2"), ("tc", "iproute2"), ("ss", "iproute2"), ("chrt", "util-linux")]
     found = [package for command, package in wanted if shutil.which(command, path=_path()) is None]
     return list(dict.fromkeys(found))
@@ -114,6 +122,7 @@ class Servers:
             files.mkdir(parents=True, exist_ok=True)
             for size in {1, *sizes}:
                 (files / f"s{size}").write_bytes(bytes(size))
+            _certify(self._home)
             configuration = self._home / "nginx.conf"
             configuration.write_text(_NGINX.format(home=self._home), encoding="utf-8")
             return ["nginx", "-c", str(configuration), "-e", str(self._home / "nginx.log")]
@@ -137,6 +146,17 @@ class Servers:
                     time.sleep(0.05)
                 else:
                     return
+
+
+def _certify(home: Path) -> None:
+    """Make a certificate. Clients do not check it, as nothing of a handshake is measured."""
+    done = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",  # noqa: S607
+         "-subj", "/CN=servers", "-days", "2", "-keyout", "key.pem", "-out", "certificate.pem"],
+        cwd=home, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise UnavailableError(f"openssl made no certificate: {done.stderr.strip()}")
 
 
 def _store(name: str, sizes: Sequence[int]) -> None:

@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 class Connection:
     """A socket, and what was known of it when it was last looked at."""
 
-    __slots__ = ("lets_through", "out_of_order_segments", "received_bytes", "sock")
+    __slots__ = ("counted_bytes", "lets_through", "out_of_order_segments", "received_bytes", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.received_bytes: int | None = None
         """What the kernel said last; `None`: it has not been asked."""
         self.out_of_order_segments = 0
+        self.counted_bytes = 0
+        """Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection."""
         self.lets_through: int | None = None
         """How much can be under way on it, as was last known."""
 
@@ -31,6 +33,12 @@ class Connection:
         gaps = 0 if self.received_bytes is None else found.out_of_order_segments - self.out_of_order_segments
         self.received_bytes, self.out_of_order_segments = found.received_bytes, found.out_of_order_segments
         return found, max(0, gaps)
+
+    def count(self, before: int, received_bytes: int) -> int:
+        """Return how much has come since the connection had received so much, but for what has been counted."""
+        before = max(before, self.counted_bytes)
+        self.counted_bytes = received_bytes
+        return received_bytes - before
 
 
 class Peer:

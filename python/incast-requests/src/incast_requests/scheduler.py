@@ -167,12 +167,12 @@ class Slot:
             found, gaps = connection.look()
             self._gaps += gaps
             if found is not None:
-                if received is None:
-                    received = found.received_bytes - self._received_before
                 connection.lets_through = scheduler._limit_window(connection.sock, found)
                 if not complete and found.open:
                     scheduler._drain(self)
                     return
+                if received is None:
+                    received = connection.count(self._received_before, found.received_bytes)
         if received is None:
             received = (self._expect or 0) if complete else 0
         scheduler._finish(self, received, complete)
@@ -449,12 +449,13 @@ class Scheduler:
     def _look_at_drains(self) -> None:
         self._drain_checks += 1
         for request, slot in list(self._draining.items()):
-            assert slot._connection is not None  # noqa: S101 - only such slots drain
-            found, gaps = slot._connection.look()
+            connection = slot._connection
+            assert connection is not None  # noqa: S101 - only such slots drain
+            found, gaps = connection.look()
             slot._gaps += gaps
             if found is None or not found.open or slot._has_run_dry(found, self._clock()):
                 del self._draining[request]
-                received = 0 if found is None else found.received_bytes - slot._received_before
+                received = 0 if found is None else connection.count(slot._received_before, found.received_bytes)
                 self._finish(slot, received, False)
 
     def _wake(self, granted: list[int]) -> None:
