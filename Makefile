@@ -185,6 +185,7 @@ linux-prerequisites: prerequisites
 requests-prerequisites: prerequisites
 	@PATH="$$PATH:/usr/sbin:/sbin"; missing=; \
 	command -v nginx >/dev/null || missing="$$missing nginx-light"; \
+	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	command -v memcached >/dev/null || missing="$$missing memcached"; \
 	command -v tc >/dev/null || missing="$$missing iproute2"; \
