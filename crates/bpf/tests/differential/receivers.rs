@@ -228,7 +228,7 @@ impl Host {
                 let is_credit = matches!(self.receiver, AnyReceiver::Credit(_));
                 if is_credit && answers_only(index) {
                     // The first segment of the response tells nothing new.
-                    self.receiver.on_request(now, number, size.map(Bytes));
+                    self.receiver.on_request(now, number, &message);
                     self.receiver.on_message(now, number, &message);
                     self.told_the_other(format_args!("request {index} {}", size.unwrap_or(0)));
                     return;
