@@ -575,6 +575,7 @@ fn an_ack_leaves_at_once_if_nothing_waits_and_there_is_room() {
 /// Algorithm 1 with and without priorities, and what rounding leaves: 40 packets for three flows.
 #[test]
 fn priorities_and_the_rest_are_as_configured() {
+    use PriorityRule::{None, Size};
     let assigned = |priority, refill, sizes: [u64; 3]| {
         let mut nic = Nic::new(1000, &Config { priority, refill, ..Config::default() });
         for size in sizes {
@@ -582,7 +583,6 @@ fn priorities_and_the_rest_are_as_configured() {
         }
         nic.controller.flows.iter().map(|flow| flow.assigned).collect::<Vec<_>>()
     };
-    use PriorityRule::{None, Size};
     let (equal, unequal) = ([100; 3], [100, 200, 400]);
     assert_eq!(assigned(None, Refill::Always, unequal), [14, 13, 13]);
     assert_eq!(assigned(None, Refill::WithPriority, unequal), [13; 3]);
