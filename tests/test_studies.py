@@ -23,7 +23,7 @@ CLAIMS = {
     "linux": ["A13", "A14", "A15", "A16", "A17", "A18", "P15", "P16", "P17"],
     "incast-bursts": [],
     "dcmrg": [f"D{number:02}" for number in range(1, 30)],
-    "ours": ["O1", "O2", "O3", "O4"],
+    "ours": ["C1", "D1", "D2", "O1", "O2", "O3", "O4"],
     "pulser": [f"P{number:02}" for number in range(1, 24)],
     "rdtcp": [f"R{number:02}" for number in range(1, 22)],
     "ties": [],
