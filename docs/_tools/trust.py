@@ -147,6 +147,11 @@ def _mutants() -> str:
         what, mutants, _, broken, _, _, removed, explained = (cell.strip() for cell in line.strip("|").split("|"))
         judged = int(mutants) - int(broken)
         rows.append((what, f"{judged:,}", f"{judged - int(removed) - int(explained):,}", explained))
+    later = re.search(r"^(.*) came later: of (\d+) mutants [^\n]* and (\d+)\n", text, re.MULTILINE)
+    if later is None:
+        raise SystemExit(f"{MUTANTS}: it does not say what was tested later")
+    what, judged, noticed = later[1], int(later[2]), int(later[3])
+    rows.append((what, f"{judged:,}", f"{noticed:,}", f"{judged - noticed:,}"))
     return (
         "## Mutants\n\n[Mutation testing](../explanation/mutants.md) changes the code in one place. Those that do not "
         "compile do not count; the rest was noticed by a test, had no effect and was removed, or is explained.\n\n"
