@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,3 +34,23 @@ def test_a_number_that_is_not_of_today_is_replaced() -> None:
     assert ranked
     row = ranked["table"].splitlines()[2]
     assert quoted_tables.today(page.replace(row, "| Magic | 0.5 |")) == page
+
+
+def test_the_readme_has_the_numbers_of_the_arena() -> None:
+    stacks = {
+        "none: CUBIC": "CUBIC",
+        "ARS": "CUBIC + ARS",
+        "clamped windows": "CUBIC + clamp",
+        "ICTCP": "CUBIC + ICTCP",
+    }
+    arena = next(path for path in quoted_tables.PAGES if path.stem == "arena").read_text(encoding="utf-8")
+    always = {}
+    for line in arena.partition("## Always the same stack")[2].partition("## Where which")[0].splitlines():
+        if re.match(r"\| .* \| [0-9.]+ \(", line):
+            _, stack, regret, worst, *_ = (cell.strip() for cell in line.split("|"))
+            always[stack] = f"{regret.partition(' ')[0]} ({worst})"
+    readme = (quoted_tables.ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \[?([\w :]+?)(?:\]\(.*\), ours)? \| .* \| ([0-9.]+ \([0-9.,]+\)) \|$", readme, re.MULTILINE)
+    assert len(rows) == 12
+    quoted = {stacks.get(name, "CUBIC + credit" if name == "credit" else name): numbers for name, numbers in rows}
+    assert quoted == {stack: always[stack] for stack in quoted}

@@ -68,7 +68,7 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
     known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
     async with incast_requests.open(known) as fixed, incast_requests.open() as learning:
 
-        async def slot(over: incast_requests.Peer | None = None) -> None:
+        async def slot(over: incast_requests.Peer | socket.socket | None = None) -> None:
             async with fixed.slot(expect_bytes=EXPECT_BYTES, socket=over):
                 await work()
 
@@ -78,6 +78,7 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
             "asyncio.Semaphore": lambda: asyncio.gather(*(limited() for _ in range(REQUESTS))),
             "slot": lambda: asyncio.gather(*(slot() for _ in range(REQUESTS))),
             "slot, with a peer": lambda: asyncio.gather(*(slot(peer) for _ in range(REQUESTS))),
+            "slot, with a socket": lambda: asyncio.gather(*(slot(client) for _ in range(REQUESTS))),
             "gather": lambda: fixed.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
             "gather, learning": lambda: learning.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
             "gather, with peers": lambda: fixed.gather(
