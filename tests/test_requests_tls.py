@@ -173,21 +173,9 @@ class Server(unruly.Server):
     """Answers GETs of HTTP/1.1 with 40,000 bytes, over TLS. The second half waits until it may come."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
-        super().__init__(self._answer_gets)
-        self._context = context
+        super().__init__(self._answer_gets, context)
         self.may_finish = asyncio.Event()
         self.may_finish.set()
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Server]:
-        """Listen."""
-        server = await asyncio.start_server(self._serve, sock=unruly.listener(), ssl=self._context)
-        self.port = server.sockets[0].getsockname()[1]
-        try:
-            yield self
-        finally:
-            server.close()
-            await self.drop()
 
     async def _answer_gets(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.readline():
@@ -271,7 +259,7 @@ def test_aiohttp_opens_sockets_that_are_known_by_their_address_under_tls(certifi
 
 
 class Multiplexing(Server):
-    """Answers streams of HTTP/2 once so many are open, with 40,000 bytes, or with half of that and a reset."""
+    """Waits until `answers_from` HTTP/2 streams are open, then sends each 40,000 bytes, or half of them and a reset."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         super().__init__(context)

@@ -16,6 +16,10 @@ import random
 import sys
 from dataclasses import dataclass
 from math import exp, log
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 # Halves by number; their seeds.
 SEEDS = {1: 2026_11_23, 2: 2027_11_23}
@@ -276,8 +280,13 @@ def half(number: int) -> list[dict[str, object]]:
 
 def text(number: int) -> str:
     """Return one half as CSV."""
-    out, rows = io.StringIO(), half(number)
-    print(f"# Made by: python draw.py {number}", file=out)
+    return as_csv(f"draw.py {number}", half(number))
+
+
+def as_csv(program: str, rows: Sequence[Mapping[str, object]]) -> str:
+    """Return settings as CSV that says which program made it."""
+    out = io.StringIO()
+    print(f"# Made by: python {program}", file=out)
     table = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     table.writeheader()
     table.writerows(rows)

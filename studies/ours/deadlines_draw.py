@@ -7,8 +7,6 @@ which have none.
 
 from __future__ import annotations
 
-import csv
-import io
 import runpy
 import sys
 from pathlib import Path
@@ -93,12 +91,8 @@ def text() -> str:
     """Return the settings as CSV."""
     draw = arena.Draw(SEED)
     rows = [setting(number, draw) for number in range(1, COUNT + 1)]
-    out = io.StringIO()
-    print("# Made by: python deadlines_draw.py", file=out)
-    table = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return out.getvalue()
+    made: str = arena.as_csv("deadlines_draw.py", rows)
+    return made
 
 
 if __name__ == "__main__":

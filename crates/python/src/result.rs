@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::SchemaRef;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use incast::record;
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
@@ -89,8 +90,7 @@ impl Table {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
         let batches = py.detach(|| self.table.batches(&self.run));
-        let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), self.table.schema_of(&self.run));
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+        stream(py, batches, self.table.schema_of(&self.run))
     }
 
     /// Calls `take` with one part of the rows after the other, at least one: memory holds a part at a time, where the stream
@@ -130,7 +130,12 @@ impl Part {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let reader = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
-        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+        stream(py, vec![self.batch.clone()], self.batch.schema())
     }
+}
+
+/// Rows as a stream of the Arrow C interface.
+fn stream(py: Python<'_>, batches: Vec<RecordBatch>, schema: SchemaRef) -> PyResult<Bound<'_, PyCapsule>> {
+    let reader = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
 }

@@ -122,7 +122,7 @@ mod client {
         }
     }
 
-    /// A server as a service: asked for so many bytes, it is done when they are there.
+    /// One server as a tower service. A request is the size of the response, and completes when the whole response has arrived.
     #[derive(Clone)]
     struct Asked(Arc<Mutex<Connection>>);
 

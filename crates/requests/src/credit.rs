@@ -433,20 +433,17 @@ impl State {
     /// Takes the grant of a request that has one; else its task is woken when it has. Whether it waits only since now is told,
     /// too.
     fn take(&mut self, id: u64, task: &Waker) -> Result<Grant, bool> {
-        match self.place(id) {
-            Some(Some(Place::Granted(_))) => match self.leave(id) {
-                Some(Place::Granted(grant)) => Ok(grant),
-                _ => unreachable!("it was there"),
-            },
-            Some(Some(Place::Waiting(Some(waker)))) => {
-                waker.clone_from(task);
-                Err(false)
+        if let Some(Some(Place::Waiting(waker))) = self.place(id) {
+            let only_now = waker.is_none();
+            match waker {
+                Some(waker) => waker.clone_from(task),
+                None => *waker = Some(task.clone()),
             }
-            Some(Some(Place::Waiting(waker))) => {
-                *waker = Some(task.clone());
-                Err(true)
-            }
-            Some(None) | None => Err(false),
+            return Err(only_now);
+        }
+        match self.leave(id) {
+            Some(Place::Granted(grant)) => Ok(grant),
+            _ => Err(false),
         }
     }
 }

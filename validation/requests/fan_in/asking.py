@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import json
 import os
@@ -80,9 +81,15 @@ def build(cell: Cell) -> str:
     if cell.client not in IN_RUST:
         return ""
     try:
-        return hashlib.sha256(PROGRAM.read_bytes()).hexdigest()
+        return _build_of_program()
     except FileNotFoundError as error:
         raise UnavailableError(f"the client {cell.client!r} has not been built: {BUILD}") from error
+
+
+@functools.cache
+def _build_of_program() -> str:
+    # It is asked for with every repetition of a grid.
+    return hashlib.sha256(PROGRAM.read_bytes()).hexdigest()
 
 
 class _InPython:

@@ -152,11 +152,10 @@ def _counters(fds: tuple[int, int]) -> dict[str, int]:
     return found
 
 
-def _waits(servers: Sequence[int], asking: Sequence[int]) -> dict[str, counters.Waits]:
+def _waits(servers: Sequence[int], client: Sequence[int]) -> dict[str, counters.Waits]:
     """Return how long the client, the servers and the kernel's threads for packets have waited for a CPU."""
-    client = sum(map(_waits_of, asking), counters.own_waits())
     return {
-        "client": client,
+        "client": sum(map(_waits_of, client), counters.own_waits()),
         "servers": sum(map(_waits_of, servers), counters.Waits()),
         "softirq": counters.softirq_waits(),
     }

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from incast.requests import Slot
@@ -51,15 +52,15 @@ async def in_the_way_asked(reader: asyncio.StreamReader, writer: asyncio.StreamW
 class Server:
     """Serves each connection by `answer`, and resets it when that returns or the connection is dropped."""
 
-    def __init__(self, answer: Answer = in_the_way_asked) -> None:
-        self._answer = answer
+    def __init__(self, answer: Answer = in_the_way_asked, context: ssl.SSLContext | None = None) -> None:
+        self._answer, self._context = answer, context
         self.port = 0
         self.answering: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[Server]:
+    async def running(self) -> AsyncIterator[Self]:
         """Listen."""
-        server = await asyncio.start_server(self._serve, sock=listener())
+        server = await asyncio.start_server(self._serve, sock=listener(), ssl=self._context)
         self.port = server.sockets[0].getsockname()[1]
         try:
             yield self

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 pub use self::order::Order;
-use self::order::{Deadlines, NEVER, rank};
+use self::order::{Deadlines, rank};
 use self::turns::Turns;
 use super::{AckCause, Action, Arrival, FlowIndex, Gate, NicContext, Receiver, SentAck};
 use crate::message::Message;
@@ -287,13 +287,13 @@ impl Credit {
     fn begin(&mut self, now: Time, index: u32, message: &Message) {
         let guess = self.least;
         let size = message.size.filter(|_| self.sizes);
-        let due = message.deadline.unwrap_or(NEVER);
+        let due = message.deadline.unwrap_or(Time::NEVER);
         let flow = &mut self.flows[index as usize];
         if !flow.is_active() {
             (flow.start, flow.end, flow.sure) = (flow.expected, flow.expected, true);
             (flow.window, flow.turn_ends) = (self.first_window, flow.arrived + self.budget);
             (flow.reminders, flow.extra) = (0, 0);
-            flow.due = NEVER;
+            flow.due = Time::NEVER;
         }
         // Messages of a connection arrive in order, so one before it is as urgent.
         flow.due = flow.due.min(due);
@@ -380,7 +380,7 @@ impl Credit {
             if self.flows[first as usize].due > now {
                 return;
             }
-            self.flows[first as usize].due = NEVER;
+            self.flows[first as usize].due = Time::NEVER;
             self.count(first);
             self.waiting.remove(first);
             self.wait(now, first, false);

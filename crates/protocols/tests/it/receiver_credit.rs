@@ -17,7 +17,7 @@ const HEADER: u64 = 66;
 enum Step {
     /// A connection is set up, on which requests leave.
     Open,
-    /// The i-th connection is asked for so many bytes, due in so many microseconds, if it is not answering yet.
+    /// Asks the i-th connection for a response of this many bytes, with a deadline in microseconds from now, unless one is under way.
     Ask(prop::sample::Index, u64, Option<u64>),
     /// So many of the oldest segments arrive; or one of the others, before them.
     Arrive(usize),
@@ -61,9 +61,6 @@ fn ports() -> impl Strategy<Value = LastPort> {
         rto_min: Duration::from_ms(rto),
     })
 }
-
-/// Of a flow without a deadline.
-const NEVER: Time = Time(u64::MAX);
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
@@ -143,7 +140,7 @@ impl World {
         flow.ends.push_back(begin + size);
         flow.passed_over = 0;
         let deadline = due_us.map(|us| self.now + Duration::from_us(us));
-        flow.due = deadline.unwrap_or(NEVER);
+        flow.due = deadline.unwrap_or(Time::NEVER);
         let response = Message { size: Some(Bytes(size)), deadline, ..Message::default() };
         self.nic.controller.on_request(self.now, FlowIndex(index), &response);
         self.settle();
@@ -184,8 +181,8 @@ impl World {
         self.nic.controller.on_data(self.now, flow, &arrival);
         let (mut complete, now) = (false, self.now);
         // A deadline that is over counts no longer.
-        let rank = |due: Time| if self.order == Order::Deadline && due > now { due } else { NEVER };
-        let mine = rank(self.flows[index as usize].as_ref().map_or(NEVER, |flow| flow.due));
+        let rank = |due: Time| if self.order == Order::Deadline && due > now { due } else { Time::NEVER };
+        let mine = rank(self.flows[index as usize].as_ref().map_or(Time::NEVER, |flow| flow.due));
         for other in self.flows.iter_mut().flatten() {
             if other.index == index {
                 while other.ends.front().is_some_and(|&end| end <= arrival.expected.0) {

@@ -17,12 +17,9 @@ pub enum Order {
     Deadline,
 }
 
-/// Of flows without a deadline.
-pub(super) const NEVER: Time = Time(u64::MAX);
-
-/// What counts of a deadline: once it is over there is none.
+/// What counts of a deadline: once it is over there is none, which is [`Time::NEVER`].
 pub(super) const fn rank(now: Time, due: Time) -> Time {
-    if due.0 > now.0 { due } else { NEVER }
+    if due.0 > now.0 { due } else { Time::NEVER }
 }
 
 /// Flows with the same deadline.
@@ -61,7 +58,7 @@ impl Deadlines {
 
     /// How many flows have this rank.
     pub(super) fn flows_of(&self, now: Time, rank: Time) -> u64 {
-        let late = if rank == NEVER { self.0.range(..=now).map(|(_, class)| class.flows).sum() } else { 0 };
+        let late = if rank == Time::NEVER { self.0.range(..=now).map(|(_, class)| class.flows).sum() } else { 0 };
         late + self.0.get(&rank).map_or(0, |class| class.flows)
     }
 }

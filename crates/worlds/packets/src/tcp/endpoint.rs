@@ -154,8 +154,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             (self.receive.announced, self.receive.edge)
         } else {
             let due = self.receive.ack_due && self.receive.has_sack(tcp);
-            let window = self.fixed_window.map_or(tcp.receive_buffer, |window| window.min(tcp.receive_buffer));
-            let announced = self.receive.announce(tcp, window.0);
+            let announced = self.receive.announce(tcp, within_buffer(tcp, self.fixed_window).0);
             self.receive.ack_due = due;
             announced
         };
@@ -335,7 +334,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         cause: AckCause,
         out: &mut Outbox,
     ) -> (Offset, Offset) {
-        let window = window.map_or(tcp.receive_buffer, |window| window.min(tcp.receive_buffer)).0;
+        let window = within_buffer(tcp, window).0;
         let window = if cause == AckCause::SynAck { tcp.largest_syn_window(window) } else { window };
         let (ack, edge) = self.receive.announce(tcp, window);
         let flags = self.template.flags.with(self.feedback());
@@ -436,4 +435,9 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             }
         }
     }
+}
+
+/// The window that a controller wants, if one does, as far as the receive buffer goes.
+fn within_buffer(tcp: &Tcp, window: Option<Bytes>) -> Bytes {
+    window.map_or(tcp.receive_buffer, |window| window.min(tcp.receive_buffer))
 }

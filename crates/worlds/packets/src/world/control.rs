@@ -104,9 +104,10 @@ impl<O: Observer> World<'_, O> {
 
     /// A request for this response is about to leave.
     pub(super) fn tell_controller_of_request(&mut self, now: u64, index: u32, response: u32) {
+        let Some(flow) = self.endpoints[index as usize].flow else { return };
         let facts = self.response_facts(response);
-        let endpoint = &self.endpoints[index as usize];
-        if let (Some(flow), Some(controller)) = (endpoint.flow, &mut self.nics[endpoint.host as usize].controller) {
+        let host = self.endpoints[index as usize].host;
+        if let Some(controller) = &mut self.nics[host as usize].controller {
             controller.on_request(Time(now), flow, &facts);
         }
     }
