@@ -130,6 +130,16 @@ impl Nic {
         }
     }
 
+    /// Waits until the timer is due, runs it, and says how long that was.
+    fn run_timer(&mut self) -> Duration {
+        let due = self.controller.next_timer().unwrap();
+        let waited = due.since(self.now);
+        self.now = due;
+        self.controller.on_timer(due);
+        self.poll();
+        waited
+    }
+
     fn pass(&mut self, us: u64) {
         self.now += Duration::from_us(us);
     }
@@ -302,9 +312,7 @@ fn timers_ask_for_what_is_lost_and_bypass_the_queue() {
     assert_eq!(nic.left(), [0, 1]);
     let due = nic.controller.next_timer().unwrap();
     assert_eq!(due, nic.now + Duration::from_ms(10));
-    nic.now = due;
-    nic.controller.on_timer(due);
-    nic.poll();
+    nic.run_timer();
     assert_eq!(nic.left(), [0, 1], "the third has its ACK here");
     assert_eq!(nic.packets_under_way(), 2, "nothing new is announced");
     assert_eq!(nic.controller.next_timer(), Some(due + Duration::from_ms(20)), "backed off");
@@ -409,9 +417,7 @@ fn what_the_timer_asked_for_is_no_round_trip() {
     nic.arrive(0, false);
     nic.left();
     while nic.left.is_empty() {
-        nic.now = nic.controller.next_timer().unwrap();
-        nic.controller.on_timer(nic.now);
-        nic.poll();
+        nic.run_timer();
     }
     nic.pass(100);
     nic.arrive(0, false);
@@ -478,21 +484,13 @@ fn only_new_data_ends_the_back_off() {
     let mut nic = Nic::new(1000, &Config::default());
     nic.open(9);
     nic.arrive(0, false);
-    let wait = |nic: &mut Nic| {
-        let due = nic.controller.next_timer().unwrap();
-        let waited = due.since(nic.now);
-        nic.now = due;
-        nic.controller.on_timer(due);
-        nic.poll();
-        waited
-    };
-    assert_eq!([wait(&mut nic), wait(&mut nic)], [10, 20].map(Duration::from_ms));
+    assert_eq!([nic.run_timer(), nic.run_timer()], [10, 20].map(Duration::from_ms));
     nic.arrive_again(0);
     nic.controller.on_timer(nic.now);
-    assert_eq!(wait(&mut nic), Duration::from_ms(40));
+    assert_eq!(nic.run_timer(), Duration::from_ms(40));
     nic.arrive(0, false);
     nic.controller.on_timer(nic.now);
-    assert_eq!(wait(&mut nic), Duration::from_ms(10));
+    assert_eq!(nic.run_timer(), Duration::from_ms(10));
 }
 
 #[test]
@@ -543,10 +541,7 @@ fn who_sends_again_with_nothing_waiting_has_its_turn_later() {
     nic.arrive_again(0);
     assert_eq!((nic.left(), nic.ends[0].1), ([0].to_vec(), 2000));
     // Silence is not the network's while its grant is here.
-    let due = nic.controller.next_timer().unwrap();
-    nic.now = due;
-    nic.controller.on_timer(due);
-    nic.poll();
+    nic.run_timer();
     assert_eq!(nic.left(), [1]);
     nic.arrive(1, false);
     assert_eq!(nic.left(), [0, 1], "the ACK of flow 1 comes behind it");
