@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import validate_requests
-from fan_in import campaign, cells, clients, dctcp, judging, policies, report, servers
+from fan_in import asking, campaign, cells, clients, dctcp, judging, policies, report, servers
 from fan_in.cells import BadGridError, Cell
 from fan_in.gradient import Gradient
 from kernel_world.namespaces import UnavailableError
@@ -94,6 +95,7 @@ def test_lists_in_a_grid_are_all_their_combinations(tmp_path: Path) -> None:
         ('control = "vegas"', "cells 1: control: found 'vegas', expected one of cubic, reno, bbr"),
         ("probes = 1", "cells 1: probes: found 1, expected true or false"),
         ("colour = 1", "cells 1: unknown key 'colour'"),
+        ("streams = 2", "cells 1: streams: only 'nginx-h2' has several on a connection, found 'echo'"),
         ("workers = [2, 2]", "cells 1: echo (streams), N = 2, 8 KB, buffer 64 KB is there already, in cells 1"),
         ('policies = ["planned", "all"]', "policies: found ['planned', 'all'], expected 'all' and others of all, "),
         ("workers =", "Invalid value"),
@@ -106,7 +108,7 @@ def test_a_grid_that_cannot_be_measured_is_refused_by_name(tmp_path: Path, chang
     head = change if key in {"repetitions", "cells"} else "repetitions = 5"
     if key == "policies":
         head += f"\n{change}"
-    if key in {"colour", "control", "probes", "burst_bytes"}:
+    if key in {"colour", "control", "probes", "burst_bytes", "streams"}:
         entry.append(change)
     file = tmp_path / "grid.toml"
     file.write_text("\n".join([head] if key == "cells" else [head, "[[cells]]", *entry]), encoding="utf-8")
@@ -513,3 +515,25 @@ def test_a_cell_may_say_how_large_the_windows_of_credit_are() -> None:
     assert policies.plan("learned", cell).application()["learn"]
     assert policies.plan("planned", CELL).window_bytes is None
     assert policies.budget_bytes(cell) == policies.budget_bytes(CELL)
+
+
+def test_streams_are_requests_of_their_own_on_the_connections_that_are_there() -> None:
+    cell = replace(CELL, server="nginx-h2", client="httpx", workers=4, size_kb="mixed", streams=3)
+    assert cell.sizes == replace(cell, streams=1).sizes * 3
+    # As many windows as connections, as many responses as streams.
+    assert policies.window_bytes(cell) == policies.window_bytes(replace(cell, streams=1))
+    asked: list[tuple[int, int]] = []
+
+    class Asked(Recorder):
+        async def fetch(self, worker: int, size: int) -> None:
+            asked.append((worker, size))
+            await super().fetch(worker, size)
+
+    async def program(policy: str) -> None:
+        async with AsyncExitStack() as closing:
+            await asking._InPython(cell, policy, Asked(), closing).query()
+
+    for policy in ("all", "planned"):
+        asked.clear()
+        asyncio.run(program(policy))
+        assert sorted(asked) == sorted([(worker, cell.sizes[worker]) for worker in range(4)] * 3)

@@ -106,21 +106,19 @@ class _InPython:
         responses: list[float] = []
         began = time.perf_counter()
 
-        async def one(worker: int) -> None:
-            await self._client.fetch(worker, self._cell.sizes[worker])
+        async def one(worker: int, size: int) -> None:
+            await self._client.fetch(worker, size)
             responses.append(time.perf_counter() - began)
 
-        await self._ask([_bound(one, worker) for worker in range(self._cell.workers)])
+        workers = self._cell.workers
+        fetches = [functools.partial(one, number % workers, size) for number, size in enumerate(self._cell.sizes)]
+        await self._ask(fetches)
         return time.perf_counter() - began, responses
 
     async def end(self) -> int:
         await self._closing.aclose()
         found = [sockets.info(self._client.socket(worker)) for worker in range(self._cell.workers)]
         return max((one.window_bytes or 0 for one in found if one is not None), default=0)
-
-
-def _bound(one: Any, worker: int) -> policies.Fetch:  # noqa: ANN401
-    return lambda: one(worker)
 
 
 class _InRust:

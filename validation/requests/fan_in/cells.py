@@ -16,7 +16,7 @@ KB = 1024
 # A worker has always the same size; neighbours have sizes far apart.
 MIXED_KB = (2, 64, 8, 256, 4, 128, 16, 32)
 MSS_BYTES, PACKET_BYTES = 1448, 1514
-MOST_WORKERS, MOST_LONG_FLOWS = 90, 8
+MOST_WORKERS, MOST_LONG_FLOWS, MOST_STREAMS = 90, 8, 32
 # Which clients can ask which server.
 CLIENTS = {
     "nginx": ("aiohttp", "httpx", "hyper"),
@@ -68,6 +68,8 @@ class Cell:
     """How long a server takes before it answers."""
     window_segments: int = 0
     """To how much credit limits windows, in segments; 0: as it does by itself."""
+    streams: int = 1
+    """How many responses each server is asked for in a query, all on its one connection."""
 
     @property
     def name(self) -> str:
@@ -89,14 +91,16 @@ class Cell:
             parts.append(f"{self.long_flows} long flow{'s' if self.long_flows > 1 else ''}")
         if self.window_segments:
             parts.append(f"windows of {self.window_segments} segments")
+        if self.streams > 1:
+            parts.append(f"{self.streams} streams on each connection")
         return ", ".join(parts)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Bytes of the response of each worker."""
+        """Bytes of each response of a query: first one of each worker, then the next stream of each."""
         if isinstance(self.size_kb, int):
-            return (self.size_kb * KB,) * self.workers
-        return tuple(MIXED_KB[worker % len(MIXED_KB)] * KB for worker in range(self.workers))
+            return (self.size_kb * KB,) * self.workers * self.streams
+        return tuple(MIXED_KB[worker % len(MIXED_KB)] * KB for worker in range(self.workers)) * self.streams
 
     @property
     def buffer_bytes(self) -> int:
@@ -231,12 +235,14 @@ def _check(where: str, cell: Cell) -> None:
     bounds = {
         "workers": (1, MOST_WORKERS), "buffer_kb": (4, 65_536), "rate_mbps": (1, 1000),
         "burst_bytes": (PACKET_BYTES, 1_000_000), "long_flows": (0, MOST_LONG_FLOWS), "think_ms": (0, 1000),
-        "window_segments": (0, 100),
+        "window_segments": (0, 100), "streams": (1, MOST_STREAMS),
     }  # fmt: skip
     for name, (least, most) in bounds.items():
         _within(where, name, asdict(cell)[name], least, most)
     if cell.think_ms and cell.server != "echo":
         raise BadGridError(f"{where}: think_ms: only the server 'echo' thinks, found {cell.server!r}")
+    if cell.streams > 1 and cell.server != "nginx-h2":
+        raise BadGridError(f"{where}: streams: only 'nginx-h2' has several on a connection, found {cell.server!r}")
 
 
 def _within(where: str, name: str, value: object, least: int, most: int) -> None:

@@ -52,7 +52,7 @@ def window_bytes(cell: Cell) -> int:
 
 def batch(cell: Cell) -> int:
     """Return the size of ARS's batches: as many responses as fit into the budget, not equation 7."""
-    return max(1, budget_bytes(cell) * cell.workers // sum(cell.sizes))
+    return max(1, budget_bytes(cell) * len(cell.sizes) // sum(cell.sizes))
 
 
 def _planned(cell: Cell) -> Plan:
@@ -111,7 +111,7 @@ async def opened(policy: str, cell: Cell, client: Client, state: dict[str, Any])
         async with requests.open(plan(policy, cell)) as scheduler:
             known = None
             if policy != "bytes":
-                known = [Peer(client.socket(worker)) for worker in range(cell.workers)]
+                known = [Peer(client.socket(worker)) for worker in range(cell.workers)] * cell.streams
             yield lambda fetches: scheduler.gather(
                 *(_of_slot(fetch) for fetch in fetches), expect_bytes=list(cell.sizes), sockets=known
             )
