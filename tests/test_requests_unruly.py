@@ -86,6 +86,8 @@ def test_a_short_soak_leaves_nothing_behind(plan: Plan) -> None:
 def test_what_grows_is_found() -> None:
     sample = soak.Sample(1.0, 10, 150, 10, 10**8, 50, 16, 0, 0)
     soak.judge([sample] * 4, rss=True)
+    with pytest.raises(ValueError, match="found 3 samples, expected at least 4"):
+        soak.judge([sample] * 3, rss=True)
     for grown, what in (
         (replace(sample, rss_bytes=103 * 10**6), "memory"),
         (replace(sample, descriptors=83), "descriptors"),

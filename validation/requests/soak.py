@@ -1,8 +1,8 @@
 """The scheduler for a long time beside servers that misbehave: does anything grow? `make soak` does it for ten minutes.
 
 Sixteen clients ask sixteen servers over loopback, again and again. In each query one server may die, stall, or answer
-too much or too little; some queries are cancelled, and requests to servers that stall have time-outs. Every 30 seconds
-it says how much memory, how many descriptors and how many tasks the process has, and whether all credit is there
+too much or too little; some queries are cancelled, and requests to servers that stall have time-outs. Twenty times it
+says how much memory, how many descriptors and how many tasks the process has, and whether all credit is there
 between two queries. Servers and clients are one process.
 """
 
@@ -32,6 +32,9 @@ SERVERS = 16
 _SIZES = (2_000, 16_000, 48_000)
 _PATIENCE_S = 0.05
 _CANCELLED = 0.1
+_LINES = 20
+# Each quarter needs one.
+_FEWEST = 4
 # Memory of the last quarter, over that of the second: the first is for warming up.
 _MAY_GROW = 0.02
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -123,8 +126,11 @@ def judge(samples: list[Sample], *, rss: bool) -> None:
 
     Raises:
         Grew: something is there that was not.
+        ValueError: there are too few samples to tell.
 
     """
+    if len(samples) < _FEWEST:
+        raise ValueError(f"found {len(samples)} samples, expected at least {_FEWEST}: ask for longer")
     half = samples[len(samples) // 2 :]
     for sample in samples:
         if sample.in_use_bytes or sample.remembered:
@@ -142,17 +148,17 @@ def judge(samples: list[Sample], *, rss: bool) -> None:
 
 
 @app.default
-def main(*, minutes: float = 10, every_s: float = 30, pause_ms: float = 20, budget_bytes: int | None = None) -> None:
+def main(*, minutes: float = 10, pause_ms: float = 20, budget_bytes: int | None = None) -> None:
     """Ask for some minutes, and say whether anything grew.
 
     Args:
         minutes: how long.
-        every_s: seconds between two lines.
         pause_ms: milliseconds between two queries: without them it takes a whole CPU.
         budget_bytes: a budget; without it the scheduler learns.
 
     """
     began = last = time.monotonic()
+    every_s = 60 * minutes / _LINES
 
     def due(queries: int) -> bool:
         nonlocal last
@@ -173,7 +179,7 @@ def main(*, minutes: float = 10, every_s: float = 30, pause_ms: float = 20, budg
         )
     try:
         judge(samples, rss=True)
-    except Grew as error:
+    except (Grew, ValueError) as error:
         sys.exit(f"error: {error}")
 
 

@@ -1,7 +1,8 @@
 """What a request costs more through the scheduler: 10,000 requests that wait, in microseconds of CPU each.
 
 Usage: request_cost.py [repetitions]. Policies run in turn, and the least of all repetitions counts: others on the
-machine can only add to it. A request does nothing but let others run once.
+machine can only add to it. A request does nothing but let others run once. "None waits": one request after the other,
+of which each does nothing at all.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-import incast_requests
+import incast_requests.sockets
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,6 +73,27 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
             async with fixed.slot(expect_bytes=EXPECT_BYTES, socket=over):
                 await work()
 
+        async def in_turn(over: incast_requests.Peer | socket.socket | None = None) -> None:
+            for _ in range(REQUESTS):
+                async with fixed.slot(expect_bytes=EXPECT_BYTES, socket=over):
+                    pass
+
+        async def semaphore_in_turn() -> None:
+            for _ in range(REQUESTS):
+                async with semaphore:
+                    pass
+
+        async def asked() -> None:
+            for _ in range(REQUESTS):
+                incast_requests.sockets.info(client)
+
+        in_turns: dict[str, Callable[[], Awaitable[object]]] = {
+            "asyncio.Semaphore": semaphore_in_turn,
+            "slot": in_turn,
+            "slot, with a peer": lambda: in_turn(peer),
+            "slot, with a socket": lambda: in_turn(client),
+            "the kernel asked once": asked,
+        }
         policies: dict[str, Callable[[], Awaitable[object]]] = {
             "plain": lambda: asyncio.gather(*(work() for _ in range(REQUESTS))),
             "asyncio.TaskGroup": group,
@@ -89,6 +111,7 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
             ),
         }
         found = await measure(policies, repetitions)
+        found |= {f"{name}, none waits": us for name, us in (await measure(in_turns, repetitions)).items()}
     for sock in (ours, theirs, listener, client, server):
         sock.close()
     return found
@@ -132,8 +155,10 @@ def show(loop: str, found: dict[str, float]) -> None:
     """Print a table."""
     print(f"{loop}: plain {found['plain']:.1f} us")
     for name, microseconds in found.items():
-        if name != "plain":
-            print(f"  {name:<22} {microseconds - found['plain']:+6.1f} us over plain")
+        if name.endswith("none waits"):
+            print(f"  {name:<34} {microseconds:6.1f} us")
+        elif name != "plain":
+            print(f"  {name:<34} {microseconds - found['plain']:+6.1f} us over plain")
 
 
 def main(arguments: list[str]) -> None:
