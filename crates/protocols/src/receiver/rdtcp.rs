@@ -444,15 +444,20 @@ impl Receiver for Rdtcp {
         }
         let mss = self.mss;
         self.change(flow, |flow| {
-            if sent.cause == AckCause::SynAck && flow.received == 0 {
-                flow.first_sent_at = if sent.edge.0 > flow.edge { Some(now) } else { None };
-            } else if sent.edge.0 > flow.edge && !flow.window.in_recovery() {
-                let segments = sent.edge.since(sent.ack).0 / mss;
-                if segments > 0 {
-                    flow.rtt.on_ack(now, Offset(sent.ack.0 + (segments - 1) * mss));
+            let grants = sent.edge.0 > flow.edge;
+            match sent.cause {
+                // What comes now may have been sent twice, the first byte included.
+                AckCause::Forced => {
+                    flow.rtt.forget();
+                    flow.first_sent_at = None;
                 }
-            } else if sent.cause == AckCause::Forced {
-                flow.rtt.forget();
+                AckCause::SynAck if flow.received == 0 => flow.first_sent_at = grants.then_some(now),
+                AckCause::SynAck | AckCause::Data => {
+                    let segments = sent.edge.since(sent.ack).0 / mss;
+                    if grants && segments > 0 && !flow.window.in_recovery() {
+                        flow.rtt.on_ack(now, Offset(sent.ack.0 + (segments - 1) * mss));
+                    }
+                }
             }
             flow.edge = flow.edge.max(sent.edge.0);
         });

@@ -409,17 +409,39 @@ fn round_trips_are_timed_from_a_grant_to_its_last_segment() {
     assert_eq!(nic.round_trip_us(0), Some(110.0));
 }
 
+/// Neither to the first byte nor to a later one.
 #[test]
 fn what_the_timer_asked_for_is_no_round_trip() {
-    let mut nic = Nic::new(1000, &Config { queue_maxsize: 1, ..Config::default() });
+    for (arrived, round_trip_us) in [(0, None), (1, Some(100.0))] {
+        let mut nic = Nic::new(1000, &Config { queue_maxsize: 1, ..Config::default() });
+        nic.open(30);
+        for _ in 0..arrived {
+            nic.pass(100);
+            nic.arrive(0, false);
+        }
+        nic.left();
+        while nic.left.is_empty() {
+            nic.run_timer();
+        }
+        nic.pass(500);
+        nic.arrive(0, false);
+        assert_eq!(nic.round_trip_us(0), round_trip_us);
+    }
+}
+
+/// It may where the right edge lies within a segment.
+#[test]
+fn an_ack_of_the_timer_that_grants_more_ends_a_timing_too() {
+    let mut nic = Nic::new(1000, &Config::default());
     nic.open(30);
     nic.pass(100);
     nic.arrive(0, false);
-    nic.left();
-    while nic.left.is_empty() {
-        nic.run_timer();
-    }
-    nic.pass(100);
+    let edge = nic.ends[0].1;
+    assert_eq!(edge, 3000, "the segment from 2000 on is timed");
+    nic.pass(10_000);
+    let sent = SentAck { ack: Offset(1000), edge: Offset(edge + 1), cause: AckCause::Forced };
+    nic.controller.on_ack_sent(nic.now, FlowIndex(0), &sent);
+    nic.arrive(0, false);
     nic.arrive(0, false);
     assert_eq!(nic.round_trip_us(0), Some(100.0));
 }
