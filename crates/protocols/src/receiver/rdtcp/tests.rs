@@ -446,6 +446,19 @@ fn an_ack_of_the_timer_that_grants_more_ends_a_timing_too() {
     assert_eq!(nic.round_trip_us(0), Some(100.0));
 }
 
+/// What is granted beyond the end of a message waits for the application.
+#[test]
+fn the_pause_between_two_messages_is_no_round_trip() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(1);
+    nic.pass(100);
+    nic.arrive(0, false);
+    nic.pass(50_000);
+    nic.controller.on_message(nic.now, FlowIndex(0), &Message { size: Some(Bytes(3000)), ..Message::default() });
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(100.0));
+}
+
 #[test]
 fn a_syn_ack_that_was_repeated_or_a_first_byte_that_was_lost_is_no_round_trip() {
     let mut nic = Nic::new(1000, &Config::default());
