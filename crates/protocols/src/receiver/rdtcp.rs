@@ -391,7 +391,7 @@ impl Receiver for Rdtcp {
                 if arrival.start == Offset(0) {
                     flow.rtt.sample(now.since(sent_at));
                 }
-            } else if arrival.beyond_gap.0 > 0 || flow.window.in_recovery() {
+            } else if flow.came_again || arrival.beyond_gap.0 > 0 || flow.window.in_recovery() {
                 flow.rtt.forget();
             } else {
                 flow.rtt.on_arrival(now, arrival.start);

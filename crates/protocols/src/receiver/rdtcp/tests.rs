@@ -460,6 +460,20 @@ fn the_pause_between_two_messages_is_no_round_trip() {
 }
 
 #[test]
+fn a_grant_whose_ack_was_lost_is_no_round_trip() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.open(9);
+    nic.pass(100);
+    nic.arrive(0, false);
+    nic.pass(5000);
+    nic.arrive_again(0);
+    nic.pass(100);
+    nic.arrive(0, false);
+    nic.arrive(0, false);
+    assert_eq!(nic.round_trip_us(0), Some(100.0));
+}
+
+#[test]
 fn a_syn_ack_that_was_repeated_or_a_first_byte_that_was_lost_is_no_round_trip() {
     let mut nic = Nic::new(1000, &Config::default());
     nic.open(9);
