@@ -153,6 +153,7 @@ mod tests {
             (sizes.optimal, sizes.congested)
         };
         assert!((SIMULATED.capacity_packets() - 76.2).abs() < 0.05);
+        assert!((SIMULATED.path_packets() - 12.2).abs() < 0.05);
         assert_eq!(sizes(&SIMULATED, 65_536), (3, 1));
         assert_eq!(sizes(&TESTBED, 131_072), (2, 1));
         assert_eq!(sizes(&TESTBED, 51_200), (5, 1));

@@ -128,6 +128,8 @@ mod tests {
             timeout_probability(40.0, f64::NAN, 60.0),
             incast_probability(40.0, 4.0, -1.0),
             slow_start_incast_probability(f64::NAN, 60.0),
+            slow_start_incast_probability(-1.0, 0.0),
+            slow_start_incast_probability(0.0, -1.0),
         ] {
             assert!(found.is_nan(), "{found}");
         }

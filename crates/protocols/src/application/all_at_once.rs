@@ -56,7 +56,7 @@ impl Part for AllAtOnce {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{ask, context, grants, ids};
+    use super::super::tests::{ask, context, gap, grants, ids};
     use super::*;
 
     #[test]
@@ -64,7 +64,18 @@ mod tests {
         let mut application = AllAtOnce::new(&Config {}, &context());
         ask(&mut application, 0..4, 1000);
         application.on_withdrawn(Time(0), RequestId(1));
-        assert_eq!(ids(&grants(&mut application, Time(0))), [0, 2, 3]);
+        assert_eq!(application.status().waiting, 3);
+        let mut sent = grants(&mut application, Time(0));
+        assert_eq!(ids(&sent), [0, 2, 3]);
         assert_eq!(application.status().outstanding, 3);
+        application.on_finished(Time(0), sent.remove(0).unwrap(), gap(0));
+        assert_eq!(application.status().outstanding, 2);
+    }
+
+    #[test]
+    fn it_wants_no_timer_no_window_and_no_progress() {
+        let application = AllAtOnce::new(&Config {}, &context());
+        assert_eq!((application.next_timer(), application.window()), (None, None));
+        assert!(!application.watches_progress());
     }
 }

@@ -81,8 +81,10 @@ mod tests {
         let mut application = FixedWindow::new(&Config { outstanding: 3 }, &context());
         ask(&mut application, 0..7, 1000);
         application.on_withdrawn(Time(0), RequestId(3));
-        let mut first = grants(&mut application, Time(0));
+        let mut first = grants(&mut application, Time(5));
         assert_eq!(ids(&first), [0, 1, 2]);
+        assert!(first.iter().all(|grant| grant.at() == Time(5)));
+        assert_eq!(application.status(), Status { waiting: 3, outstanding: 3, ..Status::default() });
         // Whatever was out of order: the window is fixed.
         application.on_finished(Time(0), first.remove(1).unwrap(), gap(7));
         assert_eq!(ids(&grants(&mut application, Time(0))), [4]);

@@ -65,5 +65,9 @@ mod tests {
             application.on_finished(Time(0), sent.remove(0).unwrap(), gap(0));
         }
         assert_eq!(ids(&grants(&mut application, Time(0))), [0; 0]);
+        ask(&mut application, 3..6, 1000);
+        application.on_withdrawn(Time(0), RequestId(3));
+        assert_eq!(ids(&grants(&mut application, Time(0))), [4]);
+        assert_eq!(application.status(), Status { waiting: 1, outstanding: 1, ..Status::default() });
     }
 }

@@ -73,6 +73,27 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
+    /// Once they are more than a few, and more than those that wait.
+    #[test]
+    fn what_was_withdrawn_goes_even_if_the_queue_stands_still() {
+        let mut waiting = Waiting::new();
+        for id in 0..100 {
+            waiting.push(RequestId(id), ());
+        }
+        // 51 of 100, and then 33 of the 49 that are left.
+        for withdrawn in 1..=84 {
+            waiting.withdraw(RequestId(100 - withdrawn));
+            let expected = match withdrawn {
+                ..=50 => 100,
+                51..=83 => 49,
+                _ => 16,
+            };
+            assert_eq!(waiting.queue.len(), expected, "{withdrawn}");
+        }
+        let left: Vec<u64> = core::iter::from_fn(|| waiting.pop()).map(|(id, ())| id.0).collect();
+        assert_eq!(left, (0..16).collect::<Vec<_>>());
+    }
+
     proptest! {
         #[test]
         fn the_order_is_kept_whatever_is_withdrawn(
@@ -93,7 +114,7 @@ mod tests {
                         prop_assert_eq!(waiting.pop().map(|(id, _)| id.0), first);
                     }
                 }
-                prop_assert_eq!(waiting.len(), model.len());
+                prop_assert_eq!((waiting.len(), waiting.is_empty()), (model.len(), model.is_empty()));
                 prop_assert!(waiting.queue.len() <= 2 * model.len() + FEW + 1);
             }
         }

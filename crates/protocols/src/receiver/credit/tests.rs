@@ -314,6 +314,15 @@ fn windows_are_rounded_up_to_what_the_header_can_say() {
     assert_eq!(credit.under_way(), Bytes(2 * FULL + 127), "as many may be under way beside the segments");
 }
 
+#[test]
+fn a_port_that_counts_packets_takes_each_for_a_full_one() {
+    for (counts_packets, of_a_byte, of_2500) in [(true, FULL, 3 * FULL), (false, 1 + HEADER, 2500 + 3 * HEADER)] {
+        let wire = Wire { mss: MSS, header: HEADER, counts_packets, rounding: 127 };
+        assert_eq!([0, 1, 2500].map(|payload| wire.of(payload)), [0, of_a_byte + 127, of_2500 + 127]);
+        assert_eq!([126 + 3 * FULL, 127 + 3 * FULL].map(|room| wire.segments_in(room)), [2, 3]);
+    }
+}
+
 /// The first window is two segments of a budget of three, which arrive within 2 x (100 us + 3,150 bytes at 1 Gbit/s).
 fn controlled() -> (Nic, Time) {
     controlled_by(&Config::default())
