@@ -451,9 +451,9 @@ impl Receiver for Rdtcp {
                     flow.rtt.forget();
                     flow.first_sent_at = None;
                 }
-                AckCause::SynAck if flow.received == 0 => flow.first_sent_at = grants.then_some(now),
+                AckCause::SynAck => flow.first_sent_at = grants.then_some(now),
                 // A grant beyond the end of a message waits for the application.
-                AckCause::SynAck | AckCause::Data => {
+                AckCause::Data => {
                     let segments = sent.edge.since(sent.ack).0 / mss;
                     if grants && segments > 0 && flow.is_active() && !flow.window.in_recovery() {
                         flow.rtt.on_ack(now, Offset(sent.ack.0 + (segments - 1) * mss));

@@ -89,6 +89,7 @@ mod tests {
                 clamp.on_open(Time(0), flow);
                 assert_eq!(clamp.window(Time(0), flow), Some(Bytes(announced)));
             }
+            assert_eq!(clamp.fixed_window(), Some(Bytes(announced)), "nothing changes it");
         }
     }
 }

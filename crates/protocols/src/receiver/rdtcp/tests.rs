@@ -459,6 +459,21 @@ fn the_pause_between_two_messages_is_no_round_trip() {
     assert_eq!(nic.round_trip_us(0), Some(100.0));
 }
 
+/// The repair of a gap lies between the ACK and the last segment that it allows.
+#[test]
+fn what_comes_after_a_gap_is_no_round_trip() {
+    let mut nic = Nic::new(1000, &Config { initial_window: 4, ..Config::default() });
+    nic.open(30);
+    nic.pass(100);
+    nic.arrive(0, false);
+    assert_eq!(nic.ends[0].1, 6000, "the segment from 5000 on is timed");
+    nic.arrive_swapped(0, 400);
+    for _ in 0..3 {
+        nic.arrive(0, false);
+    }
+    assert_eq!(nic.round_trip_us(0), Some(100.0));
+}
+
 #[test]
 fn a_grant_whose_ack_was_lost_is_no_round_trip() {
     let mut nic = Nic::new(1000, &Config::default());
