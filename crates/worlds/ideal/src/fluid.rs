@@ -45,10 +45,8 @@ impl Load {
     }
 
     /// The time a rate takes for all of it.
-    pub(crate) const fn time_at(&self, share: Share) -> u64 {
-        let work = self.wire as Work * WORK_PER_BYTE;
-        let time = work.div_ceil(if share == 0 { 1 } else { share as Work });
-        if time > NEVER as Work { NEVER } else { time as u64 }
+    pub(crate) fn time_at(&self, share: Share) -> u64 {
+        time_for(Work::from(self.wire) * WORK_PER_BYTE, share)
     }
 }
 
@@ -191,19 +189,10 @@ impl Served {
 
 /// The first picosecond by which a share has served all of it.
 fn time_for(left: Work, share: Share) -> u64 {
-    /// Up to here a quotient of floating-point numbers is wrong by one at most.
-    const PRECISE: u64 = 1 << 50;
-    let mut time = (left as f64 / share as f64) as u64;
-    if time > PRECISE || share == 0 {
-        return if share == 0 { NEVER } else { u64::try_from(left.div_ceil(Work::from(share))).unwrap_or(NEVER) };
+    match share {
+        0 => NEVER,
+        _ => u64::try_from(left.div_ceil(Work::from(share))).unwrap_or(NEVER),
     }
-    while Work::from(time) * Work::from(share) < left {
-        time += 1;
-    }
-    while time > 0 && Work::from(time - 1) * Work::from(share) >= left {
-        time -= 1;
-    }
-    time
 }
 
 #[cfg(test)]
@@ -306,6 +295,33 @@ mod tests {
         let half: u64 = curve.bytes[..bins].iter().sum();
         let covered = bins as u64 * curve.width.0;
         assert!(half.abs_diff(covered / 8000) <= 1, "{half} bytes in {covered} ps");
+    }
+
+    /// The last picosecond of each serves somewhat more than there was, which must not add up.
+    #[test]
+    fn the_curve_is_even_where_one_message_follows_another() {
+        for (payload, header) in [(1, 999), (1000, 0)] {
+            let mut fluid = Fluid::new(&[300 * GBPS], 1);
+            for _ in 0..1000 {
+                fluid.add(&[0], Load::new(Some(payload), 1000, header));
+                fluid.share_out();
+                fluid.run_to(fluid.next_end());
+                fluid.take_served(&mut Vec::new());
+            }
+            let curve = fluid.finish(1000 * payload);
+            let half = curve.bytes.len() / 2;
+            let served: u64 = curve.bytes[..half].iter().sum();
+            // Each takes 26,666 2/3 ps.
+            let expected = half as u64 * curve.width.0 * payload / 26_667;
+            assert!(served.abs_diff(expected) <= 1, "{served} of {expected} bytes");
+        }
+    }
+
+    #[test]
+    fn a_time_is_rounded_up_and_none_is_longer_than_time_lasts() {
+        assert_eq!(bytes_of(1).time_at(3 * GBPS), 2667);
+        assert_eq!(bytes_of(125).time_at(GBPS), 1_000_000);
+        assert_eq!([0, 1].map(|share| bytes_of(1 << 40).time_at(share)), [NEVER; 2]);
     }
 
     proptest! {

@@ -59,6 +59,18 @@ fn shares(capacities: &[Share], paths: &[&[u32]]) -> Vec<Share> {
     slots.iter().map(|&slot| sharing.share(slot)).collect()
 }
 
+/// A unit for each is worth dividing anew.
+#[test]
+fn who_goes_leaves_its_share_to_the_others_to_the_last_unit() {
+    let mut sharing = Sharing::new(&[10, 2], 8);
+    let slots = [&[0][..], &[0], &[0, 1]].map(|path| sharing.add(path));
+    sharing.settle();
+    assert_eq!(slots.map(|slot| sharing.share(slot)), [4, 4, 2]);
+    sharing.remove(slots[2]);
+    sharing.settle();
+    assert_eq!([slots[0], slots[1]].map(|slot| sharing.share(slot)), [5, 5]);
+}
+
 #[test]
 fn two_flows_on_one_link_have_half_each() {
     assert_eq!(shares(&[1000], &[&[0], &[0]]), [500, 500]);

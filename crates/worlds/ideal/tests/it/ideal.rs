@@ -6,7 +6,7 @@ use incast_protocols::{Bytes, Duration, Message, Time};
 use incast_record::{Flow, Outcome, Run};
 use incast_scenario::{Override, Scenario, example};
 use incast_testing::{add_flow, add_rounds, cable, leaf_spine, mark_at, new_reno, no_marks, packets, plan, star, tcp};
-use incast_world::{Control, RunError, World as _};
+use incast_world::{Control, Cost, RunError, World as _};
 
 fn computed(plan: &Plan) -> Run {
     Ideal.run(plan, &Control::default()).unwrap()
@@ -188,6 +188,33 @@ fn what_has_no_end_shares_until_the_others_are_done_or_time_is_up() {
     assert_eq!((stopped.flows[1].end, stopped.flows[1].fluid_end), (None, None));
     assert_eq!(stopped.flows.iter().map(|flow| flow.delivered.0).collect::<Vec<_>>(), [58_400; 2]);
     assert_eq!(stopped.delivered.bytes.iter().sum::<u64>(), payload(&stopped));
+    // What has no end goes on after the message, alone for 90 segments, if time is not up.
+    plan.stop_at = Some(Time::from_us(3000));
+    let stopped = computed(&plan);
+    assert_eq!((stopped.outcome, stopped.end), (Outcome::TimeUp, Time::from_us(3000)));
+    assert_eq!(stopped.flows[0].delivered, Bytes(116_800 + 90 * 1460));
+}
+
+/// At 1 bit/s it would take longer than time lasts.
+#[test]
+fn a_run_ends_with_the_last_that_happened_if_the_rest_is_never_served() {
+    let network = star(2, cable(1, Duration::from_us(1)), &packets(10), &no_marks());
+    let mut plan = plan(network, new_reno(), tcp());
+    add_flow(&mut plan, 1, 0, Some(1 << 40), Time::from_us(7), Handshake::Before);
+    let run = computed(&plan);
+    assert_eq!((run.outcome, run.end, run.flows[0].end), (Outcome::TimeUp, Time::from_us(7), None));
+}
+
+#[test]
+fn more_messages_take_more_memory_beside_what_a_process_takes() {
+    let cost = |messages| {
+        let mut plan = on_a_star(2);
+        for _ in 0..messages {
+            add_flow(&mut plan, 1, 0, Some(1460), Time(0), Handshake::Counted);
+        }
+        Ideal.cost(&plan).memory
+    };
+    assert!(Cost::PROCESS < cost(1) && cost(1) < cost(1000));
 }
 
 /// A message that was served but would arrive only after the end is not complete.
@@ -210,7 +237,7 @@ fn what_is_stopped_from_outside_has_what_was_finished() {
     let mut plan = on_a_star(2);
     add_flow(&mut plan, 1, 0, Some(1460), Time::from_us(3), Handshake::Counted);
     let run = Ideal.run(&plan, &control).unwrap();
-    assert_eq!((run.outcome, run.flows[0].end), (Outcome::Interrupted, None));
+    assert_eq!((run.outcome, run.end, run.flows[0].end), (Outcome::Interrupted, Time(0), None));
 }
 
 #[test]
@@ -288,7 +315,7 @@ fn jobs_that_fork_and_join_complete() {
 fn what_has_no_meaning_without_packets_is_refused() {
     let mut plan = on_a_star(3);
     plan.record.queue_statistics = true;
-    assert_eq!(Ideal.refusals(&plan), []);
+    assert_eq!((Ideal.name(), Ideal.refusals(&plan)), ("ideal", Vec::new()));
     plan.record.queue_series = vec![1];
     plan.record.window_series = vec![0];
     plan.record.packets = vec![1];
