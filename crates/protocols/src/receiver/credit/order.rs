@@ -62,3 +62,22 @@ impl Deadlines {
         late + self.0.get(&rank).map_or(0, |class| class.flows)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_no_longer_counts_and_what_is_late_comes_last() {
+        let at = Time::from_us;
+        let mut deadlines = Deadlines::default();
+        for (due, wants) in [(at(10), 100), (at(10), 50), (at(20), 7), (Time::NEVER, 3)] {
+            deadlines.add(due, wants);
+        }
+        assert_eq!((deadlines.wanted_before(at(0), at(20)), deadlines.flows_of(at(0), at(10))), (150, 2));
+        deadlines.remove(at(10), 100);
+        assert_eq!((deadlines.wanted_before(at(0), at(20)), deadlines.flows_of(at(0), at(10))), (50, 1));
+        assert_eq!([at(20), Time::NEVER].map(|rank| deadlines.flows_of(at(15), rank)), [1, 2]);
+        assert_eq!([at(9), at(10)].map(|now| rank(now, at(10))), [at(10), Time::NEVER]);
+    }
+}
