@@ -231,26 +231,25 @@ class Drawn:
 
     @cached_property
     def blocks(self) -> dict[int, pl.DataFrame]:
-        """The packets of each flow, one by one or in blocks: `arrive_ps`, `leave_ps`, `segment`, `packets`."""
+        """The packets of each flow, one by one or in blocks: `arrive_ps`, `leave_ps`, `segment`, `packets`.
+
+        The slowest flows have their packets one by one. In all there are no more than `MOST_PACKETS`.
+        """
         left = self.payload.filter(pl.col("leave_ps").is_not_null())
         by_flow = left.partition_by("flow", as_dict=True, maintain_order=True)
-        room = MOST_PACKETS
-        blocks = {}
-        for story in reversed(self.lanes):
+        room, blocks = MOST_PACKETS, {}
+        # What every flow has room for.
+        least = MOST_PACKETS // (2 * MOST_LANES)
+        for others, story in zip(range(len(self.lanes) - 1, -1, -1), reversed(self.lanes), strict=True):
             rows = by_flow.get((story.flow.id,), left.clear()).select(
                 "arrive_ps",
                 "leave_ps",
                 segment=(pl.col("offset_bytes") - story.flow.offset) // story.flow.mss + 1,
                 packets=pl.lit(1, pl.Int64),
             )
-            if len(rows) > room:
-                gap = pl.col("arrive_ps") - pl.col("leave_ps").cum_max().shift(1) > _GAP_PS
-                rows = rows.with_columns(block=gap.fill_null(value=True).cum_sum())
-                rows = rows.group_by("block", maintain_order=True).agg(
-                    pl.col("arrive_ps").min(), pl.col("leave_ps").max(), pl.col("segment").first(), pl.len()
-                )
-                rows = rows.select("arrive_ps", "leave_ps", "segment", packets=pl.col("len").cast(pl.Int64))
-            room = max(0, room - len(rows))
+            if len(rows) > room - others * least:
+                rows = _joined(rows, max(1, room // (others + 1)))
+            room -= len(rows)
             blocks[story.flow.id] = rows
         return blocks
 
@@ -347,6 +346,18 @@ class Drawn:
                 "rwnd": windows["rwnd_bytes"].to_list(),
             },
         }
+
+
+def _joined(rows: pl.DataFrame, most: int) -> pl.DataFrame:
+    """Join packets of a flow that are close to one another to at most so many blocks."""
+    apart = rows.select(pl.col("arrive_ps") - pl.col("leave_ps").cum_max().shift(1)).to_series()
+    # Of so many gaps the largest part blocks.
+    gap = max([_GAP_PS, *apart.top_k(most)[most - 1 :].to_list()])
+    blocks = (apart > gap).fill_null(value=True).cum_sum().alias("block")
+    joined = rows.group_by(blocks, maintain_order=True).agg(
+        pl.col("arrive_ps").min(), pl.col("leave_ps").max(), pl.col("segment").first(), pl.len()
+    )
+    return joined.select("arrive_ps", "leave_ps", "segment", packets=pl.col("len").cast(pl.Int64))
 
 
 def extremes(rows: pl.DataFrame, column: str, most: int) -> pl.DataFrame:

@@ -22,6 +22,9 @@
       lane.pk.k = sums(lane.pk.k);
       lane.pk.e = lane.pk.a.map((at, i) => at + lane.pk.d[i]);
       lane.win.t = sums(lane.win.t);
+      lane.dropped = lane.drops.map(([at]) => at);
+      lane.repaired = lane.fast.map(([at]) => at);
+      [lane.expired, lane.probed] = [0, 1].map((kind) => lane.waits.filter(([, , , probe]) => probe === kind).map(([, at]) => at).sort((a, b) => a - b));
       run.lane.set(lane.id, lane);
     }
   }
@@ -32,6 +35,7 @@
   // ---- colours
   const night = matchMedia("(prefers-color-scheme: dark)");
   let printing = false, hatch = null;
+  const stamps = new Map();
   const isDark = () => night.matches && !printing;
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
   const own = (run) => (isDark() ? run.dark : run.light);
@@ -44,6 +48,7 @@
     const c = tile.getContext("2d"); c.strokeStyle = ink.wait; c.globalAlpha = 0.8; c.lineWidth = 1.2;
     c.beginPath(); for (const k of [-8, 0, 8]) { c.moveTo(k, 8); c.lineTo(k + 8, 0); } c.stroke();
     hatch = tile;
+    stamps.clear();
   }
 
   // ---- time with folded gaps
@@ -127,6 +132,19 @@
     }
   }
   const place = (u, x) => u.bbox.left + ((x - view[0]) / (view[1] - view[0])) * u.bbox.width;
+  // Where a time is on a chart, for very many of them; from its left edge if that is 0.
+  function across(u, left = u.bbox.left) {
+    const scale = u.bbox.width / (view[1] - view[0]);
+    let fold = null, slope = 0, base = 0;
+    return (t) => {
+      if (!fold || t < fold.t0 || t >= fold.t1) {
+        fold = foldOf(t);
+        slope = ((fold.x1 - fold.x0) / (fold.t1 - fold.t0)) * scale;
+        base = left + (fold.x0 - view[0]) * scale - fold.t0 * slope;
+      }
+      return base + Math.min(t, fold.t1) * slope;
+    };
+  }
   const clip = (u) => { const c = u.ctx; c.save(); c.beginPath(); c.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height); c.clip(); return c; };
   function gaps(u) {
     const c = u.ctx, { left, top, width, height } = u.bbox;
@@ -149,13 +167,13 @@
     if (!t.length || i >= end || t1 < t0) return;
     // Of a line that goes up and down in most columns dashes cannot be seen, and take most of the time.
     const dense = end - i > 2 * u.bbox.width;
-    const line = new Path2D(), base = y(0);
-    let x = place(u, toX(Math.max(t[i], from))), column = Math.round(x), at = x, last = y(v[i]), low = last, high = last;
+    const line = new Path2D(), base = y(0), X = across(u);
+    let x = X(Math.max(t[i], from)), column = Math.round(x), at = x, last = y(v[i]), low = last, high = last;
     const first = x;
     line.moveTo(x, last);
     const finish = () => { if (low !== last || high !== last) { line.lineTo(at, low); line.lineTo(at, high); line.lineTo(at, last); } };
     for (i++; i < end; i++) {
-      x = place(u, toX(t[i]));
+      x = X(t[i]);
       const here = y(v[i]);
       if (Math.round(x) !== column) {
         finish();
@@ -165,18 +183,67 @@
       last = here;
     }
     finish();
-    const right = place(u, toX(t1));
+    const right = X(t1);
     line.lineTo(right, last);
     if (filled) { const area = new Path2D(line); area.lineTo(right, base); area.lineTo(first, base); area.closePath(); c.globalAlpha = 0.16; c.fillStyle = colour; c.fill(area); c.globalAlpha = 1; }
     if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dense ? [] : dash.map((d) => d * 1.6 * ratio())); c.lineJoin = dense ? "bevel" : "round"; c.stroke(line); c.setLineDash([]); }
   }
-  const each = (u, times, draw) => { let last = -9; const end = after(times, toT(view[1])); for (let i = Math.max(0, after(times, toT(view[0]) - 1)); i < end; i++) { const x = place(u, toX(times[i])); if (x - last >= 1) { draw(x); last = x; } } };
-  function cross(c, x, y, r) {
-    c.beginPath(); c.moveTo(x - r, y - r); c.lineTo(x + r, y + r); c.moveTo(x + r, y - r); c.lineTo(x - r, y + r);
-    c.strokeStyle = ink.paper; c.lineWidth = 4.2 * ratio(); c.stroke(); c.strokeStyle = ink.drop; c.lineWidth = 1.9 * ratio(); c.stroke();
+  const each = (u, times, draw) => { let last = -9; const X = across(u), end = after(times, toT(view[1])); for (let i = Math.max(0, after(times, toT(view[0]) - 1)); i < end; i++) { const x = X(times[i]); if (x - last >= 1) { draw(x); last = x; } } };
+  // What is drawn often is drawn once and copied.
+  const SHAPES = {
+    cross(c, r, k) {
+      c.moveTo(-r, -r); c.lineTo(r, r); c.moveTo(r, -r); c.lineTo(-r, r);
+      c.strokeStyle = ink.paper; c.lineWidth = 4.2 * k; c.stroke(); c.strokeStyle = ink.drop; c.lineWidth = 1.9 * k; c.stroke();
+    },
+    fast(c, r, k) { c.moveTo(0, -r); c.lineTo(r, r); c.lineTo(-r, r); c.closePath(); c.fillStyle = ink.fast; c.strokeStyle = ink.paper; c.lineWidth = k; c.stroke(); c.fill(); },
+    timer(c, r, k) { c.moveTo(0, -r); c.lineTo(r, 0); c.lineTo(0, r); c.lineTo(-r, 0); c.closePath(); c.fillStyle = ink.ink; c.strokeStyle = ink.paper; c.lineWidth = k; c.stroke(); c.fill(); },
+    probe(c, r, k) { c.arc(0, 0, r * 0.8, 0, 7); c.fillStyle = ink.ink; c.strokeStyle = ink.paper; c.lineWidth = k; c.stroke(); c.fill(); },
+  };
+  function stamp(shape, r) {
+    const key = shape + r;
+    if (!stamps.has(key)) {
+      const half = Math.ceil(r + 2.2 * ratio()), size = 2 * half, tile = Object.assign(document.createElement("canvas"), { width: size, height: size }), on = tile.getContext("2d", { willReadFrequently: true });
+      on.translate(half, half); on.beginPath(); SHAPES[shape](on, r, ratio());
+      const cells = [...new Uint32Array(on.getImageData(0, 0, size, size).data.buffer)].map((one, i) => [i % size, Math.floor(i / size), one]);
+      stamps.set(key, { tile, half, cells: Uint32Array.from(cells.filter(([, , one]) => one).flat()) });
+    }
+    return stamps.get(key);
   }
-  // Not one upon the other.
-  function crosses(c, times, t0, t1, X, y, r) { let last = -99; for (const at of times) if (at >= t0 && at <= t1) { const x = X(at); if (Math.abs(x - last) >= r / 2) { cross(c, x, y, r); last = x; } } }
+  // A picture whose pixels are set one by one: for thousands of small marks a canvas takes twenty times as long.
+  function Pixels(wide, high) {
+    const image = Object.assign(document.createElement("canvas"), { width: wide, height: high }), c = image.getContext("2d"), data = c.createImageData(wide, high);
+    const cells = new Uint32Array(data.data.buffer);
+    return {
+      image, wide, high, cells,
+      done() { c.putImageData(data, 0, 0); return image; },
+      copy({ half, cells: from }, x, y) {
+        const left = Math.round(x) - half, top = Math.round(y) - half;
+        for (let i = 0; i < from.length; i += 3) {
+          const column = left + from[i], row = top + from[i + 1], to = row * wide + column;
+          if (column < 0 || column >= wide || row < 0 || row >= high) continue;
+          // The last of the four bytes says how little shows through: what is hardly there replaces nothing.
+          if (from[i + 2] >>> 24 >= Math.min(128, cells[to] >>> 24)) cells[to] = from[i + 2];
+        }
+      },
+    };
+  }
+  // The one of the last time, if it is as large, and empty.
+  function pixels(u, name, wide, high) {
+    if (u[name]?.wide !== wide || u[name].high !== high) u[name] = Pixels(wide, high); else u[name].cells.fill(0);
+    return u[name];
+  }
+  const cell = (hex) => new Uint32Array(new Uint8Array([...hex.match(/\w\w/g).map((part) => parseInt(part, 16)), 255]).buffer)[0];
+  // Not one upon the other, and small where many would hide all else.
+  function mark(to, shape, times, t0, t1, X, y, size) {
+    let last = -99;
+    const begin = after(times, t0 - 1), end = after(times, t1), many = (end - begin) * 5 * size > to.wide, r = many ? size / 2 : size, one = stamp(shape, r);
+    for (let i = begin; i < end; i++) {
+      const x = X(times[i]);
+      if (x - last >= r) { to.copy(one, x, y); last = x; }
+      // Of very many, most are not even looked at.
+      if (many) { let step = 8; while (i + step < end && X(times[i + step]) - last < r) { i += step; step *= 2; } }
+    }
+  }
   function level(u, value, dash) { const c = u.ctx, y = u.valToPos(value, "y", true); c.strokeStyle = ink.muted; c.lineWidth = ratio(); c.setLineDash(dash.map((d) => d * ratio())); c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke(); c.setLineDash([]); }
   function paintQueue(u) {
     const c = clip(u), k = ratio();
@@ -184,7 +251,8 @@
     new Set(shown().map((run) => run[unit.limit]).filter((limit) => limit != null)).forEach((limit) => level(u, limit / unit.scale, [6, 4]));
     shown().forEach((run, i) => {
       const y = u.bbox.top + (7 + 10 * i) * k;
-      each(u, run.drops, (x) => cross(c, x, y, 3 * k));
+      const { tile, half } = stamp("cross", 3 * k);
+      each(u, run.drops, (x) => c.drawImage(tile, Math.round(x - half), Math.round(y - half)));
       c.fillStyle = own(run);
       each(u, run.marks, (x) => c.fillRect(x, u.bbox.top + u.bbox.height - (3 + 4 * i) * k, k, 3 * k));
     });
@@ -196,60 +264,103 @@
     if (!lane.levels.has(gap)) {
       const { a, e } = lane.pk, from = [], to = [];
       for (let i = 0; i < a.length; i++) { const n = to.length - 1; if (n >= 0 && a[i] - to[n] < gap) to[n] = Math.max(to[n], e[i]); else { from.push(a[i]); to.push(e[i]); } }
-      lane.levels.set(gap, { a: from, e: to });
+      lane.levels.set(gap, { a: Float64Array.from(from), e: Float64Array.from(to) });
     }
     return lane.levels.get(gap);
+  }
+  // From far away each row is two of pixels: packets, which are one wide at least, and waits that are too short for a bar of their own.
+  function distant(u, run, gap, t0, t1) {
+    const X = across(u, 0), wide = u.bbox.width, out = pixels(u, "distant", wide, 2 * order.length + 2), packet = cell(own(run)), fill = cell(ink.waitfill), edge = cell(ink.wait);
+    const waits = (row, list) => {
+      for (const [a, b, , probe] of list) {
+        if (probe || b < t0 || a > t1) continue;
+        const from = Math.max(0, Math.round(X(a))), to = Math.min(wide, Math.max(from + ratio(), Math.round(X(b))));
+        if (to - from >= SHORT * ratio() || from >= wide) continue;
+        out.cells.fill(fill, row * wide + from, row * wide + to);
+        out.cells[row * wide + from] = out.cells[row * wide + to - 1] = edge;
+      }
+    };
+    order.forEach((id, number) => {
+      const lane = run.lane.get(id);
+      if (!lane || lane.begin > t1 || lane.end < t0) return;
+      const { a, e } = gap ? blocks(lane, gap) : lane.pk, end = after(a, t1), start = 2 * number * wide;
+      for (let i = inView(lane, gap, a, t0), done = 0; i < end; i++) {
+        const to = Math.min(wide, X(e[i]));
+        if (to < done) continue;
+        const from = Math.max(done, Math.floor(X(a[i])));
+        done = Math.min(wide, Math.max(from + ratio(), Math.ceil(to)));
+        for (let at = start + from; at < start + done; at++) out.cells[at] = packet;
+      }
+      if (run.packets) waits(2 * number + 1, lane.waits);
+    });
+    waits(2 * order.length, run.others.waits);
+    return out.done();
+  }
+  // Narrower waits have no bar with hatches.
+  const SHORT = 10;
+  // The first packet of a lane that may be seen. What arrived before the view may still be there; in blocks nothing overlaps.
+  function inView(lane, gap, a, t0) {
+    if (gap) return Math.max(0, after(a, t0) - 1);
+    lane.longest ??= lane.pk.a.reduce((most, at, i) => Math.max(most, lane.pk.e[i] - at), 0);
+    return after(a, t0 - lane.longest - 1);
   }
   const rows = (run) => order.length + (run.others.flows ? 1 : 0);
   function paintLanes(run) {
     return (u) => {
       const c = clip(u), k = ratio(), n = rows(run), h = u.bbox.height / n, colour = own(run), t0 = toT(view[0]), t1 = toT(view[1]);
-      const X = (t) => place(u, toX(t)), left = u.bbox.left, right = left + u.bbox.width;
+      const X = across(u), left = u.bbox.left, right = left + u.bbox.width;
       const pattern = !moving && c.createPattern(hatch, "repeat");
       const big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
+      // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
+      const column = (view[1] - view[0]) / u.bbox.width, gap = [total / 2000, total / 20000].find((one) => one < column / 2);
+      const near = !gap && h > 4 * k && run.packet / column > 2.5 * k, image = near ? null : distant(u, run, gap, t0, t1);
+      const marks = pixels(u, "marks", u.bbox.width, u.bbox.height), inside = across(u, 0), upper = u.bbox.top;
+      c.imageSmoothingEnabled = false;
       const wait = (a, b, y, probe) => {
         if (!run.packets) return;  // since when it ran is not known
-        const x0 = Math.max(left - 9, X(a)), x1 = X(b), box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
+        const x0 = Math.max(left - 9, X(a)), x1 = X(b);
+        if (image && !probe && x1 - x0 < SHORT * k) return;  // in the row of pixels
+        const box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
         if (!probe) { c.fillStyle = ink.waitfill; c.fillRect(...box); if (pattern && h > 4 * k) { c.fillStyle = pattern; c.fillRect(...box); } }
         if (h > 5 * k) { c.strokeStyle = ink.wait; c.lineWidth = k; c.setLineDash(probe ? [2 * k, 2 * k] : []); c.strokeRect(...box); c.setLineDash([]); }
       };
-      order.forEach((id, row) => {
-        const lane = run.lane.get(id), top = u.bbox.top + row * h, y = top + h / 2;
+      order.forEach((id, number) => {
+        const lane = run.lane.get(id), top = u.bbox.top + number * h, y = top + h / 2;
         if (id === selected) { c.fillStyle = ink.soft; c.fillRect(left, top, u.bbox.width, h); c.strokeStyle = ink.ink; c.lineWidth = k; c.strokeRect(left, top + 0.5, u.bbox.width, h - 1); }
         if (!lane || lane.begin > t1 || lane.end < t0) return;
         c.fillStyle = colour; c.globalAlpha = 0.4; c.fillRect(X(lane.begin), y - k / 2, X(lane.end) - X(lane.begin), k); c.globalAlpha = 1;
+        if (image) c.drawImage(image, 0, 2 * number + 1, image.width, 1, left, y - h * 0.36, image.width, h * 0.72);
         for (const [a, b, , probe] of lane.waits) if (b >= t0 && a <= t1) wait(a, b, y, probe);
-        const column = (view[1] - view[0]) / u.bbox.width, gap = [total / 2000, total / 20000].find((one) => one < column / 2);
-        const { a, e } = gap ? blocks(lane, gap) : lane.pk, segment = lane.pk.k;
+        if (image) { c.globalAlpha = 0.78; c.drawImage(image, 0, 2 * number, image.width, 1, left, y - h * 0.3, image.width, h * 0.6); c.globalAlpha = 1; }
+        const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, 0, a, t0) : 0, last = near ? after(a, t1) : 0;
         c.fillStyle = colour;
-        // What arrived before the view may still be there; in blocks nothing overlaps.
-        const longest = lane.longest ??= lane.pk.a.reduce((most, at, i) => Math.max(most, lane.pk.e[i] - at), 0);
-        const first = gap ? Math.max(0, after(a, t0) - 1) : after(a, t0 - longest - 1), last = after(a, t1), near = !gap && h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k;
-        // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
         let x0 = null, x1 = 0;
         const flush = () => { if (x0 !== null) c.fillRect(x0, y - h * 0.3, Math.max(k, x1 - x0), h * 0.6); };
-        c.globalAlpha = near ? 0.35 : 0.78;
+        c.globalAlpha = 0.35;
         for (let i = first; i < last; i++) {
           const from = X(a[i]), to = X(e[i]);
           if (x0 !== null && from - x1 < 1) x1 = Math.max(x1, to); else { flush(); x0 = from; x1 = to; }
         }
         flush(); c.globalAlpha = 1;
-        for (let i = first; near && i < last; i++) {
+        for (let i = first; i < last; i++) {
           const to = X(e[i]), from = X(Math.max(a[i], e[i] - (lane.pk.n?.[i] > 1 ? Infinity : run.packet)));
           if (to < left || from > right) continue;
           c.fillStyle = colour; c.fillRect(from, y - h * 0.36, Math.max(k, to - from - k), h * 0.72);
           if (h > 10 * k && to - from > 8 * k * String(segment[i]).length + 4 * k) { c.fillStyle = ink.paper; c.font = `${Math.min(11 * k, h * 0.7)}px system-ui, sans-serif`; c.textAlign = "left"; c.textBaseline = "middle"; c.fillText(segment[i], from + 3 * k, y); }
         }
-        for (const [at] of lane.fast) if (at >= t0 && at <= t1) { const x = X(at); c.fillStyle = ink.fast; c.strokeStyle = ink.paper; c.lineWidth = k; c.beginPath(); c.moveTo(x, y - big); c.lineTo(x + big, y + big); c.lineTo(x - big, y + big); c.closePath(); c.stroke(); c.fill(); }
-        crosses(c, lane.drops.map((one) => one[0]), t0, t1, X, y, big * 0.75);
-        for (const [, at, , probe] of lane.waits) if (at >= t0 && at <= t1) { const x = X(at); c.fillStyle = ink.ink; c.strokeStyle = ink.paper; c.lineWidth = k; c.beginPath(); if (probe) c.arc(x, y, big * 0.8, 0, 7); else { c.moveTo(x, y - big); c.lineTo(x + big, y); c.lineTo(x, y + big); c.lineTo(x - big, y); c.closePath(); } c.stroke(); c.fill(); }
+        mark(marks, "fast", lane.repaired, t0, t1, inside, y - upper, big);
+        mark(marks, "cross", lane.dropped, t0, t1, inside, y - upper, big * 0.75);
+        mark(marks, "probe", lane.probed, t0, t1, inside, y - upper, big);
+        mark(marks, "timer", lane.expired, t0, t1, inside, y - upper, big);
         if (lane.done && lane.end <= t1) { c.fillStyle = ink.ink; c.fillRect(X(lane.end), y - h * 0.42, 2 * k, h * 0.84); }
       });
       if (run.others.flows) {
         const y = u.bbox.top + (order.length + 0.5) * h;
+        if (image) c.drawImage(image, 0, 2 * order.length, image.width, 1, left, y - h * 0.36, image.width, h * 0.72);
         for (const [a, b] of run.others.waits) if (b >= t0 && a <= t1) wait(a, b, y, 0);
-        crosses(c, run.others.drops, t0, t1, X, y, big * 0.75);
+        mark(marks, "cross", run.others.drops, t0, t1, inside, y - upper, big * 0.75);
       }
+      c.drawImage(marks.done(), left, upper);
       gaps(u); c.restore();
     };
   }
@@ -389,8 +500,10 @@
   function onCursor(u) {
     if (u.cursor.left == null || u.cursor.left < 0) return;
     cursorAt = toT(view[0] + (u.cursor.left / u.over.clientWidth) * (view[1] - view[0]));
-    readout(cursorAt);
+    // All charts tell of it.
+    reading ||= requestAnimationFrame(() => { reading = 0; readout(cursorAt); });
   }
+  let reading = 0;
   function readout(t) {
     const body = $("readout").querySelector("tbody");
     body.replaceChildren(...shown().map((run) => {
@@ -407,8 +520,10 @@
     const tip = $("tip"), run = u.run, id = order[rowAt(u, e)], lane = run.lane.get(id);
     if (!lane) { tip.hidden = true; return; }
     const t = toT(x), near = ((view[1] - view[0]) / u.over.clientWidth) * 5, said = [];
-    for (const [at, segment] of lane.drops) if (Math.abs(at - t) < near) said.push(fill(words.drop, lost(run, segment), ms(at)));
-    for (const [at, segment] of lane.fast) if (Math.abs(at - t) < near) said.push(fill(words.fast, lost(run, segment), ms(at)));
+    // No more than are shown.
+    const around = (times, list, pattern) => { for (let i = after(times, t - near); i < times.length && times[i] < t + near && said.length < 6; i++) said.push(fill(pattern, lost(run, list[i][1]), ms(times[i]))); };
+    around(lane.dropped, lane.drops, words.drop);
+    around(lane.repaired, lane.fast, words.fast);
     for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(run.packets ? (probe ? words.waitProbe : words.waitTimer) : probe ? words.ranProbe : words.ranTimer, ms(b), lost(run, segment)));
     const i = after(lane.pk.a, t) - 1;
     if (i >= 0 && lane.pk.e[i] >= t - near) said.push(lane.pk.n && lane.pk.n[i] > 1 ? fill(words.block, lane.pk.n[i], ms(lane.pk.a[i]), ms(lane.pk.e[i])) : fill(words.packet, lane.pk.k[i], ms(lane.pk.a[i]), lasting(lane.pk.e[i] - lane.pk.a[i])));
