@@ -518,7 +518,7 @@ const wait = setInterval(() => {
   point(5e6);
   setTimeout(() => {
     // Packets are pixels, from far away, or blocks: in their row, beside the line in its middle.
-    for (const part of [1, 0.001]) {
+    for (const part of [1, 0.05, 0.001]) {
       const u = charts.find((one) => one.run), { left, top, width, height } = u.bbox, row = height / doc.order.length;
       doc.order.forEach((id, number) => {
         const lane = u.run.lane.get(id), i = Math.floor(lane.pk.a.length / 2);

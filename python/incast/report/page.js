@@ -69,6 +69,7 @@
     }
     add(at, end, false);
     total = Math.max(x, 1);
+    for (const run of runs) for (const lane of run.lanes) lane.columns = null;
   }
   // Most times are asked for in order.
   let lastFold = 0;
@@ -258,18 +259,20 @@
     });
     gaps(u); c.restore();
   }
-  // From far away: packets closer than `gap` as one block, for each gap once.
-  function blocks(lane, gap) {
-    lane.levels ??= new Map();
-    if (!lane.levels.has(gap)) {
-      const { a, e } = lane.pk, from = [], to = [];
-      for (let i = 0; i < a.length; i++) { const n = to.length - 1; if (n >= 0 && a[i] - to[n] < gap) to[n] = Math.max(to[n], e[i]); else { from.push(a[i]); to.push(e[i]); } }
-      lane.levels.set(gap, { a: Float64Array.from(from), e: Float64Array.from(to) });
+  // In which of so many columns of the whole run a lane has packets, as sums from the left: of all others, only those in view are looked at.
+  const COLUMNS = 8192;
+  function columns(lane) {
+    if (lane.columns) return lane.columns;
+    const { a, e } = lane.pk, out = new Uint16Array(COLUMNS + 1);
+    for (let i = 0; i < a.length; i++) {
+      const from = Math.max(0, Math.floor((toX(a[i]) / total) * COLUMNS)), to = Math.min(COLUMNS, Math.max(from + 1, Math.ceil((toX(e[i]) / total) * COLUMNS)));
+      out.fill(1, from + 1, to + 1);
     }
-    return lane.levels.get(gap);
+    for (let i = 1; i <= COLUMNS; i++) out[i] += out[i - 1];
+    return lane.columns = out;
   }
   // From far away each row is two of pixels: packets, which are one wide at least, and waits that are too short for a bar of their own.
-  function distant(u, run, gap, t0, t1) {
+  function distant(u, run, t0, t1) {
     const X = across(u, 0), wide = u.bbox.width, out = pixels(u, "distant", wide, 2 * order.length + 2), packet = cell(own(run)), fill = cell(ink.waitfill), edge = cell(ink.wait);
     const waits = (row, list) => {
       for (const [a, b, , probe] of list) {
@@ -280,29 +283,35 @@
         out.cells[row * wide + from] = out.cells[row * wide + to - 1] = edge;
       }
     };
+    const far = (view[1] - view[0]) / wide >= total / COLUMNS, edges = Int32Array.from({ length: wide + 1 }, (_, x) => Math.min(COLUMNS, Math.round(((view[0] + (x / wide) * (view[1] - view[0])) / total) * COLUMNS)));
     order.forEach((id, number) => {
       const lane = run.lane.get(id);
       if (!lane || lane.begin > t1 || lane.end < t0) return;
-      const { a, e } = gap ? blocks(lane, gap) : lane.pk, end = after(a, t1), start = 2 * number * wide;
-      for (let i = inView(lane, gap, a, t0), done = 0; i < end; i++) {
+      if (run.packets) waits(2 * number + 1, lane.waits);
+      const start = 2 * number * wide;
+      if (far) {
+        const sums = columns(lane);
+        for (let x = 0; x < wide; x++) if (sums[edges[x + 1]] !== sums[edges[x]]) out.cells[start + x] = packet;
+        return;
+      }
+      const { a, e } = lane.pk, end = after(a, t1);
+      for (let i = inView(lane, t0), done = 0; i < end; i++) {
         const to = Math.min(wide, X(e[i]));
         if (to < done) continue;
         const from = Math.max(done, Math.floor(X(a[i])));
         done = Math.min(wide, Math.max(from + ratio(), Math.ceil(to)));
         for (let at = start + from; at < start + done; at++) out.cells[at] = packet;
       }
-      if (run.packets) waits(2 * number + 1, lane.waits);
     });
     waits(2 * order.length, run.others.waits);
     return out.done();
   }
   // Narrower waits have no bar with hatches.
   const SHORT = 10;
-  // The first packet of a lane that may be seen. What arrived before the view may still be there; in blocks nothing overlaps.
-  function inView(lane, gap, a, t0) {
-    if (gap) return Math.max(0, after(a, t0) - 1);
+  // The first packet of a lane that may be seen: what arrived before the view may still be there.
+  function inView(lane, t0) {
     lane.longest ??= lane.pk.a.reduce((most, at, i) => Math.max(most, lane.pk.e[i] - at), 0);
-    return after(a, t0 - lane.longest - 1);
+    return after(lane.pk.a, t0 - lane.longest - 1);
   }
   const rows = (run) => order.length + (run.others.flows ? 1 : 0);
   function paintLanes(run) {
@@ -312,8 +321,7 @@
       const pattern = !moving && c.createPattern(hatch, "repeat");
       const big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
       // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
-      const column = (view[1] - view[0]) / u.bbox.width, gap = [total / 2000, total / 20000].find((one) => one < column / 2);
-      const near = !gap && h > 4 * k && run.packet / column > 2.5 * k, image = near ? null : distant(u, run, gap, t0, t1);
+      const near = h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k, image = near ? null : distant(u, run, t0, t1);
       const marks = pixels(u, "marks", u.bbox.width, u.bbox.height), inside = across(u, 0), upper = u.bbox.top;
       c.imageSmoothingEnabled = false;
       const wait = (a, b, y, probe) => {
@@ -332,7 +340,7 @@
         if (image) c.drawImage(image, 0, 2 * number + 1, image.width, 1, left, y - h * 0.36, image.width, h * 0.72);
         for (const [a, b, , probe] of lane.waits) if (b >= t0 && a <= t1) wait(a, b, y, probe);
         if (image) { c.globalAlpha = 0.78; c.drawImage(image, 0, 2 * number, image.width, 1, left, y - h * 0.3, image.width, h * 0.6); c.globalAlpha = 1; }
-        const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, 0, a, t0) : 0, last = near ? after(a, t1) : 0;
+        const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, t0) : 0, last = near ? after(a, t1) : 0;
         c.fillStyle = colour;
         let x0 = null, x1 = 0;
         const flush = () => { if (x0 !== null) c.fillRect(x0, y - h * 0.3, Math.max(k, x1 - x0), h * 0.6); };
@@ -588,7 +596,7 @@
     wait: () => { let most = null; for (const run of shown()) for (const lane of run.lanes) for (const w of lane.waits) if (!most || w[1] - w[0] > most[0][1] - most[0][0]) most = [w, lane.id]; if (most) { choose(most[1]); show(most[0][0], most[0][1], 0.25); point(most[0][0]); } },
   };
   document.querySelector(".tools").addEventListener("click", (e) => { const b = e.target.closest("[data-do]"); if (b) does[b.dataset.do](); });
-  $("fold").addEventListener("change", () => { const [a, b] = [toT(view[0]), toT(view[1])], whole = view[1] - view[0] >= total * 0.999; refold(); view = whole ? [0, total] : [toX(a), toX(b)]; for (const run of runs) for (const lane of run.lanes) lane.levels = undefined; build(); paint(); });
+  $("fold").addEventListener("change", () => { const [a, b] = [toT(view[0]), toT(view[1])], whole = view[1] - view[0] >= total * 0.999; refold(); view = whole ? [0, total] : [toX(a), toX(b)]; build(); paint(); });
   $("stage").addEventListener("keydown", (e) => {
     if (e.target.closest("details, table, button") || e.ctrlKey || e.metaKey || e.altKey) return;
     const at = order.indexOf(selected);
