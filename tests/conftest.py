@@ -144,7 +144,7 @@ y = "goodput"
 [[panels]]
 kind = "trace"
 title = "Queue"
-sql = "SELECT time_s * 1000, waiting_packets FROM queues ORDER BY time_s"
+sql = "SELECT time_ps / 1e9, waiting_packets FROM queues ORDER BY time_ps"
 y_label = "packets"
 at = { workers = 8 }
 

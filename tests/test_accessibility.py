@@ -86,7 +86,7 @@ def _advice_ranking(style: figures.Style) -> Figure:
 
 def _over_time(column: str, of: str) -> dict[str, np.ndarray[Any, Any]]:
     time = np.arange(60.0)
-    return {"time_s": time, of: np.arange(60) % 6, column: time}
+    return {"time_ps": time * 1e12, of: np.arange(60) % 6, column: time}
 
 
 def _plan(style: figures.Style) -> Figure:

@@ -118,7 +118,7 @@ def _spans(senders: int) -> tuple[float, float]:
     busy = sum(sent["wire_bytes"].to_list()) * 8 / demo.LINE_RATE_BPS
     took = max(flows["end_s"].to_list()) - min(flows["start_s"].to_list())
     timers = events.filter(pl.col("kind").str.starts_with("timeout"))
-    ran = (timers["time_s"] * 1e12 - timers["armed_ps"]).to_list()
+    ran = (timers["time_ps"] - timers["armed_ps"]).to_list()
     return took - busy, min(ran) / 1e12
 
 

@@ -64,7 +64,7 @@ def _windows(sides: Mapping[bool, float]) -> dict[str, NDArray[np.generic]]:
     """Return rows that alternate between the sides of connection 3, whose windows stay as they are."""
     rows = [(side, kib * 1024) for _ in range(10) for side, kib in sides.items()]
     return {
-        "time_s": np.arange(len(rows), dtype=float), "connection": np.full(len(rows), 3),
+        "time_ps": np.arange(len(rows)) * 10**12, "connection": np.full(len(rows), 3),
         "from_client": np.array([side for side, _ in rows]), "cwnd_bytes": np.array([window for _, window in rows]),
     }  # fmt: skip
 
@@ -150,7 +150,8 @@ def test_a_message_that_is_not_complete_counts_as_one_that_is_not() -> None:
 
 def test_a_picture_of_some_of_the_links_says_so() -> None:
     table = {
-        "time_s": np.zeros(8), "link": np.arange(8), "waiting_packets": np.ones(8), "waiting_bytes": np.full(8, 2048.0),
+        "time_ps": np.zeros(8), "link": np.arange(8), "waiting_packets": np.ones(8),
+        "waiting_bytes": np.full(8, 2048.0),
     }  # fmt: skip
     (axes,) = figures.queue({"": table}).axes
     assert len(axes.lines) == 6

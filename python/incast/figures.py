@@ -308,7 +308,7 @@ def _draw_queue(
     links = np.unique(table["link"])
     for place, link in enumerate(links[:_MOST_LINES]):
         rows = table["link"] == link
-        time, waiting = thinned(_numbers(table["time_s"][rows]), _numbers(table[column][rows]) / size)
+        time, waiting = thinned(_numbers(table["time_ps"][rows]) / 1e12, _numbers(table[column][rows]) / size)
         label = f"link {link}" if len(links) > 1 else None
         look = Look(place, 0).few_points(style) if label else {"color": style.cycle[1]}
         axes.step(time, waiting, where="post", linewidth=1.1, label=label, **look)
@@ -337,9 +337,9 @@ def worlds(directories: Mapping[str, Sequence[Path]], *, style: Style = LIGHT) -
     queues = {
         world: table
         for world, (first, *_) in directories.items()
-        if len((table := _read(first, "queues", ("time_s", "link", "waiting_packets"))).get("time_s", ()))
+        if len((table := _read(first, "queues", ("time_ps", "link", "waiting_packets"))).get("time_ps", ()))
     }
-    last = max((float(_numbers(table["time_s"]).max()) for table in queues.values()), default=0.0)
+    last = max((float(_numbers(table["time_ps"]).max()) / 1e12 for table in queues.values()), default=0.0)
     with rc(style):
         figure, (top, *below) = stacked(1 + len(queues), 3.0, style)
         _draw_completion_times(top, samples, style)
@@ -376,7 +376,8 @@ def windows(
                 labels = {c: f"connection {c}" for c in connections}
             for connection in [c for c in connections if c not in labels] + list(labels):
                 rows = table["connection"] == connection
-                time, window = thinned(_numbers(table["time_s"][rows]), _numbers(table["cwnd_bytes"][rows]) / unit)
+                time_s = _numbers(table["time_ps"][rows]) / 1e12
+                time, window = thinned(time_s, _numbers(table["cwnd_bytes"][rows]) / unit)
                 if connection in labels:
                     look = Look(list(labels).index(connection) % len(style.cycle), 0).few_points(style)
                     axes.step(time, window, where="post", linewidth=1.7, label=labels[connection], **look)
@@ -477,14 +478,14 @@ def from_results(directory: Path, *, style: Style = LIGHT, suffix: Suffix = "png
     many = {name: (sizes, values) for name, (sizes, values) in by_class.items() if has_sizes(sizes, values)}
     if many:
         pictures.append(("slowdown", lambda: slowdown(many, style=style)))
-    queues = read("queues", ("time_s", "link", "waiting_packets"))
-    if queues and len(queues["time_s"]):
+    queues = read("queues", ("time_ps", "link", "waiting_packets"))
+    if queues and len(queues["time_ps"]):
         pictures.append(("queues", lambda: queue({"": queues}, style=style)))
-    traces = read("windows", ("time_s", "connection", "from_client", "cwnd_bytes"))
-    if traces and len(traces["time_s"]):
+    traces = read("windows", ("time_ps", "connection", "from_client", "cwnd_bytes"))
+    if traces and len(traces["time_ps"]):
         sides = {name: of_side(traces, clients=clients) for name, clients in SIDES.items()}
-        sides = {name: side for name, side in sides.items() if len(side["time_s"])}
-        times = _numbers(traces["time_s"])
+        sides = {name: side for name, side in sides.items() if len(side["time_ps"])}
+        times = _numbers(traces["time_ps"]) / 1e12
         limits = dict.fromkeys(sides, (min(0.0, float(times.min())), 1.03 * float(times.max())))
         pictures.append(("windows", lambda: windows(sides, limits_s=limits, style=style)))
     output.remove_pictures(directory)
@@ -505,9 +506,11 @@ def has_sizes(sizes: NDArray[np.generic], slowdowns: NDArray[np.generic]) -> boo
 def _read(directory: Path, table: str, wanted: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     import polars as pl
 
+    from incast import tables
+
     path = directory / f"{table}.parquet"
     try:
-        return columns(pl.read_parquet(path, columns=list(wanted))) if path.is_file() else {}
+        return columns(tables.read(path, wanted)) if path.is_file() else {}
     except (pl.exceptions.PolarsError, OSError) as error:
         raise OSError(f"{path}: not a readable Parquet table: {error}") from error
 

@@ -71,7 +71,7 @@ class Plots:
         sides = {
             name: side
             for name, of in figures.SIDES.items()
-            if clients in (None, of) and len((side := figures.of_side(recorded, clients=of))["time_s"])
+            if clients in (None, of) and len((side := figures.of_side(recorded, clients=of))["time_ps"])
         }
         return figures.windows(sides, style=style)
 

@@ -38,7 +38,7 @@ mod engine {
     #[pymodule_export]
     use super::scenario::{catalog, check, example, examples, schema};
     #[pymodule_export]
-    use super::version;
+    use super::{tables_version, version};
 }
 
 /// Adds everything that `incast._native` contains to `module`.
@@ -74,6 +74,12 @@ pub fn serve(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// The module that the Python package takes for its engine.
 const ENGINE: &str = "incast._native";
+
+/// Version of the tables of a run.
+#[pyfunction]
+const fn tables_version() -> u32 {
+    incast_tables::VERSION
+}
 
 /// Version of the native module.
 #[pyfunction]

@@ -14,7 +14,7 @@ mod write;
 
 pub use summary_json::summary_json;
 pub use tables::Table;
-pub use write::{WriteError, write};
+pub use write::{VERSION, WriteError, write};
 
 #[cfg(test)]
 mod samples;

@@ -18,6 +18,10 @@ use serde_json::json;
 use crate::{Table, dictionary, summary_json};
 use incast_record::Run;
 
+/// The version of the tables: of their names, their columns and what these mean. It grows whenever one is renamed, removed or
+/// means something else; a new column leaves it as it is. Files of version 1 do not state it.
+pub const VERSION: u32 = 2;
+
 /// A result that could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
@@ -52,7 +56,7 @@ pub enum WriteError {
 /// run gives the same bytes.
 ///
 /// Key-value metadata of each Parquet file: `incast.scenario` and `incast.seed`, and `incast.units`, a JSON object with the
-/// unit of each column that has one.
+/// unit of each column that has one; `incast.tables` is the [`VERSION`].
 ///
 /// # Errors
 /// If the directory cannot be created or a file cannot be written: then all files are as they were. Or if one cannot get
@@ -142,10 +146,13 @@ fn write_table(table: Table, run: &Run, file: &mut BufWriter<File>) -> Result<()
         KeyValue::new("incast.scenario".to_owned(), run.name.clone()),
         KeyValue::new("incast.seed".to_owned(), run.seed.to_string()),
         KeyValue::new("incast.units".to_owned(), json!(units).to_string()),
+        KeyValue::new("incast.tables".to_owned(), VERSION.to_string()),
     ]));
-    if table == Table::Packets {
-        // Times and positions that grow take half the room as differences.
-        for field in schema.fields().iter().filter(|field| *field.data_type() == DataType::Int64) {
+    // Times and positions that grow take half the room or less as differences. What has few values takes less in a
+    // dictionary.
+    let grows = |name: &str| table == Table::Packets || units.get(name) == Some(&"ps");
+    for field in schema.fields() {
+        if *field.data_type() == DataType::Int64 && grows(field.name()) {
             let column = ColumnPath::from(field.name().as_str());
             properties = properties
                 .set_column_dictionary_enabled(column.clone(), false)
@@ -188,6 +195,7 @@ mod tests {
         let told = reader.metadata().file_metadata().key_value_metadata().unwrap();
         let of = |key: &str| told.iter().find(|one| one.key == key).and_then(|one| one.value.clone()).unwrap();
         assert_eq!((of("incast.scenario"), of("incast.seed")), (small_run().name, u64::MAX.to_string()));
+        assert_eq!(of("incast.tables"), VERSION.to_string());
         let units: serde_json::Value = serde_json::from_str(&of("incast.units")).unwrap();
         assert_eq!((&units["fct_s"], &units["size_bytes"], units.get("id")), (&json!("s"), &json!("bytes"), None));
     }

@@ -147,8 +147,8 @@ class Explainer:
         self._packets = _by(run.packets.filter((pl.col("link") == port.link) & pl.col("flow").is_not_null()), "flow")
         told = pl.col("kind").is_in(_OF_A_SEGMENT) | pl.col("armed_ps").is_not_null()
         self._events = _by(run.events.filter(told), "connection", "from_client")
-        srtt = _by(run.windows.filter(pl.col("srtt_s").is_not_null()), "connection", "from_client")
-        self._srtt = {key: (rows["time_ps"].to_list(), rows["srtt_s"].to_list()) for key, rows in srtt.items()}
+        srtt = _by(run.windows.filter(pl.col("srtt_ps").is_not_null()), "connection", "from_client")
+        self._srtt = {key: (rows["time_ps"].to_list(), rows["srtt_ps"].to_list()) for key, rows in srtt.items()}
         bare = run.packets.filter((pl.col("link") == port.link) & pl.col("dropped") & (pl.col("payload_bytes") == 0))
         self._bare = set(bare.select("arrive_ps", "connection", "from_client").iter_rows())
         self._links = {row["link"]: f"{row['from']} → {row['to']}" for row in run.summary["ports"]}
@@ -381,8 +381,8 @@ class Explainer:
         before = bisect_left(times, wait.fired)
         if not before:
             return ""
-        srtt = float(estimates[before - 1])
-        return f", {ran / 1e12 / srtt:,.0f} times the round trip of {text.seconds(srtt)}" if srtt > 0 else ""
+        srtt = estimates[before - 1]
+        return f", {ran / srtt:,.0f} times the round trip of {text.seconds(srtt / 1e12)}" if srtt > 0 else ""
 
 
 def partition(whole: Span, layers: Mapping[str, Iterable[Span] | NDArray[np.int64]]) -> dict[str, int]:

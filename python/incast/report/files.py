@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from incast import tables
 from incast._native import ScenarioError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _table(directory: Path, name: str) -> pl.DataFrame:
     if not path.is_file():
         raise ScenarioError(f"{directory}: no results of a run here: {path.name} is missing")
     try:
-        return pl.read_parquet(path)
+        return tables.read(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ScenarioError(f"{path}: cannot be read: {error}") from error
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from incast import api, scenarios
+from incast import tables as stored
 from incast._native import ScenarioError
 
 if TYPE_CHECKING:
@@ -121,9 +122,7 @@ class Recorded:
         summary = json.loads(scenarios.text_of(directory / "summary.json", "a summary"))
         try:
             there = [name for name in (*_TABLES, "machine") if (directory / f"{name}.parquet").is_file()]
-            tables = {
-                name: pl.read_parquet(directory / f"{name}.parquet") for name in dict.fromkeys((*_TABLES, *there))
-            }
+            tables = {name: stored.read(directory / f"{name}.parquet") for name in dict.fromkeys((*_TABLES, *there))}
         except (OSError, pl.exceptions.PolarsError) as error:
             raise ScenarioError(f"{directory}: these results cannot be read: {error}") from error
         return cls(tables, summary, str(directory), outline=outline)
@@ -185,21 +184,21 @@ class Recorded:
             flow=pl.when(data).then("flow"), begin_ps=pl.col("arrive_ps") + pl.col("wait_ps")
         )
 
-    @cached_property
+    @property
     def events(self) -> pl.DataFrame:
-        """The events, with `time_ps`."""
-        return _with_ps(self._tables["events"])
+        """The events."""
+        return self._tables["events"]
 
     @cached_property
     def queues(self) -> pl.DataFrame:
-        """The queues, with `time_ps`; of several changes at one time the last."""
-        queues = _with_ps(self._tables["queues"])
+        """The queues; of several changes at one time the last."""
+        queues = self._tables["queues"]
         return queues.group_by("time_ps", "link", maintain_order=True).last()
 
-    @cached_property
+    @property
     def windows(self) -> pl.DataFrame:
-        """The windows, with `time_ps`."""
-        return _with_ps(self._tables["windows"])
+        """The windows."""
+        return self._tables["windows"]
 
     @cached_property
     def ports(self) -> list[Port]:
@@ -351,7 +350,3 @@ def count(number: int, one: str, many: str | None = None) -> str:
 def _ps(seconds: float) -> int:
     # Exact: a time below 37 minutes has fewer bits than a float.
     return round(seconds * PS_PER_S)
-
-
-def _with_ps(table: pl.DataFrame) -> pl.DataFrame:
-    return table.with_columns(time_ps=(pl.col("time_s") * PS_PER_S).round().cast(pl.Int64))

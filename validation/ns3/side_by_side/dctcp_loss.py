@@ -208,15 +208,16 @@ def _windows(result: incast.Result, connection: int) -> Columns:
     table = result.to_arrow("windows")
     client = np.array(table["from_client"].to_pylist(), dtype=bool)
     rows = client & (np.array(table["connection"].to_pylist()) == connection)
-    names = ("time_s", "cwnd_bytes", "ssthresh_bytes")
-    return {name: np.array(table[name].to_pylist(), dtype=np.float64)[rows] for name in names}
+    names = ("time_ps", "cwnd_bytes", "ssthresh_bytes")
+    found = {name: np.array(table[name].to_pylist(), dtype=np.float64)[rows] for name in names}
+    return {"time_s": found.pop("time_ps") / 1e12, **found}
 
 
 def _with_recoveries(windows: Columns, result: incast.Result) -> Columns:
     """Add where recoveries begin, by the events."""
     events = result.to_arrow("events")
-    rows = zip(events["kind"].to_pylist(), events["connection"].to_pylist(), events["time_s"].to_pylist(), strict=True)
-    begins = {time for kind, connection, time in rows if kind == "fast-retransmit" and connection == _TRACED}
+    rows = zip(events["kind"].to_pylist(), events["connection"].to_pylist(), events["time_ps"].to_pylist(), strict=True)
+    begins = {time / 1e12 for kind, connection, time in rows if kind == "fast-retransmit" and connection == _TRACED}
     return {**windows, "recovers": np.array([time in begins for time in windows["time_s"].tolist()])}
 
 

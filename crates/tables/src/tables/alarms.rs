@@ -12,14 +12,14 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = &Alarm> {
 }
 
 pub(crate) fn columns<'a>() -> Vec<Column<&'a Alarm>> {
-    use Values::{Real, Text, Whole};
+    use Values::{Text, Whole};
     columns! {
         /// Number of the link behind the port; see `ports`.
         link: Whole(|r| r.link.into());
         /// First departure with EIN.
-        begin_s "s": Real(|r| r.begin.as_secs_f64());
+        begin_ps "ps": Whole(|r| r.begin.0);
         /// Last departure with EIN.
-        end_s "s": Real(|r| r.end.as_secs_f64());
+        end_ps "ps": Whole(|r| r.end.0);
         /// What was there: `incast`, until its queue had drained; `surge`, as much excess but of fewer than 8 hosts;
         /// `nothing`, less excess than that.
         cause: Text(|r| r.cause.name());

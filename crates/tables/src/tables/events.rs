@@ -14,10 +14,10 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Event> {
 }
 
 pub(crate) fn columns() -> Vec<Column<Event>> {
-    use Values::{MaybeWhole, Real, Text, Truth, Whole};
+    use Values::{MaybeWhole, Text, Truth, Whole};
     columns! {
         /// When.
-        time_s "s": Real(|r| r.time.as_secs_f64());
+        time_ps "ps": Whole(|r| r.time.0);
         /// What.
         kind: Text(|r| r.kind.name());
         /// Number of the connection; see `flows`.

@@ -4,7 +4,7 @@ use crate::column::{Column, Values, columns};
 use incast_record::{QueueSample, Run};
 
 pub(crate) const NAME: &str = "queues";
-pub(crate) const MEANING: &str = "The queues of the ports the scenario names, one row per change: the values hold from `time_s` to the next row of \
+pub(crate) const MEANING: &str = "The queues of the ports the scenario names, one row per change: the values hold from `time_ps` to the next row of \
      the same link. A packet in transmission does not wait.";
 
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = QueueSample> {
@@ -12,10 +12,10 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = QueueSample> {
 }
 
 pub(crate) fn columns() -> Vec<Column<QueueSample>> {
-    use Values::{Real, Whole};
+    use Values::Whole;
     columns! {
         /// When the queue changed.
-        time_s "s": Real(|r| r.time.as_secs_f64());
+        time_ps "ps": Whole(|r| r.time.0);
         /// Number of the link behind the port; see `ports`.
         link: Whole(|r| r.link.into());
         /// Packets waiting from then on.

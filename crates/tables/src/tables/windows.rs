@@ -1,7 +1,5 @@
 //! Windows over time.
 
-use incast_units::Duration;
-
 use crate::column::{Column, Values, columns};
 use incast_record::{Run, WindowSample};
 
@@ -15,10 +13,10 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = WindowSample> {
 }
 
 pub(crate) fn columns() -> Vec<Column<WindowSample>> {
-    use Values::{MaybeReal, MaybeWhole, Real, Truth, Whole};
+    use Values::{MaybeReal, MaybeWhole, Truth, Whole};
     columns! {
         /// When it changed.
-        time_s "s": Real(|r| r.time.as_secs_f64());
+        time_ps "ps": Whole(|r| r.time.0);
         /// Number of the connection; see `flows`.
         connection: Whole(|r| r.connection.into());
         /// Whether the sender is the side that opened the connection.
@@ -34,6 +32,6 @@ pub(crate) fn columns() -> Vec<Column<WindowSample>> {
         /// DCTCP's estimate of the share of marked bytes, 0 to 1; null for senders without one.
         alpha: MaybeReal(|r| r.alpha.map(|alpha| f64::from(alpha) / 1024.0));
         /// Smoothed round-trip time; null before the first sample.
-        srtt_s "s": MaybeReal(|r| r.srtt.map(Duration::as_secs_f64));
+        srtt_ps "ps": MaybeWhole(|r| r.srtt.map(|srtt| srtt.0));
     }
 }

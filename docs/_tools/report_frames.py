@@ -1,4 +1,4 @@
-"""Measures how smooth the report of a run is: `python docs/_tools/frames.py out/newreno/report.html`.
+"""Measures how smooth the report of a run is: `python docs/_tools/report_frames.py out/newreno/report.html`.
 
 Opens the page in headless Chromium, which draws without a graphics processor, and moves what it shows once per frame:
 it zooms in by the wheel to a thousandth of the time, pans, and zooms out again, at three places, while the pointer
