@@ -20,6 +20,7 @@ import tomllib
 import venv
 import zipfile
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,6 +110,48 @@ def set_version(root: Path, version: str) -> list[str]:
     return changed
 
 
+def releases(changelog: str) -> dict[str, date]:
+    """Return the releases that a changelog has, the newest first, with their dates.
+
+    Raises:
+        Failed: its headings are not as Keep a Changelog has them.
+
+    """
+    first, *rest = re.findall(r"^## (.*)$", changelog, re.MULTILINE) or [""]
+    if first != "[Unreleased]":
+        raise Failed(f"CHANGELOG.md: the first heading is {first!r}, not '[Unreleased]'")
+    found: dict[str, date] = {}
+    for heading in rest:
+        told = re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - (\d{4}-\d\d-\d\d)", heading)
+        if not told:
+            raise Failed(f"CHANGELOG.md: the heading {heading!r} is not like '[1.2.3] - 2026-01-31'")
+        try:
+            found[told[1]] = date.fromisoformat(told[2])
+        except ValueError as error:
+            raise Failed(f"CHANGELOG.md: the heading {heading!r}: {error}") from error
+    numbers, days = [[int(part) for part in version.split(".")] for version in found], [*found.values()]
+    if numbers != sorted(numbers, reverse=True) or days != sorted(days, reverse=True) or len(found) < len(rest):
+        raise Failed(f"CHANGELOG.md: releases are not in order, the newest first: {', '.join(rest)}")
+    return found
+
+
+def dated(changelog: str, version: str, day: date) -> str:
+    """Return a changelog in which what is under `Unreleased` is what this release brings.
+
+    Raises:
+        Failed: it has this release, or there is nothing to release.
+
+    """
+    if version in releases(changelog):
+        raise Failed(f"CHANGELOG.md has {version} already")
+    head, rest = changelog.split("## [Unreleased]\n", 1)
+    if not rest.partition("\n## ")[0].strip():
+        raise Failed("CHANGELOG.md has nothing under Unreleased")
+    changed = f"{head}## [Unreleased]\n\n## [{version}] - {day}\n{rest}"
+    releases(changed)
+    return changed
+
+
 def links(page: str) -> list[str]:
     """Return the targets of the links and pictures of a page in Markdown."""
     return re.findall(r"\]\(([^)\s]+)\)", re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL))
@@ -127,14 +170,16 @@ def broken(page: str, root: Path) -> list[str]:
 
 
 def check_versions() -> str:
-    """Require the same version everywhere."""
+    """Require the same version everywhere, and that the newest release of the changelog is this one."""
     found = versions(ROOT)
     expected = found["Cargo.toml"]
     if wrong := [f"{place} has {version}" for place, version in found.items() if version != expected]:
         raise Failed(f"Cargo.toml has {expected}; {'; '.join(wrong)}")
     said = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    dated = f"## [{expected}]" in said
-    return f"{expected} in {len(found)} places{'' if dated else '; CHANGELOG.md has it under Unreleased'}"
+    newest, day = next(iter(releases(said).items()), ("none", None))
+    if newest != expected:
+        raise Failed(f"Cargo.toml has {expected}; the newest release in CHANGELOG.md is {newest}")
+    return f"{expected} in {len(found)} places; in CHANGELOG.md it is of {day}"
 
 
 def check_links() -> str:
@@ -332,10 +377,16 @@ CHECKS: Mapping[str, Callable[[], str]] = {
 
 
 def main(names: list[str]) -> int:
-    """Make the checks and print what came of each; return 1 if one failed. `--set 1.2.3` sets the version."""
+    """Make the checks and print what came of each; return 1 if one failed.
+
+    `--set 1.2.3` sets the version, and dates what has changed.
+    """
     if names[:1] == ["--set"]:
         try:
-            print("\n".join(set_version(ROOT, names[1] if len(names) == 2 else "")))
+            version, changelog = names[1] if len(names) == 2 else "", ROOT / "CHANGELOG.md"
+            changed = dated(changelog.read_text(encoding="utf-8"), version, date.today())  # noqa: DTZ011
+            print("\n".join([*set_version(ROOT, version), changelog.name]))
+            changelog.write_text(changed, encoding="utf-8")
         except Failed as why:
             print(f"make version VERSION=1.2.3: {why}", file=sys.stderr)
             return 2

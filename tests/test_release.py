@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,31 @@ def test_a_version_is_set_in_every_place_that_states_it(tmp_path: Path) -> None:
     (tmp_path / "CITATION.cff").write_text("version: 7.0.0\n", encoding="utf-8")
     with pytest.raises(release.Failed, match=r"CITATION\.cff has 7\.0\.0"):
         release.set_version(tmp_path, "1.2.3")
+
+
+def test_the_newest_release_of_the_changelog_is_this_version_and_a_wrong_heading_is_found() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    found = release.releases(changelog)
+    assert next(iter(found)) == incast.__version__
+    newer = release.dated(
+        changelog.replace("## [Unreleased]\n", "## [Unreleased]\n\n### Fixed\n\n- It.\n"), "98.7.6", date(2999, 1, 2)
+    )
+    assert release.releases(newer) == {"98.7.6": date(2999, 1, 2), **found}
+    assert "## [Unreleased]\n\n## [98.7.6] - 2999-01-02\n\n### Fixed\n\n- It.\n" in newer
+    for wrong, why in (
+        (changelog.replace("## [Unreleased]\n", ""), "the first heading"),
+        (newer.replace("- 2999", ", 2999"), "is not like"),
+        (newer.replace("2999-01-02", "2999-13-02"), "month"),
+        (newer.replace("2999-01-02", "1999-01-02"), "not in order"),
+        (newer.replace("98.7.6", "0.0.1"), "not in order"),
+        (newer.replace("[98.7.6]", f"[{incast.__version__}]"), "not in order"),
+    ):
+        with pytest.raises(release.Failed, match=why):
+            release.releases(wrong)
+    with pytest.raises(release.Failed, match="nothing under Unreleased"):
+        release.dated(newer, "99.0.0", date(2999, 1, 3))
+    with pytest.raises(release.Failed, match=r"98\.7\.6 already"):
+        release.dated(newer, "98.7.6", date(2999, 1, 3))
 
 
 def test_what_is_built_says_its_commit_and_whether_it_was_modified(tmp_path: Path) -> None:
