@@ -136,6 +136,22 @@ def test_no_line_leads_from_one_kind_to_another() -> None:
     assert [line.get_linestyle() for line in axes.lines] != ["None", "None"]
 
 
+@pytest.mark.parametrize("count", [3, 12, 36])
+def test_names_of_kinds_do_not_run_into_one_another(count: int) -> None:
+    lines = (Line("one", tuple(range(count)), (1,) * count),)
+    figure = pictures.draw([replace(CHART, lines=lines, ticks=tuple(f"d{kind:02}" for kind in range(count)))])
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    names = [label for label in axes.get_xticklabels() if label.get_text().strip()]
+    assert len(names) >= min(count, 9)
+    for row in (names[::2], names[1::2]):
+        boxes = [label.get_window_extent() for label in row]
+        assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+    if not any("\n" in label.get_text() for label in names):
+        boxes = [label.get_window_extent() for label in names]
+        assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
+
+
 def test_names_of_rows_do_not_run_into_one_another() -> None:
     chart = Cells("a", "x", "y", "", ("1",), tuple(f"row {row}" for row in range(20)), ((0.5,),) * 20, None, "")
     figure = pictures.draw([chart])

@@ -246,6 +246,7 @@ def scope() -> Scope:
         ("mean(where(m.a, n >= 20))", 4, 2),
         ("mean(where(m.a, size != '3KB'))", 1.5, 2),
         ("max(least(m.a, m.b))", 2, 2),
+        ("exp(log(sum(m.a))) / sum(m.a)", 1, 1),
         ("min(most(m.a, m.b, n / 10))", 2, 2),
         ("abs(-log(at(m.b, n=10)))", np.log(2), 0),
     ],

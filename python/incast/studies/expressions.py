@@ -141,6 +141,7 @@ _ONE: dict[str, Callable[[Numbers], Numbers]] = {
     "any": lambda value: _reduced(np.max)(_truth(value)),
     "share": lambda value: _reduced(np.mean)(_truth(value)),
     "abs": np.abs,
+    "exp": np.exp,
     "log": np.log,
     "floor": np.floor,
 }

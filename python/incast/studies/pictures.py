@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -95,10 +96,12 @@ def _chart(axes: Axes, chart: Chart, style: figures.Style) -> None:
     if chart.limits:
         axes.set_xlim(*chart.limits)
     if chart.ticks:
-        # Names that would run into one another stand in two rows.
-        lower = "\n" if (max(map(len, chart.ticks)) + 2) * len(chart.ticks) > style.letters else ""
+        # Names that would run into one another stand in two rows, or only some of them are written.
+        room = (max(map(len, chart.ticks)) + 2) * len(chart.ticks) / style.letters
+        lower, every = "\n" if 1 < room <= 2 else "", 1 if room <= 2 else math.ceil(room)
         names = [f"{lower if index % 2 else ''}{name}" for index, name in enumerate(chart.ticks)]
-        axes.set_xticks(range(len(chart.ticks)), names)
+        axes.set_xticks(range(0, len(chart.ticks), every), names[::every])
+        axes.set_xticks(range(len(chart.ticks)), minor=True)
     elif chart.is_series and chart.log_x:
         figures.number_decades(axes.xaxis, style.letters // 9)
     elif chart.is_series:
