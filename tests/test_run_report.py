@@ -370,9 +370,52 @@ def test_a_run_on_a_kernel_is_drawn_beside_one_in_the_simulator_as_far_as_it_was
     assert other["goodput"]["bps"] == []
     assert "not recorded: linux" in text
     assert "outstanding, nothing at the port; linux: outstanding<" in text
-    assert "linux: packets at the port are not drawn of a run on a kernel." in text
+    assert "linux: packets at the port were not recorded." in text
     assert "line idle" in page.card(Drawn(simulated, simulated.port(), "x"), 0)
     assert "line idle" not in page.card(Outline(kernel, kernel.port(), "x"), 0)
+
+
+def test_packets_of_a_run_on_a_kernel_are_drawn_and_waits_only_where_it_is_known_since_when_a_timer_ran() -> None:
+    simulated = recorded("newreno")
+    fired = pl.col("kind").str.starts_with("timeout") | (pl.col("kind") == "tail-probe")
+    events = simulated._tables["events"].sort("time_ps", maintain_order=True)
+    first = events.filter(fired)["time_ps"][0]
+    known = pl.when(pl.col("time_ps") == first).then("armed_ps")
+    # The kernel tells a little later of what it does to a packet, and does not say why a timer ran out.
+    later = pl.when(pl.col("kind").is_in(["drop", "retransmission"])).then(5_000_000).otherwise(0)
+    kinds = pl.when(pl.col("kind").str.starts_with("timeout")).then(pl.lit("timeout-untold")).otherwise("kind")
+    tables = {
+        **simulated._tables,
+        "machine": pl.DataFrame({"kernel": ["6.18"]}),
+        "events": events.with_columns(kind=kinds, armed_ps=known, time_ps=pl.col("time_ps") + later),
+    }
+    kernel = Recorded(tables, simulated.summary, "kernel")
+    text = page.build([simulated, kernel])
+    one, other = document(text)["runs"]
+    assert (one["timed"], other["timed"], other["packets"]) == (True, False, True)
+    for lane, same in zip(other["lanes"], one["lanes"], strict=True):
+        assert (lane["id"], lane["pk"]) == (same["id"], same["pk"])
+        assert len(lane["drops"]) == len(same["drops"])
+        waits = [(armed if fired * 1000 == pytest.approx(first, abs=1000) else fired, fired)
+                 for armed, fired, *_ in same["waits"]]  # fmt: skip
+        assert [(armed, fired) for armed, fired, *_ in lane["waits"]] == waits
+    drawn = Drawn(kernel, kernel.port(), "linux")
+    assert drawn.untimed == events.filter(fired & (pl.col("time_ps") != first)).height > 0
+    assert f"linux: since when timers ran is not known of {drawn.untimed}; " in text
+    assert "; linux: waiting, with the packet that leaves next" in text
+    stories = {story.flow.id: story for story in drawn.lanes}
+    same_stories = {story.flow.id: story for story in Drawn(simulated, simulated.port(), "x").lanes}
+    told = [step.text for story in stories.values() for step in story.steps]
+    assert any("since when it ran is not known. Packet" in step for step in told)
+    for flow, story in stories.items():
+        unknown = sum(wait.armed == wait.fired for wait in story.waits)
+        assert (f"Since when {unknown} of its timers ran is not known" in story.headline) is (unknown > 0)
+        assert sum(story.shares.values()) == story.flow.end - story.flow.begin
+        assert ("without a timeout" in story.labels()["repair"]) is (unknown == 0)
+        # What waited where a packet was dropped is told all the same, and packets without payload are not its losses.
+        found = [[" waited there" in step.text for step in one.steps if step.kind == "drop"]
+                 for one in (story, same_stories[flow])]  # fmt: skip
+        assert found[0] == found[1]
 
 
 def test_a_run_on_a_kernel_without_events_says_that_they_were_not_recorded() -> None:
@@ -391,7 +434,7 @@ def test_what_needs_packets_refuses_a_run_on_a_kernel() -> None:
     run = recorded("newreno")
     tables = {**run._tables, "machine": pl.DataFrame({"kernel": ["6.18"]}), "packets": run._tables["packets"].clear()}
     with pytest.raises(
-        package.ScenarioError, match="on a kernel, which does not tell since when its timers ran; incast report"
+        package.ScenarioError, match=r"on a kernel did not record its packets \(record\.packets\); incast report"
     ):
         Recorded(tables, run.summary, "x")
     with pytest.raises(package.ScenarioError, match="did not record a queue"):

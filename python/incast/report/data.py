@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from incast.report.explain import Explainer, Story, union, union_of
+from incast.report.explain import IS_A_TIMER, Explainer, Story, union, union_of
 from incast.report.recorded import PS_PER_S, Flow, Port, Recorded
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Drawn:
 
     @property
     def records_packets(self) -> bool:
-        """Whether packets were recorded, and with them since when timers ran."""
+        """Whether packets were recorded."""
         return True
 
     @property
@@ -124,6 +124,11 @@ class Drawn:
         """All timeouts of connections that use the port."""
         return self._of_connections.filter(pl.col("kind").str.starts_with("timeout"))
 
+    @cached_property
+    def untimed(self) -> int:
+        """How many timers ran out of which it is not known since when they ran."""
+        return self._of_connections.filter(IS_A_TIMER & pl.col("armed_ps").is_null()).height
+
     @property
     def fast_retransmits(self) -> int:
         """Fast retransmits of connections that use the port."""
@@ -182,7 +187,8 @@ class Drawn:
             if a > at:
                 idle.append((at, a))
             at = max(at, b)
-        timers = union(zip(self.timeouts["armed_ps"].to_list(), self.timeouts["time_ps"].to_list(), strict=True))
+        known = self.timeouts.filter(pl.col("armed_ps").is_not_null())
+        timers = union(zip(known["armed_ps"].to_list(), known["time_ps"].to_list(), strict=True))
         both, total = 0, sum(b - a for a, b in idle)
         index = 0
         for a, b in idle:
@@ -286,7 +292,7 @@ class Drawn:
             (wait.fired, story.flow.connection, story.flow.from_client) for story in self.lanes for wait in story.waits
         }
         others = [
-            (armed, fired)
+            (fired if armed is None else armed, fired)
             for armed, fired, connection, side in self.timeouts.select(
                 "armed_ps", "time_ps", "connection", "from_client"
             ).iter_rows()
@@ -302,6 +308,7 @@ class Drawn:
             "rate": self.port.rate_bps,
             "packet": ns(int(self.port.takes(np.array([self.largest]))[0])),
             "packets": self.records_packets,
+            "timed": self.records_packets and not self.untimed,
             "queue": {"t": deltas(queue["time_ps"].to_numpy()), unit: queue[f"waiting_{unit}"].to_list()},
             "drops": deltas(self.drops["arrive_ps"].to_numpy()),
             "marks": deltas(self.drawn_marks),

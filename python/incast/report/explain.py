@@ -35,6 +35,11 @@ KINDS = {
 }
 # Events that are of a flow if their segment is.
 _OF_A_SEGMENT = ("drop", "wire-loss", "fast-retransmit", "retransmission")
+# Where it is not known since when timers ran.
+_UNTIMED = {"repair": "with a lost packet that had not been sent again, some timers included"}
+# Events of a timer that ran out.
+IS_A_TIMER = pl.col("kind").str.starts_with("timeout") | (pl.col("kind") == "tail-probe")
+_SOON_PS = 1_000_000_000
 # Drops of one flow closer than this are told together.
 _TOGETHER_PS = 300_000_000
 _CAUSES = {
@@ -59,12 +64,18 @@ class Wait:
     """A timer that ran out: a timeout, or that of a probe."""
 
     armed: int
+    """Since when it ran; when it ran out, where that is not known."""
     fired: int
     kind: str
     segment: int
     rto: int
     duplicates: int
     flight: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known since when it ran: of a kernel's timers it may not be."""
+        return self.armed < self.fired
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,7 @@ class Story:
 
     def labels(self) -> dict[str, str]:
         """Return what each share is, in words."""
-        return {kind: words.format(port=self.port.name) for kind, words in KINDS.items()}
+        return _labels(self.port, self.waits)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
@@ -145,12 +156,16 @@ class Explainer:
         self.port = port
         self._waiting: Waiting = run.waiting_at(port.link)
         self._packets = _by(run.packets.filter((pl.col("link") == port.link) & pl.col("flow").is_not_null()), "flow")
-        told = pl.col("kind").is_in(_OF_A_SEGMENT) | pl.col("armed_ps").is_not_null()
+        told = pl.col("kind").is_in(_OF_A_SEGMENT) | IS_A_TIMER
+        # The kernel tells of a timer and of what it sends again one after the other.
+        self._soon = _SOON_PS if run.on_kernel else 0
         self._events = _by(run.events.filter(told), "connection", "from_client")
         srtt = _by(run.windows.filter(pl.col("srtt_ps").is_not_null()), "connection", "from_client")
         self._srtt = {key: (rows["time_ps"].to_list(), rows["srtt_ps"].to_list()) for key, rows in srtt.items()}
         bare = run.packets.filter((pl.col("link") == port.link) & pl.col("dropped") & (pl.col("payload_bytes") == 0))
-        self._bare = set(bare.select("arrive_ps", "connection", "from_client").iter_rows())
+        self._bare: dict[tuple[int, bool], list[int]] = defaultdict(list)
+        for at, connection, side in bare.select("arrive_ps", "connection", "from_client").iter_rows():
+            self._bare[connection, side].append(at)
         self._links = {row["link"]: f"{row['from']} → {row['to']}" for row in run.summary["ports"]}
         self._links |= {port.link: port.name for port in run.ports}
 
@@ -160,16 +175,16 @@ class Explainer:
         packets = self._packets.get((flow.id,), self.run.packets.clear())
         waits = [
             Wait(
-                armed=event["armed_ps"],
+                armed=event["time_ps"] if event["armed_ps"] is None else event["armed_ps"],
                 fired=event["time_ps"],
                 kind=event["kind"],
                 segment=flow.segment(event["offset_bytes"]),
-                rto=event["rto_ps"],
-                duplicates=event["duplicate_acks"],
-                flight=event["flight_bytes"],
+                rto=event["rto_ps"] or 0,
+                duplicates=event["duplicate_acks"] or 0,
+                flight=event["flight_bytes"] or 0,
             )
             for event in events
-            if event["armed_ps"] is not None and event["time_ps"] <= flow.end
+            if event["kind"] not in _OF_A_SEGMENT and event["time_ps"] <= flow.end
         ]
         lost = [event for event in events if event["kind"] in ("drop", "wire-loss")]
         bare = [event for event in lost if self._is_bare(event)]
@@ -185,7 +200,7 @@ class Explainer:
             *self._losses(flow, packets, losses),
             *((event["time_ps"], event["time_ps"], partial(self._without_payload, event)) for event in bare),
             *((wait.armed, wait.fired, partial(self._wait, flow, wait, timeouts, lost_at, again_at)) for wait in waits),
-            *((at, at, partial(_fast, at, segment, lost_at, again_at)) for at, segment in fast),
+            *((at, at, partial(_fast, at, segment, lost_at, again_at, self._soon)) for at, segment in fast),
         ]
         left_out = 0
         if most_steps is not None and len(untold) > most_steps:
@@ -252,19 +267,31 @@ class Explainer:
             if kind == "timer":
                 said += f" It spent {part} of that time waiting for {count(timers, 'retransmission timer')}."
             else:
-                said += f" The largest part of that time, {part}: {KINDS[kind].format(port=self.port.name)}."
+                said += f" The largest part of that time, {part}: {_labels(self.port, waits)[kind]}."
         if not drops:
             said += " It lost no packet."
         elif kind != "timer":
             said += f" It lost {count(len(drops), 'packet')}."
+        unknown = sum(not wait.is_known for wait in waits)
+        if unknown:
+            said += (
+                f" Since when {unknown:,} of its timers ran is not known, so the time for which it waited for them is "
+                "in other rows."
+            )
         if flow.mark_reductions:
             said += f" Congestion marks reduced its window {count(flow.mark_reductions, 'time')}."
         return said
 
     def _is_bare(self, event: dict[str, Any]) -> bool:
         """Whether it is the loss of a SYN, FIN or ACK at the port, as far as is recorded."""
-        key = (event["time_ps"], event["connection"], event["from_client"])
-        return event["link"] == self.port.link and event["kind"] == "drop" and key in self._bare
+        if event["link"] != self.port.link or event["kind"] != "drop":
+            return False
+        return self._arrived(self._bare[event["connection"], event["from_client"]], event["time_ps"]) is not None
+
+    def _arrived(self, times: Sequence[int], dropped: int) -> int | None:
+        """Return which of these arrivals, in order, was dropped at a time: at once, or on a kernel soon after."""
+        index = bisect_right(times, dropped) - 1
+        return times[index] if index >= 0 and dropped - times[index] <= self._soon else None
 
     def _without_payload(self, event: dict[str, Any]) -> Step:
         at: int = event["time_ps"]
@@ -278,14 +305,16 @@ class Explainer:
             return
         during = pl.col("time_ps").is_between(flow.begin, first) & pl.col("kind").str.starts_with("timeout")
         for armed, fired in table.filter(during).select("armed_ps", "time_ps").iter_rows():
-            said = (
-                f"A timer of host {flow.destination} ran out after {duration(fired - armed)}: what it had sent before"
-            )
-            yield Step(armed, fired, "request", f"{said} this flow could begin had not been acknowledged.")
+            after = "" if armed is None else f" after {duration(fired - armed)}"
+            said = f"A timer of host {flow.destination} ran out{after}: what it had sent before"
+            begin = fired if armed is None else armed
+            yield Step(begin, fired, "request", f"{said} this flow could begin had not been acknowledged.")
 
     def _losses(self, flow: Flow, packets: pl.DataFrame, losses: Sequence[dict[str, Any]]) -> Iterable[_Untold]:
         dropped = packets.filter(pl.col("dropped"))
-        rows = {(at, offset): row for at, offset, row in dropped.select("arrive_ps", "offset_bytes", "row").iter_rows()}
+        rows: dict[int, dict[int, int]] = defaultdict(dict)
+        for at, offset, row in dropped.select("arrive_ps", "offset_bytes", "row").iter_rows():
+            rows[offset][at] = row
         seen: set[int] = set()
         for _, together in groupby(_grouped(losses), key=lambda one: one[0]):
             group = [event for _, event in together]
@@ -293,7 +322,9 @@ class Explainer:
             segments = [flow.segment(event["offset_bytes"]) for event in group]
             again = [segment for segment in segments if segment in seen]
             seen.update(segments)
-            row = rows.get((first["time_ps"], first["offset_bytes"]))
+            here = rows[first["offset_bytes"]]
+            arrived = self._arrived(sorted(here), first["time_ps"])
+            row = None if arrived is None else here[arrived]
             tell = partial(self._loss, flow, first, last["time_ps"], segments, again, row)
             yield first["time_ps"], last["time_ps"], tell
 
@@ -340,21 +371,23 @@ class Explainer:
         again: _Moments,
     ) -> Step:
         ran = wait.fired - wait.armed
-        sent = again.at(wait.fired)
+        sent = again.at(wait.fired, self._soon)
         if wait.kind == "tail-probe":
             told = f"{_numbers(sent)} was sent again as the probe" if sent else "new data was sent as the probe"
-            said = f"No ACK came for {duration(ran)}, so {told}, to learn of a loss without a timeout."
+            came = f"No ACK came for {duration(ran)}" if wait.is_known else "No ACK came in time"
+            said = f"{came}, so {told}, to learn of a loss without a timeout."
             return Step(wait.armed, wait.fired, "probe", said)
         said = self._cause(wait, drops, again)
+        if not wait.is_known:
+            said += f" The timer ran out at {moment(wait.fired)}; since when it ran is not known."
+            return Step(wait.fired, wait.fired, "timer", said + _sent_again(sent))
         said += f" The timer ran for {duration(ran)}{self._in_round_trips(flow, wait, ran)}"
         before = bisect_right(timeouts, wait.armed, key=lambda other: other.fired)
         last = timeouts[before - 1] if before else None
         if last and wait.rto == 2 * last.rto and last.segment == wait.segment:
             said += ", twice the last timeout: it had backed off"
         said += f", and ran out at {moment(wait.fired)}."
-        if sent:
-            said += f" {_numbers(sent)} {'was' if len(sent) == 1 else 'were'} sent again."
-        return Step(wait.armed, wait.fired, "timer", said)
+        return Step(wait.armed, wait.fired, "timer", said + _sent_again(sent))
 
     def _cause(self, wait: Wait, drops: _Moments, again: _Moments) -> str:
         """Say why there was a timeout, as far as it is recorded."""
@@ -458,8 +491,10 @@ class _Moments:
         index = bisect_left(times, at)
         return times[index] if index < len(times) else None
 
-    def at(self, time: int) -> list[int]:
-        """Return the segments of this time."""
+    def at(self, time: int, soon: int = 0) -> list[int]:
+        """Return the segments of this time, or of the first one so soon after it that has any."""
+        if soon and time not in self._at:
+            time = min((one for one in self._at if time <= one <= time + soon), default=time)
         return sorted(self._at.get(time, ()))
 
 
@@ -471,10 +506,21 @@ def _itself(step: Step) -> Step:
     return step
 
 
-def _fast(at: int, segment: int, drops: _Moments, again: _Moments) -> Step:
+def _labels(port: Port, waits: Sequence[Wait]) -> dict[str, str]:
+    words = KINDS if all(wait.is_known for wait in waits) else KINDS | _UNTIMED
+    return {kind: said.format(port=port.name) for kind, said in words.items()}
+
+
+def _sent_again(segments: Sequence[int]) -> str:
+    if not segments:
+        return ""
+    return f" {_numbers(segments)} {'was' if len(segments) == 1 else 'were'} sent again."
+
+
+def _fast(at: int, segment: int, drops: _Moments, again: _Moments, soon: int) -> Step:
     lost = drops.last(segment, at)
     since = ", though it was not lost" if lost is None else f", {duration(at - lost)} after it was lost"
-    sent = again.at(at)
+    sent = again.at(at, soon)
     said = f"ACKs told that packet {segment} was missing{since}."
     said += f" {_numbers(sent)} {'was' if len(sent) == 1 else 'were'} sent again at once." if sent else ""
     return Step(at, at, "fast", said)

@@ -276,7 +276,7 @@
     const X = across(u, 0), wide = u.bbox.width, out = pixels(u, "distant", wide, 2 * order.length + 2), packet = cell(own(run)), fill = cell(ink.waitfill), edge = cell(ink.wait);
     const waits = (row, list) => {
       for (const [a, b, , probe] of list) {
-        if (probe || b < t0 || a > t1) continue;
+        if (probe || a === b || b < t0 || a > t1) continue;
         const from = Math.max(0, Math.round(X(a))), to = Math.min(wide, Math.max(from + ratio(), Math.round(X(b))));
         if (to - from >= SHORT * ratio() || from >= wide) continue;
         out.cells.fill(fill, row * wide + from, row * wide + to);
@@ -287,7 +287,7 @@
     order.forEach((id, number) => {
       const lane = run.lane.get(id);
       if (!lane || lane.begin > t1 || lane.end < t0) return;
-      if (run.packets) waits(2 * number + 1, lane.waits);
+      waits(2 * number + 1, lane.waits);
       const start = 2 * number * wide;
       if (far) {
         const sums = columns(lane);
@@ -325,7 +325,7 @@
       const marks = pixels(u, "marks", u.bbox.width, u.bbox.height), inside = across(u, 0), upper = u.bbox.top;
       c.imageSmoothingEnabled = false;
       const wait = (a, b, y, probe) => {
-        if (!run.packets) return;  // since when it ran is not known
+        if (a === b) return;  // since when it ran is not known
         const x0 = Math.max(left - 9, X(a)), x1 = X(b);
         if (image && !probe && x1 - x0 < SHORT * k) return;  // in the row of pixels
         const box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
@@ -519,7 +519,7 @@
       let under = 0, waiting = 0, done = 0;
       for (const lane of run.lanes) { if (lane.done && t >= lane.end) done++; else if (t >= lane.begin && t <= lane.end) { if (lane.waits.some(([a, b]) => a <= t && t < b)) waiting++; else under++; } }
       const bin = Math.floor(t / run.goodput.width), g = after(run.goodput.bin, bin) - 1;
-      const cells = [run.label, ms(t), i < 0 ? "0" : (run.queue[unit.key][i] / unit.scale).toFixed(unit.digits) + " " + unit.label, under, run.packets ? waiting : words.unknown, done, run.packets ? bits(run.goodput.bin[g] === bin ? run.goodput.bps[g] : 0) : words.unknown];
+      const cells = [run.label, ms(t), i < 0 ? "0" : (run.queue[unit.key][i] / unit.scale).toFixed(unit.digits) + " " + unit.label, under, run.timed ? waiting : words.unknown, done, run.packets ? bits(run.goodput.bin[g] === bin ? run.goodput.bps[g] : 0) : words.unknown];
       cells.forEach((text, at) => { const cell = document.createElement(at ? "td" : "th"); cell.textContent = text; if (!at) { cell.scope = "row"; cell.style.color = own(run); } tr.append(cell); });
       return tr;
     }));
@@ -532,7 +532,7 @@
     const around = (times, list, pattern) => { for (let i = after(times, t - near); i < times.length && times[i] < t + near && said.length < 6; i++) said.push(fill(pattern, lost(run, list[i][1]), ms(times[i]))); };
     around(lane.dropped, lane.drops, words.drop);
     around(lane.repaired, lane.fast, words.fast);
-    for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(run.packets ? (probe ? words.waitProbe : words.waitTimer) : probe ? words.ranProbe : words.ranTimer, ms(b), lost(run, segment)));
+    for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(a < b ? (probe ? words.waitProbe : words.waitTimer) : probe ? words.ranProbe : words.ranTimer, ms(b), lost(run, segment)));
     const i = after(lane.pk.a, t) - 1;
     if (i >= 0 && lane.pk.e[i] >= t - near) said.push(lane.pk.n && lane.pk.n[i] > 1 ? fill(words.block, lane.pk.n[i], ms(lane.pk.a[i]), ms(lane.pk.e[i])) : fill(words.packet, lane.pk.k[i], ms(lane.pk.a[i]), lasting(lane.pk.e[i] - lane.pk.a[i])));
     if (lane.done && t >= lane.end) said.push(fill(words.done, ms(lane.end)));

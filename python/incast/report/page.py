@@ -38,7 +38,8 @@ def build(runs: Sequence[Recorded], *, port: str | None = None, labels: Sequence
     """
     names = list(labels) if labels else names_of(runs)
     drawn = [
-        (Outline if run.on_kernel else Drawn)(run, run.port(port), name) for run, name in zip(runs, names, strict=True)
+        (Drawn if run.has_packets else Outline)(run, run.port(port), name)
+        for run, name in zip(runs, names, strict=True)
     ]
     for one in drawn:
         if not one.flows:
@@ -204,7 +205,7 @@ def lead(drawn: Sequence[Drawn]) -> str:
         else:
             how = f"{complete:,} of {count(len(one.flows), 'flow')}{each} were complete after <b>{duration(took)}</b>"
         if not one.records_packets:
-            said.append(f"<p>{own}: {how}. It ran on a kernel, of which packets are not drawn.</p>")
+            said.append(f"<p>{own}: {how}. It ran on a kernel, and its packets were not recorded.</p>")
             continue
         how += f". The line was idle for {share(one.idle)} of that time"
         if one.idle_with_timer >= 0.005:
@@ -245,11 +246,11 @@ def queue_title(drawn: Sequence[Drawn]) -> str:
     marks = any(len(one.marks) for one in drawn)
     # The queue of a kernel is that of its token bucket, where the packet that leaves next stands, too.
     counts = {
-        True: "waiting, without the packet on the line",
-        False: "waiting, with the packet that leaves next, looked at once a millisecond",
+        False: "waiting, without the packet on the line",
+        True: "waiting, with the packet that leaves next, looked at once a millisecond",
     }
-    said = list(dict.fromkeys(one.records_packets for one in drawn))
-    parts = [counts[said[0]]] if len(said) == 1 else [f"{one.label}: {counts[one.records_packets]}" for one in drawn]
+    said = list(dict.fromkeys(one.run.on_kernel for one in drawn))
+    parts = [counts[said[0]]] if len(said) == 1 else [f"{one.label}: {counts[one.run.on_kernel]}" for one in drawn]
     if limits:
         beyond = queue_top(drawn) is not None
         parts.append(f"{'far above: the' if beyond else 'dashed:'} room for {' and '.join(limits)}")
@@ -325,11 +326,22 @@ def note(drawn: Sequence[Drawn]) -> str:
     for one in drawn:
         if not one.records_packets:
             said.append(
-                f"{one.label}: packets at the port are not drawn of a run on a kernel. So the rows of flows show none, "
+                f"{one.label}: packets at the port were not recorded. So the rows of flows show none, "
                 "and goodput over time and shares of a flow's time are missing. Of a timer only the moment is drawn "
                 "when it ran out. Marks, and probes with new data, are not drawn. Queue and windows were looked at "
                 "once a millisecond. The flows are all of the run."
             )
+        elif one.run.on_kernel:
+            said.append(
+                f"{one.label}: it ran on a kernel, whose queue and windows were looked at once a millisecond. Probes "
+                "with new data are not told."
+            )
+            unknown = one.untimed
+            if unknown:
+                said.append(
+                    f"{one.label}: since when timers ran is not known of {unknown:,}; of them the moment is drawn "
+                    "when they ran out, and no wait."
+                )
         if not one.records_events:
             said.append(f"{one.label}: losses, retransmissions and timeouts of its flows were not recorded.")
         if len(one.flows) > len(one.lanes):
@@ -390,7 +402,7 @@ def flows_table(drawn: Sequence[Drawn]) -> str:
                 continue
             waited = "-"
             if story.waits:
-                known = run.records_packets
+                known = run.records_packets and all(wait.is_known for wait in story.waits)
                 waited = duration(story.shares["timer"] + story.shares["probe"]) if known else "not recorded"
             cells += [
                 took,

@@ -93,11 +93,12 @@ class Recorded:
         self._tables = tables
         # Only there a run says what the machine was like.
         self.on_kernel = "machine" in tables and not tables["machine"].is_empty()
-        """Whether it ran on a kernel, which does not tell since when its timers ran."""
-        if self.on_kernel and not outline:
+        """Whether it ran on a kernel, which may not tell since when its timers ran."""
+        self.has_packets = not tables["packets"].is_empty()
+        if self.on_kernel and not self.has_packets and not outline:
             raise ScenarioError(
-                f"{name}: this run was on a kernel, which does not tell since when its timers ran; incast report shows "
-                "what there is"
+                f"{name}: this run on a kernel did not record its packets (record.packets); incast report shows what "
+                "there is"
             )
         if self.on_kernel and tables["queues"].is_empty() and tables["packets"].is_empty():
             raise ScenarioError(f"{name}: this run did not record a queue (record.queue_series); {_AGAIN}")
@@ -109,7 +110,7 @@ class Recorded:
 
     @classmethod
     def read(cls, directory: Path, *, outline: bool = False) -> Recorded:
-        """Read the tables that `incast run` wrote; an outline of a run on a kernel does without packets and timers.
+        """Read the tables that `incast run` wrote; an outline of a run on a kernel does without packets.
 
         Raises:
             ScenarioError: they are not there, or do not hold what is needed.

@@ -33,12 +33,14 @@ def changes_for(
     checked = scenarios.check(source, changes, seed, world)
     on_kernel = checked["world"] == "linux"
     wanted = [*changes, "record.events=true"]
-    if on_kernel and not _is_possible(source, wanted, seed, world):  # they need incast-host
+    # On a kernel they need incast-host, and so do packets.
+    follows = not on_kernel or _is_possible(source, wanted, seed, world)
+    if not follows:
         wanted = [*changes]
     if checked["packet_hops"] <= _MOST_HOPS:
         wanted.append(f"record.window_series={json.dumps(_classes(source, changes))}")
     try:
-        complete = [*wanted, *_at("bottlenecks", packets=not on_kernel)]
+        complete = [*wanted, *_at("bottlenecks", packets=follows)]
         scenarios.check(source, complete, seed, world)
     except _native.ScenarioError as error:
         if "none of the traffic has a bottleneck" not in str(error):
@@ -52,7 +54,7 @@ def changes_for(
     ports: list[dict[str, Any]] = json.loads(handle.result().summary_json())["ports"]
     if not ports:
         raise _native.ScenarioError(f"{source.file}: no packet reached a switch port: there is nothing to report")
-    return [*wanted, *_at(f"{ports[0]['from']}->{ports[0]['to']}", packets=not on_kernel)]
+    return [*wanted, *_at(f"{ports[0]['from']}->{ports[0]['to']}", packets=follows)]
 
 
 def _at(port: str, *, packets: bool) -> list[str]:
