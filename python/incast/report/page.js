@@ -205,8 +205,8 @@
     if (!stamps.has(key)) {
       const half = Math.ceil(r + 2.2 * ratio()), size = 2 * half, tile = Object.assign(document.createElement("canvas"), { width: size, height: size }), on = tile.getContext("2d", { willReadFrequently: true });
       on.translate(half, half); on.beginPath(); SHAPES[shape](on, r, ratio());
-      const cells = [...new Uint32Array(on.getImageData(0, 0, size, size).data.buffer)].map((one, i) => [i % size, Math.floor(i / size), one]);
-      stamps.set(key, { tile, half, cells: Uint32Array.from(cells.filter(([, , one]) => one).flat()) });
+      const seen = [...new Uint32Array(on.getImageData(0, 0, size, size).data.buffer)].map((one, i) => [i % size, Math.floor(i / size), one]).filter(([, , one]) => one);
+      stamps.set(key, { tile, half, size, seen, values: Uint32Array.from(seen, ([, , one]) => one), places: new Map() });
     }
     return stamps.get(key);
   }
@@ -217,13 +217,15 @@
     return {
       image, wide, high, cells,
       done() { c.putImageData(data, 0, 0); return image; },
-      copy({ half, cells: from }, x, y) {
-        const left = Math.round(x) - half, top = Math.round(y) - half;
-        for (let i = 0; i < from.length; i += 3) {
-          const column = left + from[i], row = top + from[i + 1], to = row * wide + column;
-          if (column < 0 || column >= wide || row < 0 || row >= high) continue;
+      copy({ half, size, seen, values, places }, x, y) {
+        const left = Math.round(x) - half, top = Math.round(y) - half, whole = left >= 0 && left + size <= wide && top >= 0 && top + size <= high;
+        if (!places.has(wide)) places.set(wide, Int32Array.from(seen, ([column, row]) => row * wide + column));
+        const place = places.get(wide), start = top * wide + left;
+        for (let i = 0; i < values.length; i++) {
+          if (!whole && !(left + seen[i][0] >= 0 && left + seen[i][0] < wide && top + seen[i][1] >= 0 && top + seen[i][1] < high)) continue;
           // The last of the four bytes says how little shows through: what is hardly there replaces nothing.
-          if (from[i + 2] >>> 24 >= Math.min(128, cells[to] >>> 24)) cells[to] = from[i + 2];
+          const to = start + place[i], one = values[i];
+          if (one >>> 24 >= 128 || one >>> 24 >= cells[to] >>> 24) cells[to] = one;
         }
       },
     };
@@ -240,9 +242,9 @@
     const begin = after(times, t0 - 1), end = after(times, t1), many = (end - begin) * 5 * size > to.wide, r = many ? size / 2 : size, one = stamp(shape, r);
     for (let i = begin; i < end; i++) {
       const x = X(times[i]);
-      if (x - last >= r) { to.copy(one, x, y); last = x; }
+      if (x - last >= size) { to.copy(one, x, y); last = x; }
       // Of very many, most are not even looked at.
-      if (many) { let step = 8; while (i + step < end && X(times[i + step]) - last < r) { i += step; step *= 2; } }
+      if (many) { let step = 8; while (i + step < end && X(times[i + step]) - last < size) { i += step; step *= 2; } }
     }
   }
   function level(u, value, dash) { const c = u.ctx, y = u.valToPos(value, "y", true); c.strokeStyle = ink.muted; c.lineWidth = ratio(); c.setLineDash(dash.map((d) => d * ratio())); c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke(); c.setLineDash([]); }
