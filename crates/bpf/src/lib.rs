@@ -6,6 +6,7 @@ use incast_protocols::sender::{SenderChoice, dcmrg, dctcp, pulser};
 use incast_protocols::switch::marker::ein::{self, Average, Idle, WarmUp};
 use incast_protocols::{Amount, Bytes, Rate};
 
+pub mod clock;
 mod receivers;
 mod swift;
 

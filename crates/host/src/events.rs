@@ -104,7 +104,7 @@ impl Events {
         kernel::handle(&self.object, "events")
     }
 
-    /// Takes what has happened since the last time, in the order of time: nanoseconds of the monotonic clock, kind, source,
+    /// Takes what has happened since the last time, in the order of time: nanoseconds of the programs' clock, kind, source,
     /// destination, sequence number, length, device, packet, and headers in hexadecimal digits. And how many events there was
     /// no room for, those of other programs that tell (`lost_elsewhere`) included.
     pub(crate) fn take(&self, lost_elsewhere: u64) -> Result<Value, String> {

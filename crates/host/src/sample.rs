@@ -1,12 +1,13 @@
 //! `incast-host sample`: what passes a device, interval by interval, and whether that is incast.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use incast_bpf::clock;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
@@ -49,7 +50,8 @@ pub(crate) fn run(wanted: &Wanted, output: &mut impl Write) -> Result<End, Strin
     let (ended, end) = channel();
     let mut signals = ends::listen()?;
     let interval_ns = wanted.interval.as_nanos() as u64;
-    let start_ns = now_ns();
+    let clock = Clock::of_programs()?;
+    let start_ns = clock.now_ns();
     let mut open = kernel::open("sample", SAMPLE)?;
     let terms = Terms { interval_ns, rate_bps, incast_connections: wanted.incast_connections };
     let constants: Vec<u8> =
@@ -70,7 +72,7 @@ pub(crate) fn run(wanted: &Wanted, output: &mut impl Write) -> Result<End, Strin
     });
     let until = wanted.duration.map_or("Ctrl-C".into(), |duration| format!("{} s have passed", duration.as_secs_f64()));
     say(output, &format!("sampling {device} every {} us until {until}", interval_ns / 1000))?;
-    let ring = Ring { map, start_ns, interval_ns };
+    let ring = Ring { map, clock, start_ns, interval_ns };
     let sampled = follow(&ring, links, wanted.duration, &end, terms, &mut tables);
     // What was sampled so far is kept, whatever came in between.
     let (directions, end) = sampled;
@@ -93,9 +95,22 @@ fn say(output: &mut impl Write, text: &str) -> Result<(), String> {
     writeln!(output, "{text}").and_then(|()| output.flush()).map_err(|error| format!("standard output: {error}"))
 }
 
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+/// The clock by which the programs number intervals: not this process's in a time namespace, where they would count into
+/// intervals that nobody reads.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    ahead_ns: i64,
+}
+
+impl Clock {
+    fn of_programs() -> Result<Self, String> {
+        Ok(Self { ahead_ns: clock::monotonic_ahead_ns()? })
+    }
+
+    fn now_ns(self) -> u64 {
+        let now = clock_gettime(ClockId::Monotonic);
+        clock::as_programs_tell_it(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, self.ahead_ns)
+    }
 }
 
 /// Reads intervals that are over until the end; what came of each direction, and what ended it or went wrong.
@@ -112,10 +127,10 @@ fn follow(
     let (mut links, mut by) = (Some(links), End::Done);
     loop {
         let settled = if links.is_some() {
-            (now_ns() - ring.start_ns).saturating_sub(SETTLED_NS) / ring.interval_ns
+            (ring.clock.now_ns() - ring.start_ns).saturating_sub(SETTLED_NS) / ring.interval_ns
         } else {
             // Nothing is counted any more: the interval that had begun is the last.
-            (now_ns() - ring.start_ns) / ring.interval_ns + 1
+            (ring.clock.now_ns() - ring.start_ns) / ring.interval_ns + 1
         };
         let to = last.map_or(settled, |last| settled.min(last));
         if to.saturating_sub(next) >= RING - SETTLED_NS / ring.interval_ns - 2 {
@@ -154,6 +169,7 @@ fn follow(
 #[derive(Debug)]
 struct Ring {
     map: MapHandle,
+    clock: Clock,
     start_ns: u64,
     interval_ns: u64,
 }
@@ -176,26 +192,68 @@ impl Ring {
     }
 }
 
+/// A table that is whole rows at any time: after a kill, and on a disk that has become full.
+#[derive(Debug)]
+struct Lines {
+    path: PathBuf,
+    file: File,
+    /// Rows that are not in the file yet.
+    waiting: Vec<u8>,
+    /// How long the file is.
+    written: u64,
+    /// Why rows are missing, if they are: then nothing may follow them.
+    failed: Option<String>,
+}
+
+impl Lines {
+    /// As much is written at once. A kill falls between two writes, but for the moment in which one goes from a page of the
+    /// kernel's cache to the next.
+    const MOST_WAITING: usize = 4096;
+
+    /// What somebody has waited for is not lost by a second call.
+    fn create(path: PathBuf, head: &str) -> Result<Self, String> {
+        let file = File::create_new(&path)
+            .map_err(|error| format!("{}: {error}; --out has to name another folder", path.display()))?;
+        let mut lines = Self { path, file, waiting: head.as_bytes().to_vec(), written: 0, failed: None };
+        lines.flush().inspect_err(|_| drop(fs::remove_file(&lines.path)))?;
+        Ok(lines)
+    }
+
+    fn add(&mut self, row: &str) -> Result<(), String> {
+        if self.waiting.len() + row.len() > Self::MOST_WAITING {
+            self.flush()?;
+        }
+        self.waiting.extend_from_slice(row.as_bytes());
+        Ok(())
+    }
+
+    /// Writes what waits, or takes back the part of it that there was room for.
+    fn flush(&mut self) -> Result<(), String> {
+        let rows = std::mem::take(&mut self.waiting);
+        if self.failed.is_none()
+            && let Err(error) = self.file.write_all(&rows)
+        {
+            let _ = self.file.set_len(self.written);
+            self.failed = Some(format!("{}: {error}", self.path.display()));
+        }
+        self.written += rows.len() as u64;
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+}
+
 /// The files of a sample.
 #[derive(Debug)]
 struct Tables {
     folder: PathBuf,
-    intervals: BufWriter<File>,
+    intervals: Lines,
 }
 
-const INTERVALS: &str = "intervals.csv";
 const COLUMNS: &str = "connections,bytes,packets,ce_packets,incast_packets,retransmitted_packets";
 
 impl Tables {
     fn create(folder: &Path) -> Result<Self, String> {
-        let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-        fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-        let path = folder.join(INTERVALS);
-        // What somebody has waited for is not lost by a second call.
-        let file =
-            File::create_new(&path).map_err(|error| failed(&path, error) + "; --out has to name another folder")?;
-        let mut intervals = BufWriter::new(file);
-        writeln!(intervals, "time_s,direction,{COLUMNS}").map_err(|error| failed(&path, error))?;
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let intervals = Lines::create(folder.join("intervals.csv"), &format!("time_s,direction,{COLUMNS}\n"))?;
         Ok(Self { folder: folder.to_owned(), intervals })
     }
 
@@ -203,37 +261,44 @@ impl Tables {
         if interval.packets == 0 {
             return Ok(());
         }
-        let head = format!("{},{direction}", seconds(number * interval_ns));
-        row(&mut self.intervals, &head, interval.connections, interval)
-            .map_err(|error| format!("{}: {error}", self.folder.join(INTERVALS).display()))
+        self.intervals.add(&row(
+            &format!("{},{direction}", seconds(number * interval_ns)),
+            interval.connections,
+            interval,
+        ))
     }
 
     fn finish(&mut self, directions: &[Bursts; 2], summary: &serde_json::Value) -> Result<(), String> {
-        let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-        self.intervals.flush().map_err(|error| failed(&self.folder.join(INTERVALS), error))?;
-        let path = self.folder.join("bursts.csv");
-        write_bursts(&path, directions).map_err(|error| failed(&path, error))?;
-        let path = self.folder.join("summary.json");
-        fs::write(&path, format!("{summary:#}\n")).map_err(|error| failed(&path, error))
+        self.intervals.flush()?;
+        whole(&self.folder.join("bursts.csv"), &bursts(directions))?;
+        whole(&self.folder.join("summary.json"), &format!("{summary:#}\n"))
     }
 }
 
-fn write_bursts(path: &Path, directions: &[Bursts; 2]) -> std::io::Result<()> {
-    let mut out = BufWriter::new(File::create(path)?);
-    writeln!(out, "time_s,duration_s,direction,{COLUMNS}")?;
+/// Writes a file, or leaves none.
+fn whole(path: &Path, text: &str) -> Result<(), String> {
+    let made = path.with_extension("new");
+    fs::write(&made, text).and_then(|()| fs::rename(&made, path)).map_err(|error| {
+        let _ = fs::remove_file(&made);
+        format!("{}: {error}", path.display())
+    })
+}
+
+fn bursts(directions: &[Bursts; 2]) -> String {
+    let mut text = format!("time_s,duration_s,direction,{COLUMNS}\n");
     for (bursts, direction) in directions.iter().zip(DIRECTIONS) {
         for burst in bursts.all() {
             let head = format!("{},{},{direction}", seconds(burst.start_ns), seconds(burst.duration_ns));
-            row(&mut out, &head, burst.counts.joined, &burst.counts)?;
+            text += &row(&head, burst.counts.joined, &burst.counts);
         }
     }
-    out.flush()
+    text
 }
 
 /// A line with `COLUMNS`.
-fn row(out: &mut impl Write, head: &str, connections: u64, counts: &Interval) -> std::io::Result<()> {
+fn row(head: &str, connections: u64, counts: &Interval) -> String {
     let Interval { bytes, packets, ce_packets, incast_packets, retransmitted_packets, .. } = counts;
-    writeln!(out, "{head},{connections},{bytes},{packets},{ce_packets},{incast_packets},{retransmitted_packets}")
+    format!("{head},{connections},{bytes},{packets},{ce_packets},{incast_packets},{retransmitted_packets}\n")
 }
 
 /// Exactly, to the nanosecond.

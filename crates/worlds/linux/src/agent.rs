@@ -111,7 +111,7 @@ pub(crate) struct Seen {
     pub(crate) windows: Vec<WindowSample>,
     /// The connections of clients' addresses.
     pub(crate) connection_from: BTreeMap<SocketAddr, u32>,
-    /// When the run began, by the monotonic clock.
+    /// When the run began, by the clock of the kernel's programs.
     pub(crate) began_ns: u64,
     pub(crate) end: Time,
     pub(crate) outcome: Outcome,
@@ -434,7 +434,7 @@ impl<'p> Agent<'p> {
             self.due.push(Reverse((0, Due::Sample)));
         }
         self.began = Instant::now();
-        self.began_ns = kernel::monotonic_ns().map_err(|errno| format!("the monotonic clock: {errno}"))?;
+        self.began_ns = kernel::programs_ns()?;
         self.last_arrival = self.began;
         let horizon = self.plan.stop_at.map_or(u64::MAX, |stop| stop.0);
         let mut events = [EpollEvent::empty(); 64];

@@ -19,7 +19,7 @@ pub(crate) struct Happened {
 /// One of them, as `incast-host` lists it.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Row {
-    /// Of the monotonic clock.
+    /// Of the kernel's programs' clock.
     pub(crate) time_ns: u64,
     pub(crate) kind: String,
     source: SocketAddr,
@@ -105,7 +105,7 @@ impl Happened {
             .then(|| format!("{} events and packets were not recorded: there was no room for them", self.lost))
     }
 
-    /// The rows of the table, for a run that began at `began_ns` of the monotonic clock. Connections tell their largest segment.
+    /// The rows of the table, for a run that began at `began_ns` of the kernel's programs' clock. Connections tell their largest segment.
     pub(crate) fn events(&self, began_ns: u64, streams: &Streams, mss: impl Fn(u32) -> Bytes) -> Vec<Event> {
         let mut near: BTreeMap<(u32, bool), u64> = BTreeMap::new();
         let mut events: Vec<Event> = Vec::new();
@@ -133,7 +133,7 @@ impl Happened {
     }
 }
 
-/// A time of the monotonic clock as one of the run.
+/// A time of that clock as one of the run.
 pub(crate) fn since(began_ns: u64, time_ns: u64) -> Time {
     Time(time_ns.saturating_sub(began_ns).saturating_mul(1000))
 }

@@ -7,6 +7,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr;
 
+use incast_bpf::clock;
 use libc::{c_int, c_void, socklen_t};
 
 /// What `TCP_INFO` says of a connection, as far as it is used.
@@ -202,8 +203,10 @@ fn raw(socket: &impl AsFd) -> RawFd {
     socket.as_fd().as_raw_fd()
 }
 
-/// Nanoseconds of the clock that `Instant` and the kernel's programs have.
-pub(crate) fn monotonic_ns() -> nix::Result<u64> {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)?;
-    Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+/// Nanoseconds of the clock that the kernel's programs have; that of `Instant` is another one in a time namespace.
+pub(crate) fn programs_ns() -> Result<u64, String> {
+    let failed = |errno| format!("the monotonic clock: {errno}");
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).map_err(failed)?;
+    let inside = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
+    Ok(clock::as_programs_tell_it(inside, clock::monotonic_ahead_ns()?))
 }

@@ -28,7 +28,7 @@ pub(crate) struct Seen {
     pub(crate) alarms: Vec<Alarm>,
 }
 
-/// The tables of a run that began at `began_ns` of the monotonic clock. What came before is left out.
+/// The tables of a run that began at `began_ns` of the kernel's programs' clock. What came before is left out.
 pub(crate) fn seen(plan: &Plan, happened: &Happened, began_ns: u64, streams: &Streams) -> Seen {
     if followed(plan).is_empty() {
         return Seen::default();
