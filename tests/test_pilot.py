@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,59 @@ def test_a_pilot_tells_the_time_of_the_whole_run(
     paced = Paced(packet_hops, per_s)
     checked["seconds"] = expected / 10
     assert pilot.correction([(source, [], checked)]) == pytest.approx(10, rel=0.1)
+
+
+STAR = """\
+[topology]
+kind = "star"
+hosts = 100001
+link = { rate = "1Gbps", delay = "1us" }
+[switch]
+buffer = { name = "static", limit = "9packets", count_in_service = true }
+[traffic.a]
+kind = "rounds"
+workers = 100000
+response = "2KB"
+rounds = 3
+"""
+# Runs the command, and says how many bytes it took at most.
+MEMORY = """\
+import resource, subprocess, sys
+subprocess.run([sys.executable, "-m", "incast", *sys.argv[1:]], check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+"""
+
+
+def test_a_check_of_100_001_hosts_takes_less_than_500_mb(tmp_path: Path) -> None:
+    file = tmp_path / "star.toml"
+    file.write_text(STAR, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY, "check", file], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert "100001 hosts" in done.stdout
+    assert " MB of memory, " in done.stdout
+    assert int(done.stdout.splitlines()[-1]) < 500_000_000, done.stdout
+
+
+def test_a_run_that_takes_much_memory_has_the_pilot_of_another(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine takes twice as long for the usual run as its plan says."""
+    usual = scenarios.check(scenarios.read("leaf-spine"), [], None)
+    paced = Paced(usual["packet_hops"], usual["packet_hops"] / (2 * usual["seconds"] - 0.5))
+    started: list[scenarios.Source] = []
+
+    def start(source: scenarios.Source, *_: object, **__: object) -> Paced:
+        started.append(source)
+        return paced
+
+    monkeypatch.setattr(scenarios, "start", start)
+    monkeypatch.setattr(time, "process_time", lambda: paced.now_s)
+    monkeypatch.setattr(time, "monotonic", lambda: paced.now_s)
+    source = scenarios.read(small)
+    checked = scenarios.check(source, [], None)
+    checked["memory_bytes"], checked["seconds"] = 300_000_001, 70.0
+    assert pilot.seconds(source, [], None, None, checked) == pytest.approx(140.0, rel=0.1)
+    assert [source.stem for source in started] == ["leaf-spine"]
+    assert paced.is_cancelled
 
 
 def test_short_runs_and_runs_on_a_kernel_have_no_pilot(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 How long a packet-hop takes depends on more than can be told from a plan: the windows that come about, what the caches
 of this machine hold, and what else it is doing. The pilot's results are thrown away.
+
+A pilot takes nearly the memory of its run, whose network and connections it builds. Where that is much, the plan's own
+time counts, and the pilot of another run says how fast this machine is.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from incast import scenarios, text
+from incast import _native, scenarios, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +30,10 @@ _PATIENCE_S = 5.0
 _POLL_S = 0.02
 # By the estimate of the plan: runs below end within a second on any machine.
 _SHORT_S = 0.02
+# Likewise: beyond, a pilot would take more than a check is to take, 500 MB.
+_MUCH_BYTES = 300_000_000
+# The example whose pilot says how fast this machine is: it has ten million packet-hops, and 400 hosts.
+_USUAL = "leaf-spine"
 
 
 def line(packet_hops: int, memory_bytes: int, seconds: float) -> str:
@@ -50,6 +57,9 @@ def seconds(
     """Return the time that a run takes here; runs on a kernel take their time in the real world, and have no pilot."""
     if checked["world"] == "linux" or (checked["packet_hops"] and checked["seconds"] < _SHORT_S):
         return checked["seconds"]
+    if checked["memory_bytes"] > _MUCH_BYTES:
+        usual = scenarios.Source(_native.example(_USUAL), _USUAL, _USUAL)
+        return checked["seconds"] * correction([(usual, [], scenarios.check(usual, [], None))])
     # As a run does that writes its tables: rows of what is over, or has not begun, are not in memory.
     handle = scenarios.start(source, changes, seed, world, spill=Path(tempfile.gettempdir()))
     try:

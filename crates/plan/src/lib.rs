@@ -12,6 +12,8 @@ pub use tcp::{
     RtoForm, RttSamples, SlowStartRestart, Tcp, Unfit, WindowScaling,
 };
 
+use std::sync::Arc;
+
 use incast_protocols::stack::EndStack;
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::MarkerChoice;
@@ -103,8 +105,9 @@ pub struct Link {
     pub delay: Duration,
     /// What leaves at once after a pause: the depth of a token bucket that keeps the rate, or zero.
     pub burst: Bytes,
-    /// The queue of a switch port; a host's own queue is unlimited and marks nothing.
-    pub port: Option<SwitchPort>,
+    /// The queue of a switch port; a host's own queue is unlimited and marks nothing. Ports that are alike share one entry,
+    /// as a network may have a hundred thousand of them.
+    pub port: Option<Arc<SwitchPort>>,
     /// Probability that a packet is lost on the wire.
     pub loss: f64,
     /// Packets that overtake each other on the wire.
@@ -112,7 +115,7 @@ pub struct Link {
 }
 
 /// The queue of a switch port.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchPort {
     /// Which of the switch's buffers admits its packets.
     pub buffer: u32,
@@ -155,7 +158,7 @@ impl Plan {
     /// Whether a port at which incasts are recorded marks EIN.
     #[must_use]
     pub fn watches_ein(&self) -> bool {
-        let port = |link: &u32| self.network.links[*link as usize].port.as_ref();
+        let port = |link: &u32| self.network.links[*link as usize].port.as_deref();
         self.record.incasts.iter().filter_map(port).any(SwitchPort::marks_incast)
     }
 }

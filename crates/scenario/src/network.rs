@@ -1,6 +1,7 @@
 //! From a topology as written to nodes and links, with what traffic needs to know of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use incast_protocols::switch::buffer::BufferChoice;
 use incast_protocols::switch::marker::{MarkerChoice, none};
@@ -202,6 +203,8 @@ struct Builder<'b, 'd> {
     uplinks: Option<Uplinks>,
     core: Vec<u32>,
     disciplines: Vec<Discipline>,
+    /// Each kind of port once.
+    ports: Vec<Arc<SwitchPort>>,
     switch: Option<&'b SwitchSpec>,
     problems: &'b mut Problems<'d>,
     buffer_missing: bool,
@@ -217,6 +220,7 @@ impl<'b, 'd> Builder<'b, 'd> {
             uplinks: None,
             core: Vec::new(),
             disciplines: Vec::new(),
+            ports: Vec::new(),
             switch,
             problems,
             buffer_missing: false,
@@ -288,7 +292,7 @@ impl<'b, 'd> Builder<'b, 'd> {
         self.network.links.len() as u32 - 1
     }
 
-    fn port(&mut self, switch: u32, link: &LinkSpec, path: &Path) -> Option<SwitchPort> {
+    fn port(&mut self, switch: u32, link: &LinkSpec, path: &Path) -> Option<Arc<SwitchPort>> {
         let general = self.switch.and_then(|switch| switch.buffer.as_ref());
         let Some(buffer) = link.buffer.as_ref().or(general).cloned() else {
             if !self.buffer_missing {
@@ -315,7 +319,13 @@ impl<'b, 'd> Builder<'b, 'd> {
             buffers.push(buffer);
             buffers.len() - 1
         });
-        Some(SwitchPort { buffer: index as u32, marker, scheduler })
+        let port = SwitchPort { buffer: index as u32, marker, scheduler };
+        let known = self.ports.iter().find(|known| ***known == port).cloned();
+        Some(known.unwrap_or_else(|| {
+            let port = Arc::new(port);
+            self.ports.push(Arc::clone(&port));
+            port
+        }))
     }
 
     fn finish(self) -> Option<Layout> {

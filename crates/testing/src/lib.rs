@@ -2,6 +2,8 @@
 #![expect(missing_docs, missing_debug_implementations, reason = "for tests, where names say it all")]
 #![expect(clippy::missing_panics_doc, clippy::must_use_candidate, reason = "for tests")]
 
+use std::sync::Arc;
+
 use incast_plan::{
     Aggregator, Class, Connection, End, Handshake, HostNoise, Link, Network, Node, Plan, Record, Response, Round, Send,
     Switch, SwitchPort, Tcp, WindowPerMessage,
@@ -34,11 +36,8 @@ pub fn cable(rate: u64, delay: Duration) -> Cable {
 }
 
 fn link(from: Node, to: Node, cable: Cable, marker: &MarkerChoice) -> Link {
-    let port = matches!(from, Node::Switch(_)).then(|| SwitchPort {
-        buffer: 0,
-        marker: marker.clone(),
-        scheduler: SchedulerChoice::default(),
-    });
+    let port = matches!(from, Node::Switch(_))
+        .then(|| Arc::new(SwitchPort { buffer: 0, marker: marker.clone(), scheduler: SchedulerChoice::default() }));
     Link {
         from,
         to,

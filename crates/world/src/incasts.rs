@@ -86,7 +86,7 @@ impl Incasts {
         for &link in &plan.record.incasts {
             place[link as usize] = Some(ports.len() as u32);
             let planned = &links[link as usize];
-            let detects = planned.port.as_ref().is_some_and(incast_plan::SwitchPort::marks_incast);
+            let detects = planned.port.as_deref().is_some_and(incast_plan::SwitchPort::marks_incast);
             ports.push(Port::new(link, planned.rate, detects));
         }
         let hosts = plan.connections.iter().map(|connection| [connection.client, connection.server]).collect();

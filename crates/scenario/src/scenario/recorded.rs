@@ -64,7 +64,7 @@ impl Recorded {
             recorded.incasts = ports(wishes, "incasts");
         } else {
             let ports = (0_u32..).zip(&layout.network.links);
-            let marking = ports.filter(|(_, link)| link.port.as_ref().is_some_and(SwitchPort::marks_incast));
+            let marking = ports.filter(|(_, link)| link.port.as_deref().is_some_and(SwitchPort::marks_incast));
             recorded.incasts.extend(marking.map(|(index, _)| index));
         }
         let mut named = |wishes: &Option<Vec<String>>, key| -> Vec<Connections> {

@@ -58,7 +58,7 @@ pub(crate) fn expects(plan: &Plan) -> bool {
 
 /// Whether a port sets EIN, which sockets count and echo.
 fn tells_incast(plan: &Plan) -> bool {
-    plan.network.links.iter().filter_map(|link| link.port.as_ref()).any(incast_plan::SwitchPort::marks_incast)
+    plan.network.links.iter().filter_map(|link| link.port.as_deref()).any(incast_plan::SwitchPort::marks_incast)
 }
 
 fn marked_ports(plan: &Plan) -> impl Iterator<Item = (u32, &Link)> {

@@ -3,6 +3,7 @@
 //! make nothing but speed are the same, and so are those for any number of threads.
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use incast_packets::{Control, RunOptions, run};
 use incast_plan::{Plan, Record};
@@ -62,7 +63,7 @@ fn collapse() -> Plan {
 
 fn detected() -> Plan {
     let mut plan = leaf_spine_load(6, 6, 3, 600, 2, 60, 20);
-    for port in plan.network.links.iter_mut().filter_map(|link| link.port.as_mut()) {
+    for port in plan.network.links.iter_mut().filter_map(|link| link.port.as_mut().map(Arc::make_mut)) {
         port.marker = MarkerChoice::Ein(ein::Config::default());
     }
     plan

@@ -2,6 +2,7 @@
 //! `instructions.json`, and says how many packet-hops it took; without a name it lists them. `make bench` counts instructions.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use incast_packets::{Control, RunOptions, run};
 use incast_plan::{Network, Plan};
@@ -41,7 +42,7 @@ const WORKS: [Work; 8] = [
     ("leaf-spine", 1_000, leaf_spine),
     ("leaf-spine, detector", 1_000, |flows| {
         with_links(leaf_spine(flows), |link| {
-            if let Some(port) = &mut link.port {
+            if let Some(port) = link.port.as_mut().map(Arc::make_mut) {
                 port.marker = MarkerChoice::Ein(ein::Config::default());
             }
         })

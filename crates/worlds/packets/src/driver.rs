@@ -73,7 +73,7 @@ pub(crate) fn begin_programs<O: Observer>(world: &World<'_, O>, plan: &Plan, sch
 }
 
 /// Lets others see how far a run has come, and stop it.
-pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, control: &Control) -> bool {
-    control.report(now, world.packet_hops(), world.unfinished);
+pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, packet_hops: u64, control: &Control) -> bool {
+    control.report(now, packet_hops, world.unfinished);
     control.is_cancelled() || control.is_too_much(world.observer.recorded()) || world.written().is_err()
 }

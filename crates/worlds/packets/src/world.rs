@@ -129,6 +129,15 @@ pub(crate) struct World<'p, O> {
     pub(crate) last_delivery: u64,
     /// Where this is the world of a part of the network.
     pub(crate) frontier: Option<Frontier<'p>>,
+    counted: Counted,
+}
+
+/// Packet-hops as they were counted last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    packet_hops: u64,
+    /// Reports that this number is good for.
+    reports_left: usize,
 }
 
 impl<O: Observer> World<'_, O> {

@@ -143,7 +143,8 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         if until_report == 0 {
             until_report = REPORT_EVERY;
             world.bury_vanished();
-            if report(world, now, control) {
+            let packet_hops = world.packet_hops_lately();
+            if report(world, now, packet_hops, control) {
                 return (now, Outcome::Interrupted);
             }
         }
@@ -155,7 +156,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         world.advance(link, horizon.at - 1, &mut agenda);
     }
     world.bury_vanished();
-    report(world, now, control);
+    report(world, now, world.packet_hops(), control);
     (horizon.end(world), horizon.outcome(world))
 }
 

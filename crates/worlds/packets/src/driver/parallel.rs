@@ -228,7 +228,7 @@ pub(crate) fn run<'p, O: Observer + Send>(
     if interrupted {
         return Ok((world, now, Outcome::Interrupted));
     }
-    super::report(&world, now, control);
+    super::report(&world, now, world.packet_hops(), control);
     let (end, outcome) = (horizon.end(&world), horizon.outcome(&world));
     Ok((world, end, outcome))
 }
@@ -273,7 +273,7 @@ fn run_part<O: Observer>(
         if reports {
             until_report = REPORT_EVERY;
             world.bury_vanished();
-            told.packet_hops = world.packet_hops();
+            told.packet_hops = world.packet_hops_lately();
             told.recorded = world.observer.recorded().0;
             // One of them looks, so that all see the same. What a disk did not take ends the run.
             told.cancelled = part == 0 && control.is_cancelled() || world.written().is_err();

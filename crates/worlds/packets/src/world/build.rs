@@ -20,7 +20,7 @@ use super::columns::Columns;
 use super::control::Nic;
 use super::messages::Messages;
 use super::programs::Program;
-use super::{AnyEndpoint, NONE, Target, World};
+use super::{AnyEndpoint, Counted, NONE, Target, World};
 use crate::classes::Classes;
 use crate::link::{Impairment, Link, Port};
 use crate::noise::{Delays, Receiving};
@@ -53,7 +53,8 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
     }
     let mut next_port = vec![0; network.switches.len()];
     let mut coupled = vec![false; network.switches.len()];
-    let (mut links, mut targets) = (Vec::new(), Vec::new());
+    let count = network.links.len();
+    let (mut links, mut targets) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (number, link) in network.links.iter().enumerate() {
         let (mut admits, mut classes) = (Quiet::ALWAYS, None);
         let port = match (link.from, &link.port) {
@@ -209,6 +210,7 @@ impl<'p, O: Observer> World<'p, O> {
             curve: Curve::default(),
             last_delivery: 0,
             frontier: None,
+            counted: Counted::default(),
         };
         world.add_nics();
         world.add_programs();

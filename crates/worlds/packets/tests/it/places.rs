@@ -232,7 +232,7 @@ fn a_marker_marks_at_dequeue_from_the_queues_history() {
         add_flow(&mut plan, sender, 0, Some(30_000), Time(0), Handshake::Before);
     }
     let (run, _) = run_both(&plan, |plan, _| {
-        for port in plan.network.links.iter_mut().filter_map(|link| link.port.as_mut()) {
+        for port in plan.network.links.iter_mut().filter_map(|link| link.port.as_mut().map(Arc::make_mut)) {
             port.marker = MarkerChoice::custom("growth", |context| Box::new(Growth::new(context)));
         }
     });

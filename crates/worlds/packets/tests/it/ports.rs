@@ -1,6 +1,7 @@
 //! What ports can do to packets, with live traffic: trim and evict them, send them by class, and write telemetry into them.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use crate::support::{
     add_flow, cable, dctcp, follow_packets, mark_at, new_reno, no_marks, packets, plan, run_both, star, tcp,
@@ -165,7 +166,7 @@ fn what_cannot_be_evicted_is_not_and_the_arriving_packet_is_dropped() {
 }
 
 fn with_scheduler(plan: &mut Plan, scheduler: &SchedulerChoice) {
-    for port in plan.network.links.iter_mut().filter_map(|link| link.port.as_mut()) {
+    for port in plan.network.links.iter_mut().filter_map(|link| link.port.as_mut().map(Arc::make_mut)) {
         port.scheduler = scheduler.clone();
     }
 }
