@@ -69,6 +69,14 @@ INCAST_FUNCTION void incast_receiver_open(struct incast_receiver_host *host, con
 		credit_open(&host->credit, index);
 }
 
+/* Nothing comes on this flow that was not asked for. */
+INCAST_FUNCTION void incast_receiver_on_answers_only(struct incast_receiver_host *host,
+						     const struct incast_receiver_parameters *p, u32 index)
+{
+	if (p->receiver == INCAST_RECEIVER_CREDIT)
+		credit_on_answers_only(&host->credit, index);
+}
+
 /* Whether it looks at requests; the others look at messages that come. */
 INCAST_FUNCTION int incast_receiver_heeds_requests(const struct incast_receiver_parameters *p)
 {
@@ -96,7 +104,7 @@ INCAST_FUNCTION void incast_receiver_on_message(struct incast_receiver_host *hos
 	else if (p->receiver == INCAST_RECEIVER_RDTCP)
 		scheduler_on_message(&host->scheduler, p, index, message);
 	else if (p->receiver == INCAST_RECEIVER_CREDIT)
-		credit_begin(&host->credit, p, index, message->size);
+		credit_on_message(&host->credit, p, index, message->size);
 }
 
 INCAST_FUNCTION void incast_receiver_on_data(struct incast_receiver_host *host,
@@ -177,6 +185,18 @@ INCAST_FUNCTION void incast_receiver_reserve(struct incast_receiver_host *host,
 {
 	if (p->receiver == INCAST_RECEIVER_CREDIT)
 		credit_reserve(&host->credit, p, index);
+}
+
+/*
+ * The number plus one of a flow that waits for its window to be opened, and whose turn it is; 0 if there is none. Comes after
+ * every event until it says 0: for each flow that it names, an ACK has to be sent that no data asks for.
+ */
+INCAST_FUNCTION u32 incast_receiver_next_turn(struct incast_receiver_host *host,
+					      const struct incast_receiver_parameters *p)
+{
+	if (p->receiver == INCAST_RECEIVER_CREDIT && p->closes)
+		return credit_next_turn(&host->credit, p);
+	return 0;
 }
 
 /* The size of the last message, by which a receiver guesses the next; 0 if it does not guess, or there was none. */

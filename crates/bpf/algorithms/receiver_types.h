@@ -63,6 +63,7 @@ struct incast_receiver_parameters {
 	u64 least_window;
 	u64 counts_packets;
 	u64 sizes;
+	u64 closes;
 };
 
 /* What is known of a message: 0 is unknown or none. */

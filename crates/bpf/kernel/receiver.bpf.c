@@ -183,6 +183,7 @@ INCAST_FUNCTION struct incast_receiver_parameters parameters(void)
 		CHOSEN(least_window),
 		CHOSEN(counts_packets),
 		CHOSEN(sizes),
+		CHOSEN(closes),
 	};
 }
 

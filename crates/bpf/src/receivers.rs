@@ -6,6 +6,10 @@ use incast_protocols::receiver::ictcp::{self, SlowStartGrowth};
 use incast_protocols::receiver::rdtcp::{self, EcnForm, PriorityRule, Refill, SizeBasis};
 use incast_protocols::receiver::{NicContext, ReceiverChoice};
 
+/// What to say to who asks for [`credit::Config::closes`] where nothing opens windows again. The algorithm has it.
+pub const CLOSES_IN_VAIN: &str =
+    "closes is true; allowed: false, since the kernel sends no ACK that would open a window again";
+
 /// Names of the receivers that run in the kernel.
 pub const RECEIVERS: [&str; 5] = ["ictcp", "dcmrg", "rdtcp", "static-window", "credit"];
 
@@ -54,12 +58,13 @@ pub struct ReceiverParameters {
     pub least_window: u64,
     pub counts_packets: u64,
     pub sizes: u64,
+    pub closes: u64,
 }
 
 impl ReceiverParameters {
     /// All of them, in the order of the header.
     #[must_use]
-    pub const fn fields(&self) -> [u64; 27] {
+    pub const fn fields(&self) -> [u64; 28] {
         [
             self.receiver,
             self.mss,
@@ -88,6 +93,7 @@ impl ReceiverParameters {
             self.least_window,
             self.counts_packets,
             self.sizes,
+            self.closes,
         ]
     }
 
@@ -145,16 +151,13 @@ impl ReceiverParameters {
     }
 
     fn with_credit(self, config: &credit::Config, context: &NicContext) -> Result<Self, String> {
-        if config.closes {
-            return Err(
-                "closes is true; allowed: false, since the kernel sends no ACK that would open a window again".into()
-            );
-        }
         if config.gives_up {
             return Err("gives_up is true; allowed: false, since in the kernel receivers have no timer".into());
         }
         if config.order != credit::Order::Arrival {
-            return Err("order is deadline; allowed: arrival, since in the kernel no flow waits for others".into());
+            return Err(
+                "order is deadline; allowed: arrival, since in the kernel flows take turns in order of arrival".into(),
+            );
         }
         for (key, segments) in [("first_window", config.first_window), ("least_window", config.least_window)] {
             if !(1..=1_000_000).contains(&segments) {
@@ -172,6 +175,7 @@ impl ReceiverParameters {
             least_window,
             counts_packets: matches!(context.port.map(|port| port.buffer), Some(Amount::Packets(_))).into(),
             sizes: config.sizes.into(),
+            closes: config.closes.into(),
             ..self
         })
     }
@@ -275,12 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn credit_runs_where_no_window_is_closed() {
+    fn credit_may_close_windows_but_gives_up_nobody_and_knows_no_deadlines() {
         let refused = |config| of(&ReceiverChoice::Credit(config)).unwrap_err();
         let open = credit::Config { closes: false, ..credit::Config::default() };
-        assert!(refused(credit::Config::default()).starts_with("closes is true; allowed: false"));
+        assert_eq!(of(&ReceiverChoice::Credit(credit::Config::default())).unwrap().closes, 1);
+        assert_eq!(of(&ReceiverChoice::Credit(open.clone())).unwrap().closes, 0);
         assert!(refused(credit::Config { gives_up: true, ..open.clone() }).starts_with("gives_up is true"));
-        let due = credit::Config { order: credit::Order::Deadline, ..open.clone() };
+        let due = credit::Config { order: credit::Order::Deadline, ..credit::Config::default() };
         assert!(refused(due).starts_with("order is deadline; allowed: arrival"));
         assert_eq!(
             refused(credit::Config { least_window: 0, ..open.clone() }),

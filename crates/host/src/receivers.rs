@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use incast_bpf::{RECEIVERS, ReceiverParameters};
+use incast_bpf::{CLOSES_IN_VAIN, RECEIVERS, ReceiverParameters};
 use incast_protocols::receiver::{NicContext, ReceiverChoice};
 use incast_protocols::{Bytes, Rate};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, OpenObject};
@@ -83,6 +83,9 @@ impl Receiver {
         }
         let choice =
             ReceiverChoice::deserialize(Value::Object(keys)).map_err(|error| format!("parameters: {error}"))?;
+        if matches!(&choice, ReceiverChoice::Credit(config) if config.closes) {
+            return Err(format!("parameters.{CLOSES_IN_VAIN}"));
+        }
         let (mss, header) = (Bytes(self.mss_bytes), Bytes(self.header_bytes));
         let context = NicContext::new(Rate(0), mss, header);
         ReceiverParameters::of(&choice, &context).map_err(|error| format!("parameters.{error}"))

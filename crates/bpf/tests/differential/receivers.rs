@@ -1,7 +1,8 @@
 //! The receivers in C against `crates/protocols`: the same events at a host, and after each the same windows to the byte.
 //!
-//! The simulator's side is asked for no ACK that is held, forced or unsolicited, which eBPF cannot give; its timers expire when
-//! they are due, where the C side catches up with the next event. `native/receivers.c` is told what the simulator's side is.
+//! The simulator's side is asked for no ACK that is held or forced, which eBPF cannot give, and for one that no data asks for only
+//! where credit closes windows; its timers expire when they are due, where the C side catches up with the next event.
+//! `native/receivers.c` is told what the simulator's side is.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,8 +13,8 @@ use incast_protocols::message::CoflowId;
 use incast_protocols::receiver::ictcp::{Share, SlowStartGrowth};
 use incast_protocols::receiver::rdtcp::{EcnForm, PriorityRule, Refill};
 use incast_protocols::receiver::{
-    AckCause, AnyReceiver, Arrival, FlowIndex, LastPort, NicContext, Receiver as _, ReceiverChoice, SentAck, credit,
-    dcmrg, ictcp, rdtcp, static_window,
+    AckCause, Action, AnyReceiver, Arrival, FlowIndex, LastPort, NicContext, Receiver as _, ReceiverChoice, SentAck,
+    credit, dcmrg, ictcp, rdtcp, static_window,
 };
 use incast_protocols::switch::Marks;
 use incast_protocols::{Amount, Bytes, Duration, Message, Offset, Rate, Time};
@@ -47,6 +48,16 @@ enum Event {
     /// What came before comes again.
     Again,
     Ack,
+    /// An ACK of a socket whose window is no larger than this.
+    SmallAck(u64),
+    /// A segment comes although no message is under way.
+    Unasked,
+    /// A message of unknown size ends with what has arrived.
+    End,
+    /// The next flow in line has its turn, and its window is announced at once, or only later.
+    Turn {
+        at_once: bool,
+    },
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -67,6 +78,17 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(segments, skipped, marked)| Event::Data { segments, skipped, marked }),
         1 => Just(Event::Again),
         25 => Just(Event::Ack),
+    ]
+}
+
+/// With what matters to credit alone.
+fn event_of_credit() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        60 => event(),
+        4 => (0..20_000_u64).prop_map(Event::SmallAck),
+        1 => Just(Event::Unasked),
+        4 => Just(Event::End),
+        20 => prop::bool::weighted(0.8).prop_map(|at_once| Event::Turn { at_once }),
     ]
 }
 
@@ -118,39 +140,67 @@ impl Flow {
     }
 }
 
+/// What both sides say after an event: the windows of all flows, whose turn it is as number plus one, and what credit has under
+/// way, which shows the right edges.
+type Answer = [u64; FLOWS + 2];
+const TURN: usize = FLOWS;
+const UNDER_WAY: usize = FLOWS + 1;
+
 /// Both sides of a host: the simulator's receiver, and what the other is told.
 struct Host {
     receiver: AnyReceiver,
+    /// Windows are closed, and opened by ACKs that no data asks for.
+    closes: bool,
     mss: u64,
     now: u64,
     flows: Vec<Flow>,
     script: String,
-    windows: Vec<[u64; FLOWS]>,
+    answers: Vec<Answer>,
 }
 
 impl Host {
     fn new(choice: &ReceiverChoice, context: &NicContext) -> Self {
         let parameters = ReceiverParameters::of(choice, context).expect("it runs in the kernel");
         let fields: Vec<String> = parameters.fields().iter().map(u64::to_string).collect();
-        Self {
+        let mut host = Self {
             receiver: choice.build(context),
+            closes: parameters.closes > 0,
             mss: context.mss.0,
             now: 1,
             flows: vec![Flow::default(); FLOWS],
             script: format!("new {} {}\n", context.rate.0, fields.join(" ")),
-            windows: vec![[NO_WINDOW; FLOWS]],
-        }
+            answers: vec![],
+        };
+        host.answer(0);
+        host
     }
 
     fn told_the_other(&mut self, event: std::fmt::Arguments) {
-        while self.receiver.poll(Time(self.now)).is_some() {}
+        while !self.closes && self.receiver.poll(Time(self.now)).is_some() {}
         writeln!(self.script, "{event}").expect("a string takes all");
-        let mut windows = [NO_WINDOW; FLOWS];
-        for (index, window) in windows.iter_mut().enumerate().filter(|(index, _)| self.flows[*index].open) {
+        self.answer(0);
+    }
+
+    fn answer(&mut self, turn: u64) {
+        let mut answer = [NO_WINDOW; FLOWS + 2];
+        for (index, window) in answer[..FLOWS].iter_mut().enumerate().filter(|(index, _)| self.flows[*index].open) {
             let announced = self.receiver.window(Time(self.now), FlowIndex(index as u32));
             *window = announced.map_or(NO_WINDOW, |bytes| bytes.0);
         }
-        self.windows.push(windows);
+        answer[TURN] = turn;
+        answer[UNDER_WAY] = if let AnyReceiver::Credit(credit) = &self.receiver { credit.under_way().0 } else { 0 };
+        self.answers.push(answer);
+    }
+
+    /// Whose turn it is.
+    fn turn(&mut self) -> Option<usize> {
+        let turn = self.receiver.poll(Time(self.now)).map(|action| match action {
+            Action::UpdateWindow(flow) => flow.0,
+            other => panic!("{other:?} is no turn"),
+        });
+        self.script.push_str("turn\n");
+        self.answer(turn.map_or(0, |flow| u64::from(flow) + 1));
+        turn.map(|flow| flow as usize)
     }
 
     fn pass(&mut self, passed: u64) {
@@ -189,13 +239,31 @@ impl Host {
         while let Some(Some(end)) = self.flows[index].ends.first().copied()
             && end <= self.flows[index].expected
         {
-            self.flows[index].ends.remove(0);
-            self.receiver.on_complete(Time(self.now), FlowIndex(index as u32));
-            match self.flows[index].behind.pop_front() {
-                Some((size, bps, coflow)) => self.told_the_other(format_args!("next {index} {size} {bps} {coflow}")),
-                None => self.told_the_other(format_args!("complete {index}")),
-            }
+            self.complete(index);
         }
+    }
+
+    fn complete(&mut self, index: usize) {
+        self.flows[index].ends.remove(0);
+        self.receiver.on_complete(Time(self.now), FlowIndex(index as u32));
+        match self.flows[index].behind.pop_front() {
+            Some((size, bps, coflow)) => self.told_the_other(format_args!("next {index} {size} {bps} {coflow}")),
+            None => self.told_the_other(format_args!("complete {index}")),
+        }
+    }
+
+    /// Announces the window of a flow whose socket has room for so much.
+    fn ack(&mut self, index: usize, room: u64) {
+        let (now, number) = (Time(self.now), FlowIndex(index as u32));
+        let flow = &mut self.flows[index];
+        let cause = if flow.acknowledged { AckCause::Data } else { AckCause::SynAck };
+        flow.acknowledged = true;
+        let window = self.receiver.window(now, number).map_or(1 << 22, |window| window.0).min(room);
+        flow.edge = flow.edge.max(flow.expected + window);
+        let (ack, edge) = (flow.expected, flow.edge);
+        self.receiver.on_ack_sent(now, number, &SentAck { ack: Offset(ack), edge: Offset(edge), cause });
+        let is_first = u8::from(cause == AckCause::SynAck);
+        self.told_the_other(format_args!("ack {index} {ack} {edge} {is_first}"));
     }
 
     fn carry_out(&mut self, index: usize, event: &Event) {
@@ -206,10 +274,11 @@ impl Host {
             Event::Open if !flow.open => {
                 *flow = Flow { open: true, ..Flow::default() };
                 self.receiver.on_open(now, number);
+                self.told_the_other(format_args!("open {index}"));
                 if answers_only(index) {
                     self.receiver.on_answers_only(number);
+                    self.told_the_other(format_args!("answers {index}"));
                 }
-                self.told_the_other(format_args!("open {index}"));
             }
             Event::Close if flow.open => {
                 flow.open = false;
@@ -227,10 +296,14 @@ impl Host {
                 };
                 let is_credit = matches!(self.receiver, AnyReceiver::Credit(_));
                 if is_credit && answers_only(index) {
-                    // The first segment of the response tells nothing new.
+                    let size = size.unwrap_or(0);
                     self.receiver.on_request(now, number, &message);
+                    self.told_the_other(format_args!("request {index} {size}"));
+                    // The first segment of the response tells nothing new. Where no window is closed, the other is not told of it.
                     self.receiver.on_message(now, number, &message);
-                    self.told_the_other(format_args!("request {index} {}", size.unwrap_or(0)));
+                    if self.closes {
+                        self.told_the_other(format_args!("message {index} {size} 0 0"));
+                    }
                     return;
                 }
                 self.receiver.on_message(now, number, &message);
@@ -261,35 +334,47 @@ impl Host {
                 let end = flow.expected;
                 self.data(index, start, end, false);
             }
-            Event::Ack if flow.open => {
-                let cause = if flow.acknowledged { AckCause::Data } else { AckCause::SynAck };
-                flow.acknowledged = true;
-                let mut window = self.receiver.window(now, number).map_or(1 << 22, |window| window.0);
-                if matches!(self.receiver, AnyReceiver::Credit(_)) && index.is_multiple_of(3) {
-                    // A socket whose buffer is small.
-                    window = window.min(20_000);
+            Event::Ack if flow.open => self.ack(index, u64::MAX),
+            Event::SmallAck(room) if flow.open => self.ack(index, room),
+            Event::Unasked if flow.open && flow.ends.is_empty() && self.closes => {
+                let start = flow.expected;
+                // Who is not known to answer only says so before.
+                if !answers_only(index) {
+                    self.receiver.on_message(now, number, &Message::default());
+                    self.told_the_other(format_args!("message {index} 0 0 0"));
                 }
-                flow.edge = flow.edge.max(flow.expected + window);
-                let (ack, edge) = (flow.expected, flow.edge);
-                self.receiver.on_ack_sent(now, number, &SentAck { ack: Offset(ack), edge: Offset(edge), cause });
-                let is_first = u8::from(cause == AckCause::SynAck);
-                self.told_the_other(format_args!("ack {index} {ack} {edge} {is_first}"));
+                self.data(index, start, start + self.mss, false);
+            }
+            Event::End if flow.open && flow.ends[..] == [None] => self.complete(index),
+            Event::Turn { at_once } if self.closes => {
+                if let Some(whose) = self.turn().filter(|_| at_once) {
+                    self.ack(whose, u64::MAX);
+                }
             }
             _ => {}
         }
     }
 }
 
-/// Runs all sequences with receivers of one kind, each with another, and says how often a window moved.
-fn compare(receivers: &[ReceiverChoice]) -> u64 {
+/// What was seen in all sequences.
+#[derive(Default)]
+struct Seen {
+    /// How often a window moved, ...
+    moved: u64,
+    /// ... and how often a flow that waited had its turn.
+    turns: u64,
+}
+
+/// Runs all sequences with receivers of one kind, each with another.
+fn compare(receivers: &[ReceiverChoice], event: impl Strategy<Value = Event>) -> Seen {
     let replay = RefCell::new(Replay::start(env!("INCAST_RECEIVERS")));
-    let moved = RefCell::new(0_u64);
+    let seen = RefCell::new(Seen::default());
     let rates = [100_000_000, 1_000_000_000, 10_000_000_000, 33_333_333].map(Rate);
     let strategy = (
         0..receivers.len(),
         prop_oneof![Just(1448_u64), Just(8948), Just(536)],
         prop::sample::select(rates.to_vec()),
-        prop::collection::vec((0..FLOWS, event()), 1..200),
+        prop::collection::vec((0..FLOWS, event), 1..200),
     );
     let config = ProptestConfig { failure_persistence: None, cases: SEQUENCES, ..ProptestConfig::default() };
     let outcome = proptest::test_runner::TestRunner::new(config).run(&strategy, |(index, mss, rate, events)| {
@@ -299,6 +384,9 @@ fn compare(receivers: &[ReceiverChoice]) -> u64 {
             base_rtt: Duration::from_us(100),
             rto_min: Duration::from_ms(200),
         });
+        // Who knows no rate has no timer, as the C side.
+        let closes = matches!(&receivers[index], ReceiverChoice::Credit(config) if config.closes);
+        let rate = if closes { Rate(0) } else { rate };
         let context = NicContext { port, ..NicContext::new(rate, Bytes(mss), Bytes(66)) };
         let mut host = Host::new(&receivers[index], &context);
         // Most flows are there from the beginning.
@@ -308,9 +396,9 @@ fn compare(receivers: &[ReceiverChoice]) -> u64 {
         for (flow, event) in &events {
             host.carry_out(*flow, event);
         }
-        let theirs: Vec<[u64; FLOWS]> = replay.borrow_mut().answers(&host.script);
+        let theirs: Vec<Answer> = replay.borrow_mut().answers(&host.script);
         let mut before = theirs[0];
-        for (line, (event, (ours, mut theirs))) in host.script.lines().zip(host.windows.iter().zip(theirs)).enumerate()
+        for (line, (event, (ours, mut theirs))) in host.script.lines().zip(host.answers.iter().zip(theirs)).enumerate()
         {
             for (ours, theirs) in ours.iter().zip(&mut theirs) {
                 // Nobody asks for the window of a flow that is closed.
@@ -321,12 +409,15 @@ fn compare(receivers: &[ReceiverChoice]) -> u64 {
             prop_assert_eq!(
                 ours,
                 &theirs,
-                "after line {}, \"{}\", of:\n{}\n(windows of the flows: Rust, then C)",
+                "after line {}, \"{}\", of:\n{}\n(windows of the flows, turn, bytes under way: Rust, then C)",
                 line + 1,
                 event,
                 host.script
             );
-            *moved.borrow_mut() += ours.iter().zip(before).filter(|(now, before)| *now != before).count() as u64;
+            let mut seen = seen.borrow_mut();
+            let windows = ours[..FLOWS].iter().zip(&before[..FLOWS]);
+            seen.moved += windows.filter(|(now, before)| now != before).count() as u64;
+            seen.turns += u64::from(ours[TURN] > 0);
             before = *ours;
         }
         Ok(())
@@ -334,7 +425,7 @@ fn compare(receivers: &[ReceiverChoice]) -> u64 {
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    moved.into_inner()
+    seen.into_inner()
 }
 
 #[test]
@@ -352,7 +443,7 @@ fn ictcp_has_the_same_windows() {
             }));
         }
     }
-    let moved = compare(&receivers);
+    let moved = compare(&receivers, event()).moved;
     assert!(moved > 5 * u64::from(SEQUENCES), "{moved} windows moved");
 }
 
@@ -360,7 +451,7 @@ fn ictcp_has_the_same_windows() {
 fn dcmrg_has_the_same_windows() {
     let receivers =
         [100, 90, 33].map(|percent| ReceiverChoice::Dcmrg(dcmrg::Config { headroom_factor: Share::percent(percent) }));
-    let moved = compare(&receivers);
+    let moved = compare(&receivers, event()).moved;
     assert!(moved > 5 * u64::from(SEQUENCES), "{moved} windows moved");
 }
 
@@ -385,12 +476,11 @@ fn rdtcp_has_the_same_windows() {
             }));
         }
     }
-    let moved = compare(&receivers);
+    let moved = compare(&receivers, event()).moved;
     assert!(moved > 5 * u64::from(SEQUENCES), "{moved} windows moved");
 }
 
-#[test]
-fn credit_that_closes_no_window_has_the_same_windows() {
+fn credits(closes: bool) -> Vec<ReceiverChoice> {
     let mut receivers = vec![];
     for (budget, sizes) in [(None, true), (Some(12_000), true), (Some(200_000), false), (None, false)] {
         for (first_window, least_window) in [(10, 2), (1, 1), (40, 5)] {
@@ -399,18 +489,30 @@ fn credit_that_closes_no_window_has_the_same_windows() {
                 first_window,
                 least_window,
                 sizes,
-                closes: false,
+                closes,
                 ..credit::Config::default()
             }));
         }
     }
-    let moved = compare(&receivers);
-    assert!(moved > 5 * u64::from(SEQUENCES), "{moved} windows moved");
+    receivers
+}
+
+#[test]
+fn credit_that_closes_no_window_has_the_same_windows() {
+    let seen = compare(&credits(false), event_of_credit());
+    assert!(seen.moved > 5 * u64::from(SEQUENCES), "{} windows moved", seen.moved);
+}
+
+#[test]
+fn credit_that_closes_windows_has_the_same_windows_and_turns() {
+    let seen = compare(&credits(true), event_of_credit());
+    assert!(seen.moved > 5 * u64::from(SEQUENCES), "{} windows moved", seen.moved);
+    assert!(seen.turns > u64::from(SEQUENCES), "{} turns", seen.turns);
 }
 
 #[test]
 fn a_static_window_is_the_same() {
     let receivers =
         [1, 3000, 65_535].map(|window| ReceiverChoice::StaticWindow(static_window::Config { window: Bytes(window) }));
-    compare(&receivers);
+    compare(&receivers, event());
 }
