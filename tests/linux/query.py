@@ -2,6 +2,7 @@
 
 `answer ADDRESS` says its port and answers each request, eight bytes, with as many bytes as those say. `ask ADDRESS PORT
 CONNECTIONS BYTES ROUNDS told|learned` asks round by round, and says what came and what the servers were announced.
+`surprise ADDRESS PORT` asks on one connection for what nobody can expect, and says how long each took.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 # Offset in struct tcp_info.
@@ -51,7 +53,8 @@ def announced(connection: socket.socket) -> int:
 
 
 def answer(address: str) -> None:
-    with socket.create_server((address, 0), backlog=512) as listening:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.create_server((address, 0), family=family, backlog=512) as listening:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
         print(listening.getsockname()[1], flush=True)
         while True:
@@ -77,9 +80,40 @@ def ask(address: str, port: int, connections: int, size: int, rounds: int, how: 
     print(json.dumps({"arrived": arrived, "announced": max(most)}))
 
 
+def surprise(address: str, port: int) -> None:
+    """Ask for little and then for much, say too little, or nothing; end with what the server ends."""
+    took = {}
+
+    def timed(name: str, connection: socket.socket, sizes: list[int]) -> None:
+        began = time.monotonic()
+        for size in sizes:
+            connection.sendall(NUMBER.pack(size))
+        assert len(take(connection, sum(sizes))) == sum(sizes)
+        took[name] = time.monotonic() - began
+
+    with socket.create_connection((address, port)) as connection:
+        timed("first", connection, [100_000])
+        timed("much less", connection, [2000])
+        timed("much more", connection, [200_000])
+        timed("two at once", connection, [50_000, 50_000])
+        connection.setsockopt(*EXPECTED, struct.pack("QQ", 3000, 0))
+        timed("more than was told", connection, [60_000])
+        time.sleep(0.3)
+        timed("after a pause", connection, [60_000])
+        began = time.monotonic()
+        connection.sendall(NUMBER.pack(0))
+        assert len(take(connection, NUMBER.size)) == NUMBER.size
+        # The server closes.
+        assert connection.recv(1) == b""
+        took["end"] = time.monotonic() - began
+    print(json.dumps(took))
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "answer":
         answer(sys.argv[2])
+    elif sys.argv[1] == "surprise":
+        surprise(sys.argv[2], int(sys.argv[3]))
     else:
         port, connections, size, rounds = map(int, sys.argv[3:7])
         ask(sys.argv[2], port, connections, size, rounds, sys.argv[7])

@@ -32,7 +32,7 @@ def request(bottleneck: Bottleneck, algorithm: str, senders: list[str] | None = 
         "parameters": parameters,
         "mss_bytes": MSS,
         "header_bytes": 66,
-        "hosts": [{"netns": netns, "rate_bps": RATE_BPS}],
+        "hosts": [{"netns": netns, "rate_bps": RATE_BPS, "device": "eth0"}],
     }
     named = [{"algorithm": each, "name": name(each)} for each in senders or []]
     ports = [bottleneck.port(ce_threshold_bytes=THRESHOLD_BYTES)] if senders else []
@@ -104,12 +104,18 @@ def test_every_receiver_delivers_every_byte_and_drops_less(
     assert attached.detach() == 0
 
 
-def query(bottleneck: Bottleneck, connections: int, size: int, rounds: int, how: str) -> dict[str, Any]:
-    """Let the host behind the port query a host on the other side, over several connections at once."""
-    servers = bottleneck.start_program("a", "query.py", "answer", "10.0.1.2", inside=False)
+def answering(bottleneck: Bottleneck, address: str = "10.0.1.2") -> str:
+    """Start the host on the other side; the port number at which it answers."""
+    servers = bottleneck.start_program("a", "query.py", "answer", address, inside=False)
     assert servers.stdout is not None
-    port = servers.stdout.readline().strip()
-    arguments = ("ask", "10.0.1.2", port, str(connections), str(size), str(rounds), how)
+    return servers.stdout.readline().strip()
+
+
+def query(
+    bottleneck: Bottleneck, connections: int, size: int, rounds: int, how: str, address: str = "10.0.1.2"
+) -> dict[str, Any]:
+    """Let the host behind the port query a host on the other side, over several connections at once."""
+    arguments = ("ask", address, answering(bottleneck, address), str(connections), str(size), str(rounds), how)
     client = bottleneck.start_program("b", "query.py", *arguments)
     assert client.stdout is not None
     result: dict[str, Any] = json.loads(client.stdout.read())
@@ -137,6 +143,55 @@ def test_credit_has_an_incast_fit_its_port(attach: Attach, bottleneck: Bottlenec
     assert 10 * MSS < alone["announced"] <= budget
     assert bottleneck.drops() == lost
     assert attached.detach() == 0
+
+
+@pytest.mark.parametrize("how", ["told", "learned"])
+def test_credit_that_closes_windows_has_any_incast_fit_its_port(
+    attach: Attach, bottleneck: Bottleneck, how: str
+) -> None:
+    """Two segments of 64 connections are 190 KB at once, over a port of 64 KiB: most have to wait with closed windows."""
+    connections, size, rounds, budget = 64, 30_000, 4, 40_000
+    attached = attach(request(bottleneck, "credit", budget=f"{budget}B"))
+    asked = query(bottleneck, connections, size, rounds, how)
+    assert asked["arrived"] == rounds * [connections * size]
+    assert bottleneck.drops() == 0
+    assert asked["announced"] <= budget
+    (counted,) = attached.report()["receivers"]
+    assert counted["flows_refused"] == 0
+    assert counted["windows_opened"] > connections
+    assert attached.detach() == 0
+
+
+def window_probes(bottleneck: Bottleneck) -> int:
+    """Count how often the host on the other side had to ask for a window that nobody had opened."""
+    text = subprocess.check_output(["ip", "netns", "exec", bottleneck.netns("a"), "cat", "/proc/net/netstat"], text=True)
+    lines = [line.split() for line in text.splitlines()]
+    (names, counts) = (line for line in lines if line[0] == "TcpExt:")
+    return int(dict(zip(names, counts, strict=True))["TCPWinProbe"])
+
+
+def test_what_nobody_can_expect_comes_through_windows_that_are_closed(attach: Attach, bottleneck: Bottleneck) -> None:
+    """Responses that are larger than the last one, or than was told, requests together, and what the server ends."""
+    attached = attach(request(bottleneck, "credit", budget="40KB"))
+    asked = bottleneck.start_program("b", "query.py", "surprise", "10.0.1.2", answering(bottleneck))
+    assert asked.stdout is not None
+    took = json.loads(asked.stdout.read())
+    assert set(took) >= {"much more", "two at once", "more than was told", "after a pause", "end"}
+    assert window_probes(bottleneck) == 0, took
+    (counted,) = attached.report()["receivers"]
+    assert counted["windows_opened"] > 0
+
+
+def test_windows_that_were_closed_open_again_when_the_process_is_killed(attach: Attach, bottleneck: Bottleneck) -> None:
+    """Then senders ask, and TCP answers as it has always done."""
+    connections, size, rounds = 64, 30_000, 6
+    attached = attach(request(bottleneck, "credit", budget="40KB"))
+    arguments = ("10.0.1.2", answering(bottleneck), str(connections), str(size), str(rounds), "learned")
+    asked = bottleneck.start_program("b", "query.py", "ask", *arguments)
+    eventually(lambda: attached.report()["receivers"][0]["windows_opened"] > connections)
+    attached.process.kill()
+    assert asked.stdout is not None
+    assert json.loads(asked.stdout.read())["arrived"] == rounds * [connections * size]
 
 
 @pytest.mark.parametrize(("sender", "receiver"), [("dcmrg", "dcmrg"), ("rdtcp", "rdtcp"), ("dctcp", "ictcp")])
@@ -222,6 +277,23 @@ def test_a_receiver_is_enabled_and_gives_windows_back_when_it_ends(host: Host, b
     assert result["announced"][-1] > 2 * LARGEST_UNIT
 
 
+def test_credit_that_closes_windows_is_enabled_and_shown_and_knows_ipv6(host: Host, bottleneck: Bottleneck) -> None:
+    inside = ("nsenter", f"--net=/run/netns/{bottleneck.netns('b')}")
+    arguments = ("--cgroup", str(bottleneck.cgroup), "--dev", "eth0", "--rate", "50Mbps", "--set", "budget=40KB")
+    enabled, _ = host.start("enable", "credit", *arguments, "--set", "closes=true", wrapper=inside)
+    # Threads that send ACKs have no rights either.
+    threads = Path(f"/proc/{enabled.pid}/task").iterdir()
+    found = {line for each in threads for line in (each / "status").read_text().splitlines() if line[:6] == "CapEff"}
+    assert found == {"CapEff:\t0000000000000000"}
+    asked = query(bottleneck, 64, 30_000, 2, "learned", address="fd00:1::2")
+    assert asked["arrived"] == 2 * [64 * 30_000]
+    assert bottleneck.drops() == 0
+    assert host.status()[0]["counts"]["windows_opened"] > 64
+    assert "times by an ACK for that alone" in host.say("status")
+    host.say("disable")
+    assert enabled.wait(timeout=30) == 0
+
+
 @pytest.fixture
 def below(bottleneck: Bottleneck) -> Iterator[Path]:
     """Make a cgroup in the bottleneck's."""
@@ -291,8 +363,8 @@ def test_windows_of_other_cgroups_stay_as_they_are(host: Host, bottleneck: Bottl
         (["ictcp", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps"], "no cgroup of version 2"),
         (["rdtcp", "--receiver", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps", "--set", "strict=true"],
          "strict is true; allowed: "),
-        (["credit", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps", "--set", "closes=true"],
-         "closes is true; allowed: false"),
+        (["credit", "--cgroup", "/proc", "--dev", "lo", "--rate", "1Gbps", "--set", "gives_up=true"],
+         "gives_up is true; allowed: false"),
         (["ictcp", "--cgroup", "/proc", "--dev", "lo", "--port", "::/0"], "--port is not for ictcp"),
     ],
 )  # fmt: skip

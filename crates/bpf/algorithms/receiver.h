@@ -77,6 +77,39 @@ INCAST_FUNCTION void incast_receiver_on_answers_only(struct incast_receiver_host
 		credit_on_answers_only(&host->credit, index);
 }
 
+/* Whether something is to come on a flow. */
+INCAST_FUNCTION int incast_receiver_is_active(const struct incast_receiver_host *host,
+					      const struct incast_receiver_parameters *p, u32 index)
+{
+	return p->receiver != INCAST_RECEIVER_CREDIT || host->credit.flows[index & (INCAST_FLOWS - 1)].messages;
+}
+
+/*
+ * Whether a flow may have less room than a segment although more is to come: its end is a guess. A sender with more to come sends
+ * no less than a segment.
+ */
+INCAST_FUNCTION int incast_receiver_may_be_short(const struct incast_receiver_host *host,
+						 const struct incast_receiver_parameters *p, u32 index)
+{
+	const struct credit_flow *flow = &host->credit.flows[index & (INCAST_FLOWS - 1)];
+
+	return p->receiver == INCAST_RECEIVER_CREDIT && flow->messages && !flow->sure && !flow->waits &&
+	       flow->edge < flow->arrived + p->mss;
+}
+
+/* Whether a flow has its window closed until its turn. */
+INCAST_FUNCTION int incast_receiver_waits(const struct incast_receiver_host *host,
+					  const struct incast_receiver_parameters *p, u32 index)
+{
+	return p->receiver == INCAST_RECEIVER_CREDIT && host->credit.flows[index & (INCAST_FLOWS - 1)].waits;
+}
+
+INCAST_FUNCTION int incast_receiver_anyone_waits(const struct incast_receiver_host *host,
+						 const struct incast_receiver_parameters *p)
+{
+	return p->receiver == INCAST_RECEIVER_CREDIT && host->credit.first;
+}
+
 /* Whether it looks at requests; the others look at messages that come. */
 INCAST_FUNCTION int incast_receiver_heeds_requests(const struct incast_receiver_parameters *p)
 {

@@ -16,6 +16,12 @@
  *
  * The window that TCP chooses grows by two segments with each segment that comes, whatever the clamp; and its right edge does
  * not move back.
+ *
+ * A receiver that closes windows is told and asked in the same places but for the last: TCP closes none that it has opened, and
+ * sends no ACK that would open one. There TCP announces what it likes, a program at the device writes a smaller window into each
+ * packet that leaves (incast_announce), and crates/host sends the ACKs that open windows, by what it finds in `openings`. TCP
+ * takes what comes within the window that it has chosen itself, so a window that is closed here may be closed too late, but
+ * never too soon.
  */
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
@@ -24,6 +30,7 @@
 
 #include "../algorithms/receiver.h"
 #include "clamp.h"
+#include "frames.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -34,9 +41,15 @@ enum { WRITE_HDR_TCP_CURRENT_MSS = 1 };
 /* The kernel's numbers: states in which the other end may still send. */
 enum { STATE_ESTABLISHED = 1, STATE_FIN_WAIT1 = 4, STATE_FIN_WAIT2 = 5 };
 enum { ECN_MASK = 3, ECN_CE = 3 };
+enum { TCP_FIN = 1, TCP_SYN = 2 };
+enum { CLOCK_MONOTONIC = 1 };
 
 struct bpf_spin_lock {
 	__u32 value;
+};
+
+struct bpf_timer {
+	__u64 opaque[2];
 };
 
 struct bpf_tcp_sock {
@@ -88,7 +101,24 @@ const volatile struct {
 /* A flow of which nothing was told, and that is silent for this long, has no message any more. */
 #define SILENCE_PS (INCAST_SECOND_PS / 10)
 
+/* IPv6, and TCP with all options. */
+#define IPV4_HEADER 20
+#define IPV6_HEADER 40
+#define TCP_HEADER 20
+#define MOST_HEADERS 100
+
 enum message { MESSAGE_NONE, MESSAGE_KNOWN, MESSAGE_UNKNOWN };
+
+/* An ACK that is to be sent. crates/host reads it. */
+struct opening {
+	u32 host;
+	/* In units of the header's field. */
+	u32 window;
+	u32 sequence;
+	u32 headers;
+	/* IP and TCP of the last packet that left. */
+	u8 header[MOST_HEADERS];
+};
 
 /* What comes in on a flow. Offsets count from `first`. */
 struct track {
@@ -109,6 +139,14 @@ struct track {
 	/* Size of the response that it is guessed to have; 0 where there was none before. */
 	u64 guessed;
 	struct incast_demand demand[DEMANDS];
+	/* Of the last packet that left, where windows are closed: where the window ends that TCP has chosen, ... */
+	u64 tcp_edge;
+	/* ... what an ACK behind it has, and its headers. */
+	u32 acked;
+	u32 next_sequence;
+	u32 scale;
+	u32 headers;
+	u8 header[MOST_HEADERS];
 };
 
 struct host {
@@ -116,10 +154,12 @@ struct host {
 	u64 flows;
 	u64 flows_refused;
 	u64 windows_set;
+	u64 windows_opened;
 	struct incast_receiver_host receiver;
 	/* Whose silence is looked for next. */
 	u32 looks_at;
 	struct bpf_spin_lock lock;
+	struct bpf_timer timer;
 	struct track tracks[INCAST_FLOWS];
 };
 
@@ -137,6 +177,12 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } places SEC(".maps");
+
+/* crates/host looks at it at once. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 18);
+} openings SEC(".maps");
 
 struct receiving {
 	u32 host;
@@ -213,10 +259,20 @@ INCAST_FUNCTION void begin_anew(struct host *host, const struct incast_receiver_
 	incast_receiver_on_close(&host->receiver, p, flow);
 	size = incast_receiver_last_size(&host->receiver, p, flow);
 	incast_receiver_open(&host->receiver, p, flow);
+	incast_receiver_on_answers_only(&host->receiver, p, flow);
 	incast_receiver_know_round_trip(&host->receiver, p, flow, rtt);
 	incast_receiver_know_last_size(&host->receiver, p, flow, size);
 	track->message = MESSAGE_NONE;
 	track->begins = 1;
+}
+
+/* Who waits for its turn is silent as its window is closed. */
+INCAST_FUNCTION int is_silent(const struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 now)
+{
+	const struct track *track = &host->tracks[flow & (INCAST_FLOWS - 1)];
+
+	return track->open && track->message == MESSAGE_UNKNOWN && now - track->heard >= SILENCE_PS &&
+	       !incast_receiver_waits(&host->receiver, p, flow);
 }
 
 /* Looks at this flow, and at one other in turn, so that no packet costs more with many flows. */
@@ -227,10 +283,9 @@ INCAST_FUNCTION void look_for_silence(struct host *host, const struct incast_rec
 
 	host->looks_at = (other + 1) & (incast_receiver_most_flows(p) - 1);
 	if (track->message != MESSAGE_UNKNOWN || (!track->demands && now - track->heard < SILENCE_PS)) {
-		flow = other;
-		track = track_at(host, flow);
-		if (!track->open || track->message != MESSAGE_UNKNOWN || now - track->heard < SILENCE_PS)
+		if (!is_silent(host, p, other, now))
 			return;
+		flow = other;
 	}
 	begin_anew(host, p, flow);
 }
@@ -361,6 +416,138 @@ INCAST_FUNCTION void arrive(struct host *host, const struct incast_receiver_para
 	}
 }
 
+/* What can be under way on a flow up to this edge, in units of the header's field. The last segment has to have room. */
+INCAST_FUNCTION u32 units_to(const struct track *track, u64 edge, u64 acked)
+{
+	u32 scale = track->scale & 15;
+
+	return (u32)incast_least((incast_less(edge, acked) + (1U << scale) - 1) >> scale, 0xffff);
+}
+
+/*
+ * Between messages, and before an end that is guessed, there is room for two segments: a response may be larger than was thought,
+ * or nobody has asked for what comes, and Linux makes segments no larger than half of the largest window that it was told of.
+ * The receiver does not count them, and the next request takes them back.
+ */
+INCAST_FUNCTION u64 least_edge(const struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 acked)
+{
+	if (incast_receiver_is_active(&host->receiver, p, flow) && !incast_receiver_may_be_short(&host->receiver, p, flow))
+		return 0;
+	return acked + 2 * p->mss;
+}
+
+INCAST_FUNCTION void write_opening(struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 edge,
+				   struct opening *opening)
+{
+	struct track *track = track_at(host, flow);
+
+	opening->window = units_to(track, edge, offset_of(track, track->acked));
+	opening->sequence = track->next_sequence;
+	opening->headers = track->headers;
+	__builtin_memcpy(opening->header, track->header, MOST_HEADERS);
+	host->windows_opened++;
+}
+
+/* Whose turn it is to have a window opened, if it is anybody's. */
+INCAST_FUNCTION int next_opening(struct host *host, const struct incast_receiver_parameters *p, u64 now,
+				 struct opening *opening)
+{
+	u32 flow = incast_receiver_next_turn(&host->receiver, p);
+	struct incast_announced sent = {};
+	struct track *track;
+
+	if (!flow)
+		return 0;
+	flow--;
+	track = track_at(host, flow);
+	sent.ack = track->expected;
+	sent.edge = track->expected + incast_receiver_window(&host->receiver, p, flow, 0);
+	sent.edge = incast_least(sent.edge, track->tcp_edge);
+	incast_receiver_reserve(&host->receiver, p, flow);
+	incast_receiver_on_ack_sent(&host->receiver, p, flow, now, &sent);
+	/* It was silent for want of a window. */
+	track->heard = now;
+	write_opening(host, p, flow, sent.edge, opening);
+	return 1;
+}
+
+/* Room for an ACK that is to be sent, which is not on the stack as that is full. */
+INCAST_FUNCTION struct opening *reserve_opening(u32 number)
+{
+	struct opening *opening = bpf_ringbuf_reserve(&openings, sizeof(*opening), 0);
+
+	if (opening)
+		opening->host = number;
+	return opening;
+}
+
+/* Openings for one event: it may free more than one turn, and what remains waits for the next. */
+#define MOST_OPENINGS 4
+
+INCAST_FUNCTION void open_windows(struct host *host, const struct incast_receiver_parameters *p, u32 number, u64 now)
+{
+	struct opening *opening;
+	u32 each;
+	int found;
+
+	for (each = 0; each < MOST_OPENINGS && incast_receiver_anyone_waits(&host->receiver, p); each++) {
+		opening = reserve_opening(number);
+		if (!opening)
+			return;
+		bpf_spin_lock(&host->lock);
+		found = next_opening(host, p, now, opening);
+		bpf_spin_unlock(&host->lock);
+		if (!found) {
+			bpf_ringbuf_discard(opening, 0);
+			return;
+		}
+		bpf_ringbuf_submit(opening, 0);
+	}
+}
+
+/*
+ * Where windows are closed those who wait must not wait for somebody of whom nothing comes any more, and if all others wait no
+ * packet comes that would bring it to light.
+ */
+#define LOOK_EVERY_NS (25 * 1000 * 1000)
+
+struct looking {
+	struct host *host;
+	u64 now;
+};
+
+static long look_at(u32 flow, struct looking *looking)
+{
+	struct incast_receiver_parameters p = parameters();
+	struct host *host = looking->host;
+
+	bpf_spin_lock(&host->lock);
+	if (is_silent(host, &p, flow, looking->now))
+		begin_anew(host, &p, flow & (INCAST_FLOWS - 1));
+	bpf_spin_unlock(&host->lock);
+	return 0;
+}
+
+static int look_at_all(void *map, u32 *number, struct host *host)
+{
+	struct incast_receiver_parameters p = parameters();
+	struct looking looking = { .host = host, .now = now_ps() };
+
+	bpf_loop(INCAST_FLOWS, look_at, &looking, 0);
+	open_windows(host, &p, *number, looking.now);
+	if (host->flows)
+		bpf_timer_start(&host->timer, LOOK_EVERY_NS, 0);
+	return 0;
+}
+
+/* Fails without harm if it is set already. */
+INCAST_FUNCTION void keep_looking(struct host *host)
+{
+	if (!bpf_timer_init(&host->timer, &hosts, CLOCK_MONOTONIC))
+		bpf_timer_set_callback(&host->timer, look_at_all);
+	bpf_timer_start(&host->timer, LOOK_EVERY_NS, 0);
+}
+
 INCAST_FUNCTION struct host *host_of(struct receiving *socket)
 {
 	u32 key = socket->host;
@@ -411,11 +598,14 @@ int incast_receive(struct __sk_buff *skb)
 	struct incast_receiver_parameters p = parameters();
 	struct receiving *socket;
 	struct bpf_tcp_sock *tp;
+	struct opening *opening;
 	struct segment segment;
+	struct track *track;
 	struct bpf_sock *sk;
 	struct host *host;
 	u64 now;
 	u32 next;
+	int may_go_on;
 
 	sk = skb->sk;
 	if (!sk)
@@ -432,9 +622,22 @@ int incast_receive(struct __sk_buff *skb)
 		return 1;
 	next = tp->rcv_nxt;
 	now = now_ps();
+	track = track_at(host, socket->flow - 1);
 	bpf_spin_lock(&host->lock);
 	arrive(host, &p, socket->flow - 1, now, segment.sequence, segment.payload, next, segment.marked);
+	/* If the response goes on beyond what was guessed, TCP need not say anything for long. */
+	may_go_on = (track->message == MESSAGE_NONE && track->guessed) ||
+		    incast_receiver_may_be_short(&host->receiver, &p, socket->flow - 1);
 	bpf_spin_unlock(&host->lock);
+	if (!p.closes)
+		return 1;
+	if (may_go_on && (opening = reserve_opening(socket->host))) {
+		bpf_spin_lock(&host->lock);
+		write_opening(host, &p, socket->flow - 1, track->expected + 2 * p.mss, opening);
+		bpf_spin_unlock(&host->lock);
+		bpf_ringbuf_submit(opening, 0);
+	}
+	open_windows(host, &p, socket->host, now);
 	return 1;
 }
 
@@ -492,6 +695,8 @@ INCAST_FUNCTION void established(struct bpf_sock_ops *ops, const struct incast_r
 		*track = (struct track){ .open = 1, .first = first, .written = ops->snd_nxt };
 		incast_receiver_init(&host->receiver, p);
 		incast_receiver_open(&host->receiver, p, flow - 1);
+		/* What else may come has a place beside the receiver (least_edge). */
+		incast_receiver_on_answers_only(&host->receiver, p, flow - 1);
 		incast_receiver_know_round_trip(&host->receiver, p, flow - 1, rtt);
 		host->flows++;
 	} else {
@@ -499,9 +704,11 @@ INCAST_FUNCTION void established(struct bpf_sock_ops *ops, const struct incast_r
 	}
 	bpf_spin_unlock(&host->lock);
 	socket->flow = flow;
+	if (flow && p->closes)
+		keep_looking(host);
 	if (flow)
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG |
-						       SOCK_OPS_STATE_CB_FLAG);
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | SOCK_OPS_STATE_CB_FLAG |
+						       (p->closes ? 0 : BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG));
 }
 
 /* The other end will send nothing more. */
@@ -526,6 +733,8 @@ INCAST_FUNCTION void state_changed(struct bpf_sock_ops *ops, const struct incast
 	track_at(host, flow)->open = 0;
 	host->flows--;
 	bpf_spin_unlock(&host->lock);
+	if (p->closes)
+		open_windows(host, p, socket->host, now_ps());
 }
 
 /*
@@ -610,6 +819,134 @@ INCAST_FUNCTION void choose_window(struct bpf_sock_ops *ops, const struct incast
 		incast_receiver_on_ack_sent(&host->receiver, p, flow, now, &sent);
 	}
 	bpf_spin_unlock(&host->lock);
+}
+
+/* Headers of a packet that leaves, as far as they are known. */
+struct leaving {
+	/* Where TCP's begins. */
+	u32 tcp;
+	u32 headers;
+	u32 payload;
+	u32 ends;
+	u8 header[MOST_HEADERS];
+	/* TCP's without its options. */
+	u8 fixed[TCP_HEADER];
+};
+
+INCAST_FUNCTION u32 word_at(const u8 *bytes)
+{
+	return (u32)bytes[0] << 24 | (u32)bytes[1] << 16 | (u32)bytes[2] << 8 | bytes[3];
+}
+
+/* No packet leaves while another does on the same processor, and the stack is full. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct leaving);
+} leaving_now SEC(".maps");
+
+/* TCP behind extension headers of IPv6, or options of IPv4, is left alone. */
+INCAST_FUNCTION int read_leaving(struct __sk_buff *skb, struct leaving *leaving)
+{
+	u32 start, ip, length;
+	__be16 protocol;
+	u8 *tcp;
+
+	start = find_payload(skb, &protocol);
+	if (protocol != bpf_htons(ETH_P_IP) && protocol != bpf_htons(ETH_P_IPV6))
+		return 0;
+	ip = protocol == bpf_htons(ETH_P_IP) ? IPV4_HEADER : IPV6_HEADER;
+	if (bpf_skb_load_bytes(skb, start, leaving->header, IPV4_HEADER))
+		return 0;
+	if (ip == IPV4_HEADER ? leaving->header[0] != 0x45 || leaving->header[9] != IPPROTO_TCP :
+				leaving->header[6] != IPPROTO_TCP)
+		return 0;
+	leaving->tcp = start + ip;
+	if (bpf_skb_load_bytes(skb, leaving->tcp, leaving->fixed, TCP_HEADER))
+		return 0;
+	tcp = leaving->fixed;
+	/* A window with a SYN has no scale, and connections are not looked at before they are established. */
+	if (tcp[13] & TCP_SYN)
+		return 0;
+	length = ip + (u32)(tcp[12] >> 4) * 4;
+	if (length < IPV4_HEADER + TCP_HEADER || length > MOST_HEADERS || skb->len < start + length)
+		return 0;
+	if (bpf_skb_load_bytes(skb, start, leaving->header, length))
+		return 0;
+	leaving->headers = length;
+	leaving->payload = skb->len - start - length;
+	leaving->ends = tcp[13] & TCP_FIN;
+	return 1;
+}
+
+/* Writes the window into a packet that leaves: what the receiver lets it be, and no more than TCP has chosen. */
+SEC("tcx/egress")
+int incast_announce(struct __sk_buff *skb)
+{
+	struct incast_receiver_parameters p = parameters();
+	struct incast_announced sent = {};
+	struct tcp_sock___receiver *tp;
+	struct receiving *socket;
+	struct leaving *leaving;
+	struct track *track;
+	struct bpf_sock *sk;
+	struct host *host;
+	u32 flow, written, next, scale, units, zero = 0;
+	__be16 field, smaller;
+	u64 now, edge;
+
+	sk = skb->sk;
+	if (!sk)
+		return TCX_NEXT;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk || sk->protocol != IPPROTO_TCP || sk->state == BPF_TCP_LISTEN)
+		return TCX_NEXT;
+	socket = bpf_sk_storage_get(&receiving, sk, 0, 0);
+	if (!socket || !socket->flow)
+		return TCX_NEXT;
+	host = host_of(socket);
+	leaving = bpf_map_lookup_elem(&leaving_now, &zero);
+	if (!host || !leaving || !read_leaving(skb, leaving))
+		return TCX_NEXT;
+	flow = socket->flow - 1;
+	tp = bpf_rdonly_cast(sk, bpf_core_type_id_kernel(struct tcp_sock));
+	scale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale) & 15;
+	written = tp->write_seq;
+	next = tp->rcv_nxt;
+	field = *(__be16 *)(leaving->fixed + 14);
+	track = track_at(host, flow);
+	now = now_ps();
+
+	bpf_spin_lock(&host->lock);
+	incast_receiver_catch_up(&host->receiver, &p, now);
+	look_for_request(host, &p, flow, now, written, next);
+	if (track->begins)
+		begin_to_count(track, next);
+	track->scale = scale;
+	track->acked = word_at(leaving->fixed + 8);
+	track->next_sequence = word_at(leaving->fixed + 4) + leaving->payload + leaving->ends;
+	track->headers = leaving->headers;
+	__builtin_memcpy(track->header, leaving->header, MOST_HEADERS);
+	sent.ack = offset_of(track, track->acked);
+	track->tcp_edge = sent.ack + ((u64)bpf_ntohs(field) << scale);
+	sent.edge = track->expected + incast_receiver_window(&host->receiver, &p, flow, 0);
+	sent.edge = incast_least(sent.edge, track->tcp_edge);
+	incast_receiver_reserve(&host->receiver, &p, flow);
+	incast_receiver_on_ack_sent(&host->receiver, &p, flow, now, &sent);
+	edge = incast_most(sent.edge, least_edge(host, &p, flow, sent.ack));
+	units = units_to(track, edge, sent.ack);
+	host->windows_set++;
+	bpf_spin_unlock(&host->lock);
+
+	if (units < bpf_ntohs(field)) {
+		smaller = bpf_htons((u16)units);
+		/* A checksum that the device will make has to be right at these bytes only. */
+		bpf_l4_csum_replace(skb, leaving->tcp + 16, field, smaller, sizeof(field));
+		bpf_skb_store_bytes(skb, leaving->tcp + 14, &smaller, sizeof(smaller), 0);
+	}
+	open_windows(host, &p, socket->host, now);
+	return TCX_NEXT;
 }
 
 SEC("sockops")

@@ -10,7 +10,7 @@ pub mod clock;
 mod receivers;
 mod swift;
 
-pub use receivers::{CLOSES_IN_VAIN, RECEIVERS, ReceiverParameters, controlled_flows};
+pub use receivers::{RECEIVERS, ReceiverParameters, controlled_flows};
 pub use swift::SwiftParameters;
 
 /// Names of the senders that run in the kernel.

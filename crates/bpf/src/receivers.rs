@@ -6,10 +6,6 @@ use incast_protocols::receiver::ictcp::{self, SlowStartGrowth};
 use incast_protocols::receiver::rdtcp::{self, EcnForm, PriorityRule, Refill, SizeBasis};
 use incast_protocols::receiver::{NicContext, ReceiverChoice};
 
-/// What to say to who asks for [`credit::Config::closes`] where nothing opens windows again. The algorithm has it.
-pub const CLOSES_IN_VAIN: &str =
-    "closes is true; allowed: false, since the kernel sends no ACK that would open a window again";
-
 /// Names of the receivers that run in the kernel.
 pub const RECEIVERS: [&str; 5] = ["ictcp", "dcmrg", "rdtcp", "static-window", "credit"];
 
@@ -169,7 +165,8 @@ impl ReceiverParameters {
         let least_window = credit.least_window().0;
         Ok(Self {
             receiver: 5,
-            first_segments: (least_window / self.mss).max(LEAST_FIRST),
+            // Where windows are closed that is done behind TCP, whose own window must not be in the way.
+            first_segments: if config.closes { 0 } else { (least_window / self.mss).max(LEAST_FIRST) },
             budget: credit.budget().0,
             first_window: config.first_window,
             least_window,

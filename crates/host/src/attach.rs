@@ -96,6 +96,7 @@ impl Attached {
             }
             if let Some(receiver) = request.receivers.first() {
                 let (loaded, links) = receivers::Loaded::attach(receiver, cgroup)?;
+                loaded.begin()?;
                 attached.receiver = Some(loaded);
                 attached.links.extend(links);
             }

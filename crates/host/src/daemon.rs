@@ -27,6 +27,7 @@ pub(crate) fn run<E: Enabled + 'static>(
     let enabled = Arc::new(make()?);
     // There is one thread up to here, and this is of threads.
     rights::drop_all()?;
+    enabled.begin()?;
     let mut lines = vec![format!("{}; this ends with this process ({})", enabled.title(), std::process::id())];
     if let Some(listener) = metrics {
         let address = listener.local_addr().map_err(|error| format!("metrics: {error}"))?;

@@ -29,6 +29,10 @@ pub(crate) trait Enabled: Send + Sync {
     fn status(&self) -> Result<Value, String>;
     /// Answers what only this kind is asked.
     fn answer(&self, asked: Message) -> Result<(Value, Vec<OwnedFd>), String>;
+    /// This process has given up its rights, and may have threads from now on.
+    fn begin(&self) -> Result<(), String> {
+        Ok(())
+    }
     /// The process is about to end: undoes what would outlive it.
     fn end(&self) {}
 }

@@ -14,6 +14,7 @@ mod kernel;
 mod metrics;
 #[cfg(test)]
 mod mutations;
+mod openings;
 mod qdisc;
 mod receivers;
 mod request;

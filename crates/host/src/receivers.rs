@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use incast_bpf::{CLOSES_IN_VAIN, RECEIVERS, ReceiverParameters};
+use incast_bpf::{RECEIVERS, ReceiverParameters};
 use incast_protocols::receiver::{NicContext, ReceiverChoice};
 use incast_protocols::{Bytes, Rate};
 use libbpf_rs::{Link, MapCore as _, MapFlags, Object, OpenObject};
@@ -14,13 +14,14 @@ use serde_json::{Map, Value, json};
 
 use crate::control::Message;
 use crate::enable::Enabled;
-use crate::kernel;
+use crate::kernel::{self, Side};
+use crate::openings::Openings;
 use crate::qdisc;
 
 pub(crate) const RECEIVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receiver.bpf.o"));
 
 /// Numbers at the beginning of `struct host` of `kernel/receiver.bpf.c`: counts, and the rate behind them.
-const COUNTS: [&str; 3] = ["flows", "flows_refused", "windows_set"];
+const COUNTS: [&str; 4] = ["flows", "flows_refused", "windows_set", "windows_opened"];
 const RATE_AT: usize = 8 * COUNTS.len();
 
 /// What `attach` is asked for.
@@ -44,17 +45,25 @@ struct Host {
     /// The network namespace whose sockets are at it; none for all sockets of the cgroup.
     netns: Option<PathBuf>,
     rate_bps: u64,
+    /// Where its packets leave, for a receiver that closes windows.
+    device: Option<String>,
+}
+
+impl Host {
+    fn netns(&self) -> &Path {
+        self.netns.as_deref().unwrap_or(Path::new("/proc/self/ns/net"))
+    }
 }
 
 impl Receiver {
     /// All sockets of a cgroup at one line, with the simulator's defaults for what is not among `parameters`.
-    pub(crate) fn of_all(algorithm: &str, parameters: Map<String, Value>, context: &NicContext) -> Self {
+    pub(crate) fn of_all(algorithm: &str, parameters: Map<String, Value>, context: &NicContext, device: &str) -> Self {
         Self {
             algorithm: algorithm.to_owned(),
             parameters,
             mss_bytes: context.mss.0,
             header_bytes: context.header.0,
-            hosts: vec![Host { netns: None, rate_bps: context.rate.0 }],
+            hosts: vec![Host { netns: None, rate_bps: context.rate.0, device: Some(device.to_owned()) }],
         }
     }
 
@@ -83,12 +92,15 @@ impl Receiver {
         }
         let choice =
             ReceiverChoice::deserialize(Value::Object(keys)).map_err(|error| format!("parameters: {error}"))?;
-        if matches!(&choice, ReceiverChoice::Credit(config) if config.closes) {
-            return Err(format!("parameters.{CLOSES_IN_VAIN}"));
-        }
         let (mss, header) = (Bytes(self.mss_bytes), Bytes(self.header_bytes));
         let context = NicContext::new(Rate(0), mss, header);
-        ReceiverParameters::of(&choice, &context).map_err(|error| format!("parameters.{error}"))
+        let found = ReceiverParameters::of(&choice, &context).map_err(|error| format!("parameters.{error}"))?;
+        match self.hosts.iter().position(|host| host.device.is_none()) {
+            Some(index) if found.closes != 0 => {
+                Err(format!("hosts[{index}].device is missing: windows are closed where packets leave"))
+            }
+            _ => Ok(found),
+        }
     }
 }
 
@@ -102,14 +114,21 @@ pub(crate) struct Loaded {
     hosts: u32,
     /// To the iterator that gives windows back.
     release: OwnedFd,
+    /// Where windows are closed, what opens them, ...
+    openings: Option<Openings>,
+    /// ... and the links that close them.
+    devices: Vec<OwnedFd>,
 }
 
 impl Loaded {
     /// Loads the programs and attaches them to a cgroup.
     pub(crate) fn attach(receiver: &Receiver, cgroup: &Path) -> Result<(Self, Vec<Link>), String> {
         let mut open = kernel::open("receiver", RECEIVER)?;
-        let by_netns = receiver.hosts.iter().any(|host| host.netns.is_some());
-        prepare(&mut open, &receiver.parameters()?, by_netns)?;
+        let parameters = receiver.parameters()?;
+        // Windows are closed at devices, and those of other namespaces are others.
+        let closes = parameters.closes != 0;
+        let by_netns = closes || receiver.hosts.iter().any(|host| host.netns.is_some());
+        prepare(&mut open, &parameters, by_netns)?;
         let count = receiver.hosts.len() as u32;
         let mut map = open.maps_mut().find(|map| map.name() == "hosts").ok_or("there is no map hosts")?;
         map.set_max_entries(count).map_err(|error| error.to_string())?;
@@ -118,9 +137,12 @@ impl Loaded {
             &object,
             "incast_release",
         )?)?)?;
-        let loaded = Self { object, hosts: count, release };
+        let mut loaded = Self { object, hosts: count, release, openings: None, devices: vec![] };
         for (index, host) in (0..).zip(&receiver.hosts) {
-            loaded.place(index, host)?;
+            loaded.place(index, host, by_netns)?;
+        }
+        if closes {
+            loaded.close_windows(&receiver.hosts)?;
         }
         let mut links = vec![];
         for name in ["incast_receive", "incast_windows", "incast_expect"] {
@@ -134,17 +156,33 @@ impl Loaded {
     }
 
     /// Tells the programs of a host.
-    fn place(&self, index: u32, host: &Host) -> Result<(), String> {
+    fn place(&self, index: u32, host: &Host, by_netns: bool) -> Result<(), String> {
         let failed = |error: libbpf_rs::Error| format!("host {index}: {error}");
         let (hosts, key) = (self.map("hosts")?, index.to_ne_bytes());
         let mut value = hosts.lookup(&key, MapFlags::ANY).map_err(failed)?.ok_or("the map hosts is empty")?;
         value[RATE_AT..RATE_AT + 8].copy_from_slice(&host.rate_bps.to_ne_bytes());
         hosts.update(&key, &value, MapFlags::ANY).map_err(failed)?;
-        if let Some(netns) = &host.netns {
-            let number = kernel::netns_number(netns)?;
+        if by_netns {
+            let number = kernel::netns_number(host.netns())?;
             self.map("places")?.update(&number.to_ne_bytes(), &key, MapFlags::ANY).map_err(failed)?;
         }
         Ok(())
+    }
+
+    fn close_windows(&mut self, hosts: &[Host]) -> Result<(), String> {
+        let namespaces: Vec<&Path> = hosts.iter().map(Host::netns).collect();
+        self.openings = Some(Openings::of(kernel::handle(&self.object, "openings")?, &namespaces)?);
+        let program = kernel::program(&self.object, "incast_announce")?;
+        for host in hosts {
+            let device = kernel::device(host.netns(), host.device.as_deref().unwrap_or_default())?;
+            self.devices.push(kernel::attach_device(&program, host.netns(), device, Side::Egress)?);
+        }
+        Ok(())
+    }
+
+    /// Begins to open windows that are closed, in a thread of its own.
+    pub(crate) fn begin(&self) -> Result<(), String> {
+        self.openings.as_ref().map_or(Ok(()), Openings::begin)
     }
 
     /// Gives connections of this network namespace their windows back. The programs must be detached, or they take them again.
@@ -213,7 +251,7 @@ impl OfCgroup {
         let mtu = qdisc::mtu(device)?;
         let mss = mtu.checked_sub(TCP_IP).filter(|mss| *mss > 0).ok_or(format!("the MTU of {device} is {mtu}"))?;
         let context = NicContext::new(Rate(rate_bps), Bytes(mss), Bytes(TCP_IP + ETHERNET));
-        let receiver = Receiver::of_all(algorithm, parameters, &context);
+        let receiver = Receiver::of_all(algorithm, parameters, &context, device);
         let (loaded, links) = Loaded::attach(&receiver, cgroup)?;
         let links = links.iter().map(kernel::descriptor).collect::<Result<_, _>>()?;
         Ok(Self {
@@ -267,6 +305,10 @@ impl Enabled for OfCgroup {
         }
     }
 
+    fn begin(&self) -> Result<(), String> {
+        self.loaded.begin()
+    }
+
     fn end(&self) {
         self.links.lock().unwrap_or_else(PoisonError::into_inner).clear();
         // What fails here leaves windows as they are, until their connections end.
@@ -301,7 +343,11 @@ mod tests {
             (r#"{"hosts": [{"netns": null, "rate_bps": 5}]}"#, "hosts[0].rate_bps is 5; allowed: "),
             (r#"{"parameters": {"betta": 1}}"#, "parameters: unknown field `betta`"),
             (r#"{"algorithm": "rdtcp", "parameters": {"strict": true}}"#, "parameters.strict is true; allowed: "),
-            (r#"{"algorithm": "credit"}"#, "parameters.closes is true; allowed: false"),
+            (r#"{"algorithm": "credit"}"#, "hosts[0].device is missing"),
+            (
+                r#"{"algorithm": "credit", "parameters": {"gives_up": true}}"#,
+                "parameters.gives_up is true; allowed: false",
+            ),
         ] {
             let found = receiver(change).unwrap_err();
             assert!(found.starts_with(error), "{found}");

@@ -88,9 +88,13 @@ fn sender(status: &Value, with_flows: bool) -> String {
 fn receiver(status: &Value) -> String {
     let count = |key: &str| status["counts"][key].as_u64().unwrap_or(0);
     let rate = status["rate_bps"].as_f64().unwrap_or(0.0) / 1e6;
+    let opened = match count("windows_opened") {
+        0 => String::new(),
+        opened => format!(", and opened {opened} times by an ACK for that alone"),
+    };
     format!(
         "{} sets windows for {} (process {})\n  rate          {rate} Mbit/s at {}\n  connections   {} open, {} without a place\n  \
-         windows       set {} times\n",
+         windows       set {} times{opened}\n",
         text(status, "name"),
         text(status, "cgroup"),
         status["process"],

@@ -252,14 +252,16 @@ def _receiver_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
 
 def _closing_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
     budget = _credit_budget(cluster, form)
+    apply, undo = _receiver("credit", f" --set budget={budget}B --set closes=true", cluster)
     return Proposal(
         today="windows of any size",
-        proposed=f"all windows of the host from a budget of {budget:,} B",
+        proposed=f"windows of the host from a budget of {budget:,} B, closed while it has no room for them",
         follows=f"no more than {budget:,} B are granted at once, and the port holds {form.buffer_bytes:,} B",
-        changes={"stack.receiver": {"name": "credit", "budget": f"{budget}B"}},
-        apply=(),
-        undo=(),
-        note="Only the simulator has it: incast-host has a form that closes no window.",
+        changes={"stack.receiver": {"name": "credit", "budget": f"{budget}B", "closes": True, "sizes": False}},
+        apply=apply,
+        undo=undo,
+        note="Simulated with sizes of responses that are learned, as in the kernel, and with reminders of open windows, "
+        "which the kernel's form lacks. It controls 256 connections at once, and needs raw sockets (CAP_NET_RAW).",
     )
 
 
@@ -411,7 +413,7 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy("receiver.ictcp", ("receiver",), _ictcp),
     Remedy("receiver.ictcp+quickack", ("receiver",), _ictcp_quickack),
     Remedy("receiver.credit", ("receiver",), _receiver_credit),
-    Remedy("receiver.closing-credit", ("receiver",), _closing_credit, is_simulated_only=True),
+    Remedy("receiver.closing-credit", ("receiver",), _closing_credit),
     Remedy("receiver.rdtcp+senders.rdtcp", ("receiver", "senders"), _rdtcp, is_simulated_only=True),
     Remedy("senders.rto-min", ("senders",), _rto_min),
     Remedy("senders.newreno", ("senders",), _newreno, unless_sender="newreno"),

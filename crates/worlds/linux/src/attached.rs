@@ -224,7 +224,9 @@ fn receiver(plan: &Plan, network: &Network) -> Option<Value> {
     let host = |host: u32| {
         let downlink = links.iter().find(|link| link.to == Node::Host(host));
         let rate = downlink.map_or(0, |link| link.rate.0);
-        json!({ "netns": network.host(host).path(), "rate_bps": rate })
+        let uplink = (0..).zip(links).find(|(_, link)| link.from == Node::Host(host));
+        let leaves = uplink.map(|(number, _)| device(number));
+        json!({ "netns": network.host(host).path(), "rate_bps": rate, "device": leaves })
     };
     Some(json!({
         "algorithm": choice.info().name,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use incast_bpf::{CLOSES_IN_VAIN, ReceiverParameters, SenderParameters, controlled_flows};
+use incast_bpf::{ReceiverParameters, SenderParameters, controlled_flows};
 use incast_plan::{
     BackoffEnd, DelayedAck, Ect, End, Handshake, Link, LossDetection, LostSyn, Node, Pacing, PartialAck, Plan,
     Reduction, RtoForm, RttSamples, SlowStartRestart, Tcp, WindowPerMessage, WindowScaling,
@@ -328,7 +328,6 @@ fn receiver(choice: &ReceiverChoice, tcp: &Tcp, found: &mut Refusals) {
         found.add("stack.receiver", format!("on Linux, {why}"));
     }
     if let ReceiverChoice::Credit(config) = choice {
-        found.when(config.closes, "stack.receiver", format!("on Linux, {CLOSES_IN_VAIN}"));
         found.when(
             config.budget.is_none(),
             "stack.receiver",

@@ -251,15 +251,21 @@ fn a_window_cannot_begin_anew_but_the_first_message_finds_a_fresh_one() {
 }
 
 #[test]
-fn credit_closes_no_window_and_has_a_budget_that_is_stated() {
+fn credit_has_a_budget_that_is_stated_and_gives_nobody_up() {
     let refused = |receiver: &str| -> Vec<String> {
         let refusals = Linux.refusals(&plan(&[receiver]));
         refusals.iter().filter(|one| one.key == ["stack", "receiver"]).map(ToString::to_string).collect()
     };
-    let [closes, budget] = &refused("stack.receiver=\"credit\"")[..] else { panic!() };
-    assert!(closes.contains("closes is true; allowed: false") && budget.contains("budget has to be stated"));
-    let open = "stack.receiver={ name = \"credit\", closes = false, budget = \"48KiB\" }";
-    assert_eq!(refused(open), Vec::<String>::new());
+    let [budget] = &refused("stack.receiver=\"credit\"")[..] else { panic!() };
+    assert!(budget.contains("budget has to be stated"));
+    let [gives_up] = &refused("stack.receiver={ name = \"credit\", gives_up = true, budget = \"48KiB\" }")[..] else {
+        panic!()
+    };
+    assert!(gives_up.contains("gives_up is true; allowed: false"));
+    for closes in ["true", "false"] {
+        let one = format!("stack.receiver={{ name = \"credit\", closes = {closes}, budget = \"48KiB\" }}");
+        assert_eq!(refused(&one), Vec::<String>::new());
+    }
 }
 
 #[test]
