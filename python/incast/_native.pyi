@@ -23,6 +23,7 @@ __all__ = [
     "quantity",
     "schema",
     "slow_start_incast_probability",
+    "tables_version",
     "timeout_probability",
     "version",
     "water_level",
