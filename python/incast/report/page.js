@@ -255,7 +255,8 @@
     shown().forEach((run, i) => {
       const y = u.bbox.top + (7 + 10 * i) * k;
       const { tile, half } = stamp("cross", 3 * k);
-      each(u, run.drops, (x) => c.drawImage(tile, Math.round(x - half), Math.round(y - half)));
+      let last = -99;
+      each(u, run.drops, (x) => { if (x - last >= 2 * k) { c.drawImage(tile, Math.round(x - half), Math.round(y - half)); last = x; } });
       c.fillStyle = own(run);
       each(u, run.marks, (x) => c.fillRect(x, u.bbox.top + u.bbox.height - (3 + 4 * i) * k, k, 3 * k));
     });
