@@ -126,7 +126,7 @@ def took(scenario: Path) -> Took:
     """Run it, twice."""
     hops, seconds = json.loads(subprocess.check_output([sys.executable, "-c", RUN, scenario], text=True))
     with tempfile.TemporaryDirectory() as out:
-        command = ["run", scenario, "--threads", "1", "--out", out]
+        command = ["run", str(scenario), "--threads", "1", "--out", out]
         most = subprocess.check_output([sys.executable, "-c", MEMORY, *command], stderr=subprocess.DEVNULL)
     return Took(hops, int(most), seconds)
 
