@@ -18,7 +18,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
-	docs-output test-cluster test-own-protocol test-aarch64 test-kernels mutants lint lint-rust lint-python lint-dependencies lint-linux \
+	docs-output test-cluster test-own-protocol test-aarch64 test-kernels coverage mutants lint lint-rust lint-python lint-dependencies lint-linux \
 	audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests soak requests-prerequisites \
 	schema tables clean prerequisites
 
@@ -90,6 +90,16 @@ version: .venv/installed ## state another version in every place that has it (VE
 
 fuzz: install ## look for inputs that end in anything but a result or a clear error (SECONDS=600, TARGETS=scenario)
 	@$(BIN)/python tests/fuzz/fuzz.py --seconds $(or $(SECONDS),600) $(TARGETS)
+
+# What docs/_tools/trust.py reads.
+coverage: prerequisites ## which lines the tests in Rust reach, and how much they simulate (needs cargo-llvm-cov)
+	@cargo llvm-cov --version >/dev/null 2>&1 || { echo "make coverage needs cargo-llvm-cov: cargo install cargo-llvm-cov, \
+	and rustup component add llvm-tools" >&2; exit 1; }
+	@mkdir -p out && rm -f out/tally
+	INCAST_TALLY=$(CURDIR)/out/tally cargo llvm-cov $(CARGO_FLAGS) --json --summary-only \
+		--output-path out/coverage.json
+	@sed 's/^/tally: /' out/tally
+	@cat out/coverage.json
 
 mutants: prerequisites ## mutation testing (needs cargo-mutants; takes hours)
 	@.ci/mutants $(MUTANTS)

@@ -32,13 +32,23 @@ def test_what_commands_say_is_read() -> None:
     with pytest.raises(SystemExit, match="it broke"):
         trust.conform("it broke")
     files = [
-        {"filename": str(trust.ROOT / path), "summary": {"lines": {"covered": covered, "count": 10}}}
+        {
+            "filename": str(trust.ROOT / path),
+            "summary": {kind: {"covered": covered, "count": count} for kind, count in (("lines", 10), ("regions", 30))},
+        }
         for path, covered in (
             ("crates/plan/src/a.rs", 5),
             ("crates/plan/src/b/c.rs", 10),
             ("crates/worlds/ideal/src/d.rs", 1),
         )
     ]
-    assert trust.coverage("noise\n" + json.dumps({"data": [{"files": files}]}, separators=(",", ":"))) == {
-        "lines": {"plan": [15, 20], "worlds/ideal": [1, 10]}
+    tally = "noise\ntally: 2000000000000 7\ntally: 500000000000 3\n"
+    assert trust.coverage(tally + json.dumps({"data": [{"files": files}]}, separators=(",", ":")) + "\n") == {
+        "lines": {"plan": [15, 20], "worlds/ideal": [1, 10]},
+        "regions": {"plan": [15, 60], "worlds/ideal": [1, 30]},
+        "runs": 2,
+        "simulated_s": 2.5,
+        "packet_hops": 10,
     }
+    with pytest.raises(SystemExit, match="it broke"):
+        trust.coverage("it broke")

@@ -14,6 +14,8 @@ mod observe;
 mod packet;
 mod partition;
 mod ring;
+#[cfg(debug_assertions)]
+mod tally;
 mod tcp;
 mod threads;
 mod world;
@@ -123,11 +125,14 @@ pub struct RunOptions {
 /// See [`RunError`].
 pub fn run(plan: &Plan, options: &RunOptions, control: &Control) -> Result<Run, RunError> {
     plan.validate().map_err(RunError::Invalid)?;
-    if Recorder::is_wanted(&plan.record) {
+    let run = if Recorder::is_wanted(&plan.record) {
         run_observed(plan, options, control, || Recorder::new(plan, control.spill()))
     } else {
         run_observed(plan, options, control, || Silent)
-    }
+    }?;
+    #[cfg(debug_assertions)]
+    tally::add(&run);
+    Ok(run)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "options will grow, and callers pass them on")]
