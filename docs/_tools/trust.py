@@ -152,16 +152,17 @@ def _mutants() -> str:
         raise SystemExit(f"{MUTANTS}: no table of results found")
     rows = []
     for line in table[1].splitlines():
-        what, mutants, _, broken, _, _, removed, explained = (cell.strip() for cell in line.strip("|").split("|"))
+        what, mutants, _, broken, _, _, removed, explained, left = (cell.strip() for cell in line.strip("|").split("|"))
         judged = int(mutants) - int(broken)
-        rows.append((what, f"{judged:,}", f"{judged - int(removed) - int(explained):,}", explained))
+        noticed = judged - int(removed) - int(explained) - int(left)
+        rows.append((what, f"{judged:,}", f"{noticed:,}", explained, left))
     newer = re.search(r"^(.*) are newer", text, re.MULTILINE)[1]  # type: ignore[index]
     return (
         "## Mutants\n\n[Mutation testing](../explanation/mutants.md) changes the code in one place. Those that do not "
-        "compile do not count; the rest was noticed by a test, had no effect and was removed, or is explained.\n\n"
-        + _table(("code", "mutants", "noticed", "explained"), rows)
-        + "\nBy `make mutants`, those of TCP, and of ICTCP with its neighbours, by programs of their own, when these "
-        "parts were written. What is newer has not been tested so: " + newer[0].lower() + newer[1:] + ".\n"
+        "compile do not count; the rest was noticed, had no effect and was removed, is explained, or is unnoticed.\n\n"
+        + _table(("code", "mutants", "noticed", "explained", "unnoticed"), rows)
+        + "\nBy `make mutants`, those of TCP, and of ICTCP and all below it, by programs of their own, when these "
+        "parts were written or later. What is newer has not been tested so: " + newer[0].lower() + newer[1:] + ".\n"
     )
 
 

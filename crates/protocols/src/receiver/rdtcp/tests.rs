@@ -570,6 +570,13 @@ fn a_number_that_is_used_again_leaves_the_flows_after_it_alone() {
     assert_eq!(nic.controller.flows.iter().map(|flow| flow.received).collect::<Vec<_>>(), [0, 0, 1000]);
 }
 
+#[test]
+fn a_number_opens_none_before_it() {
+    let mut nic = Nic::new(1000, &Config::default());
+    nic.controller.on_open(nic.now, FlowIndex(2));
+    assert_eq!(nic.controller.flows.iter().map(|flow| flow.open).collect::<Vec<_>>(), [false, false, true]);
+}
+
 /// An ACK that takes the place of an older one is queued by what its flow's rank is now.
 #[test]
 fn an_ack_that_waits_is_queued_anew_with_the_next_one() {
