@@ -47,7 +47,7 @@ pub struct Config {
     pub order: Order,
     /// Whether windows may be closed. If not, every connection may always send `least_window` segments, also where the budget
     /// has no room for them: no flow waits, no ACK is sent that no data asks for, and N flows may have N of these windows
-    /// under way beside the budget. So it is on a Linux kernel.
+    /// under way beside the budget. So it is on a Linux kernel if nothing else is said.
     pub closes: bool,
     /// Whether it is told how large responses and messages are. If not, one is taken to be as large as the last on its
     /// connection, and for twice as large whenever it turns out to be larger.
