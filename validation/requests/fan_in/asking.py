@@ -111,7 +111,9 @@ class _InPython:
             responses.append(time.perf_counter() - began)
 
         workers = self._cell.workers
-        fetches = [functools.partial(one, number % workers, size) for number, size in enumerate(self._cell.sizes)]
+        fetches: list[policies.Fetch] = [
+            functools.partial(one, number % workers, size) for number, size in enumerate(self._cell.sizes)
+        ]
         await self._ask(fetches)
         return time.perf_counter() - began, responses
 
