@@ -411,7 +411,9 @@ def test_commands_set_what_was_simulated(tmp_path: Path) -> None:
         for line in (step.code for step in proposal.apply if " --set " in step.code):
             _, _, name, *_ = line.split()
             [part] = [part for part in proposal.changes.values() if isinstance(part, dict) and part["name"] == name]
-            simulated = {f"{key}={str(value).lower() if value in (True, False) else value}" for key, value in part.items()}
+            simulated = {
+                f"{key}={str(value).lower() if value in (True, False) else value}" for key, value in part.items()
+            }
             assert set(re.findall(r"--set (\S+)", line)) <= simulated, line
             found.add(name)
     assert found == {"credit", "static-window", "swift"}

@@ -149,7 +149,7 @@ def test_credit_has_an_incast_fit_its_port(attach: Attach, bottleneck: Bottlenec
 def test_credit_that_closes_windows_has_any_incast_fit_its_port(
     attach: Attach, bottleneck: Bottleneck, how: str
 ) -> None:
-    """Two segments of 64 connections are 190 KB at once, over a port of 64 KiB: most have to wait with closed windows."""
+    """Two segments of 64 connections are 190 KB at once, over a port of 64 KiB: most wait with closed windows."""
     connections, size, rounds, budget = 64, 30_000, 4, 40_000
     attached = attach(request(bottleneck, "credit", budget=f"{budget}B"))
     asked = query(bottleneck, connections, size, rounds, how)
@@ -164,7 +164,9 @@ def test_credit_that_closes_windows_has_any_incast_fit_its_port(
 
 def window_probes(bottleneck: Bottleneck) -> int:
     """Count how often the host on the other side had to ask for a window that nobody had opened."""
-    text = subprocess.check_output(["ip", "netns", "exec", bottleneck.netns("a"), "cat", "/proc/net/netstat"], text=True)
+    text = subprocess.check_output(
+        ["ip", "netns", "exec", bottleneck.netns("a"), "cat", "/proc/net/netstat"], text=True
+    )
     lines = [line.split() for line in text.splitlines()]
     (names, counts) = (line for line in lines if line[0] == "TcpExt:")
     return int(dict(zip(names, counts, strict=True))["TCPWinProbe"])

@@ -260,8 +260,8 @@ def _closing_credit(cluster: Cluster, form: ClosedForm) -> Proposal:
         changes={"stack.receiver": {"name": "credit", "budget": f"{budget}B", "closes": True, "sizes": False}},
         apply=apply,
         undo=undo,
-        note="Simulated with sizes of responses that are learned, as in the kernel, and with reminders of open windows, "
-        "which the kernel's form lacks. It controls 256 connections at once, and needs raw sockets (CAP_NET_RAW).",
+        note="Simulated with sizes of responses that are learned, as in the kernel, and with reminders of open "
+        "windows, which the kernel's form lacks. It controls 256 connections at once, and needs CAP_NET_RAW besides.",
     )
 
 
