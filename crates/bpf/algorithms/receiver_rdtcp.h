@@ -367,7 +367,7 @@ INCAST_FUNCTION void scheduler_on_data(struct scheduler_host *host, const struct
 		flow->flags &= ~SCHEDULER_FIRST_SENT;
 		if (!arrival->start)
 			scheduler_sample(flow, now - flow->first_sent_at);
-	} else if (arrival->beyond_gap || flow->flags & SCHEDULER_RECOVERS) {
+	} else if (!arrival->fresh || arrival->beyond_gap || flow->flags & SCHEDULER_RECOVERS) {
 		flow->flags &= ~SCHEDULER_WAITS;
 	} else if (flow->flags & SCHEDULER_WAITS && arrival->start >= flow->waits_for) {
 		flow->flags &= ~SCHEDULER_WAITS;
@@ -409,13 +409,15 @@ INCAST_FUNCTION void scheduler_on_ack_sent(struct scheduler_host *host, const st
 	struct scheduler_flow *flow = scheduler_at(host, index);
 	u64 segments;
 
-	if (sent->is_first && !flow->received) {
+	if (sent->is_first) {
 		flow->flags &= ~SCHEDULER_FIRST_SENT;
 		if (sent->edge > flow->edge) {
 			flow->flags |= SCHEDULER_FIRST_SENT;
 			flow->first_sent_at = now;
 		}
-	} else if (sent->edge > flow->edge && !(flow->flags & (SCHEDULER_RECOVERS | SCHEDULER_WAITS))) {
+	} else if (sent->edge > flow->edge && scheduler_is_active(flow) &&
+		   !(flow->flags & (SCHEDULER_RECOVERS | SCHEDULER_WAITS))) {
+		/* A grant beyond the end of a message waits for the application. */
 		segments = incast_less(sent->edge, sent->ack) / p->mss;
 		if (segments) {
 			flow->flags |= SCHEDULER_WAITS;
