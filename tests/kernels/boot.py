@@ -38,6 +38,7 @@ TESTS = (
     "test_receivers.py::test_the_verifier_has_room_for_every_receiver",
     "test_receivers.py::test_a_sender_and_a_receiver_work_together[rdtcp-rdtcp]",
     "test_receivers.py::test_a_receiver_is_enabled_and_gives_windows_back_when_it_ends",
+    "test_receivers.py::test_credit_that_closes_windows_is_enabled_and_shown_and_knows_ipv6",
     "test_enable.py::test_a_cgroup_is_under_one_sender_as_long_as_the_process_lives",
     "test_enable.py::test_the_detector_marks_at_a_port_of_this_machine",
     "test_sample.py::test_marks_and_retransmissions_are_those_that_others_count",
