@@ -892,7 +892,7 @@ int incast_announce(struct __sk_buff *skb)
 	struct track *track;
 	struct bpf_sock *sk;
 	struct host *host;
-	u32 flow, written, next, scale, units, zero = 0;
+	u32 flow, written, next, after, scale, units, zero = 0;
 	__be16 field, smaller;
 	u64 now, edge;
 
@@ -925,7 +925,10 @@ int incast_announce(struct __sk_buff *skb)
 		begin_to_count(track, next);
 	track->scale = scale;
 	track->acked = word_at(leaving->fixed + 8);
-	track->next_sequence = word_at(leaving->fixed + 4) + leaving->payload + leaving->ends;
+	after = word_at(leaving->fixed + 4) + leaving->payload + leaving->ends;
+	/* What is sent again lies behind, and an ACK with an old sequence number is not heeded. */
+	if (!track->headers || incast_before(track->next_sequence, after))
+		track->next_sequence = after;
 	track->headers = leaving->headers;
 	__builtin_memcpy(track->header, leaving->header, MOST_HEADERS);
 	sent.ack = offset_of(track, track->acked);
