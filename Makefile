@@ -92,11 +92,12 @@ fuzz: install ## look for inputs that end in anything but a result or a clear er
 	@$(BIN)/python tests/fuzz/fuzz.py --seconds $(or $(SECONDS),600) $(TARGETS)
 
 # What docs/_tools/trust.py reads.
-coverage: prerequisites ## which lines the tests in Rust reach, and how much they simulate (needs cargo-llvm-cov)
+coverage: prerequisites ## which lines the tests in Rust reach, and how much they simulate; CRATES="plan world" (needs cargo-llvm-cov)
 	@cargo llvm-cov --version >/dev/null 2>&1 || { echo "make coverage needs cargo-llvm-cov: cargo install cargo-llvm-cov, \
 	and rustup component add llvm-tools" >&2; exit 1; }
 	@mkdir -p out && rm -f out/tally
-	INCAST_TALLY=$(CURDIR)/out/tally cargo llvm-cov $(CARGO_FLAGS) --json --summary-only \
+	INCAST_TALLY=$(CURDIR)/out/tally cargo llvm-cov \
+		$(if $(CRATES),$(CRATES:%=--package incast-%) --all-features --locked,$(CARGO_FLAGS)) --json --summary-only \
 		--output-path out/coverage.json
 	@sed 's/^/tally: /' out/tally
 	@cat out/coverage.json
