@@ -181,14 +181,15 @@ def _coverage(data: dict[str, Any]) -> str:
         shares = [f"{100 * lines / of_lines:.1f} %", f"{of_lines:,}", f"{100 * regions / of_regions:.1f} %"]
         rows.append((f"`crates/{crate}`", *shares, f"{of_regions:,}"))
     return (
-        head
-        + "By the tests in Rust of these crates alone, which are the simulator; the other crates are not measured. Nor "
+        head + "By the tests in Rust of these crates alone; the other crates are not measured. Nor "
         "are tests in Python counted, which run most commands. A region is a piece "
         "of code without a branch in it. How often both ways of a branch were taken is not measured: only Rust's "
         "nightly compiler can.\n\n"
         + _table(("crate", "lines reached", "of", "regions reached", "of"), rows)
         + f"\nWith every assertion and overflow check on, {measured['runs']:,} runs of the packet simulator simulated "
-        f"{measured['simulated_s']:,} s and {measured['packet_hops']:,} packet-hops meanwhile. {_by(measured)}\n"
+        f"{measured['simulated_s']:,} s and {measured['packet_hops']:,} packet-hops meanwhile. {_by(measured)}"
+        # What was different that once; the next measurement has none of it.
+         + (f" {measured['note']}" if "note" in measured else "") + "\n"
     )
 
 
