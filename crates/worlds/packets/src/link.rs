@@ -43,13 +43,16 @@ pub(crate) struct Port<M> {
     pub(crate) shares: bool,
     /// Whether the buffer's agenda of departures names this port.
     pub(crate) listed: bool,
+    /// Whether the marker has to know of departures.
+    sees_departures: bool,
     /// Where the marker need not be asked about an arrival, although the buffer has to be.
     quiet: Quiet,
 }
 
 impl<M: Marker> Port<M> {
     pub(crate) fn new(marker: M, buffer: u32, index: PortIndex, shares: bool) -> Self {
-        Self { quiet: marker.quiet(), marker, buffer, index, shares, listed: false }
+        let (quiet, sees_departures) = (marker.quiet(), marker.sees_departures());
+        Self { marker, buffer, index, shares, listed: false, sees_departures, quiet }
     }
 }
 
@@ -179,7 +182,7 @@ impl<M: Marker> Link<M> {
             quiet,
             plain: false,
             plain_line: false,
-            departures_matter: port.as_ref().is_some_and(|port| port.shares || port.marker.sees_departures()),
+            departures_matter: port.as_ref().is_some_and(|port| port.shares || port.sees_departures),
             max_waiting: 0,
             flying: Ring::default(),
             packets: 0,
@@ -307,23 +310,46 @@ impl<M: Marker> Link<M> {
         around: &mut Around<'_, B, O>,
     ) -> Flags {
         let wire = u64::from(packet.wire);
-        let queue = self.queue_state(start, wire, flags.class());
-        let Some(port) = &mut self.port else { return flags };
+        let Some(port) = &self.port else { return flags };
         if port.shares {
             around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
         }
-        let marks = port.marker.on_dequeue(&queue, &view(packet, flags));
-        if flags.has(Flags::OPTIONS)
-            && packet.carries_data()
-            && let Some(hop) = port.marker.telemetry(&queue, Bytes(self.bytes + wire))
-        {
-            let (connection, from_client) = (packet.connection, flags.has(Flags::FROM_CLIENT));
-            around.said.push(Said { connection, from_client, option: packet.option, hop });
-        }
+        let marks = if port.sees_departures { self.show_departure(start, packet, flags, around) } else { Marks::NONE };
         if around.observer.watches(around.link) {
             around.observer.departed(around.link, start, marks.ein);
         }
         if marks == Marks::NONE { flags } else { self.mark(start, marks, packet, flags, around) }
+    }
+
+    /// Shows a packet whose transmission begins to the marker.
+    #[inline]
+    fn show_departure<B, O>(
+        &mut self,
+        start: u64,
+        packet: &Packet,
+        flags: Flags,
+        around: &mut Around<'_, B, O>,
+    ) -> Marks {
+        let queue = self.queue_state(start, u64::from(packet.wire), flags.class());
+        let Some(port) = &mut self.port else { return Marks::NONE };
+        let marks = port.marker.on_dequeue(&queue, &view(packet, flags));
+        if flags.has(Flags::OPTIONS) {
+            self.say(&queue, packet, flags, around);
+        }
+        marks
+    }
+
+    /// Has the marker say what it wants to in a packet that collects telemetry.
+    #[cold]
+    fn say<B, O>(&self, queue: &QueueState, packet: &Packet, flags: Flags, around: &mut Around<'_, B, O>) {
+        let transmitted = Bytes(self.bytes + u64::from(packet.wire));
+        if packet.carries_data()
+            && let Some(port) = &self.port
+            && let Some(hop) = port.marker.telemetry(queue, transmitted)
+        {
+            let (connection, from_client) = (packet.connection, flags.has(Flags::FROM_CLIENT));
+            around.said.push(Said { connection, from_client, option: packet.option, hop });
+        }
     }
 
     /// Shows an arriving packet to the parts of the port; `again` if a packet was evicted for it.
@@ -632,6 +658,8 @@ mod tests {
     struct Scripted {
         on_enqueue: Marks,
         on_dequeue: Marks,
+        /// It does not want to know of departures.
+        looks_away: bool,
         arrivals: Vec<(QueueState, PacketView)>,
         departures: Vec<(QueueState, PacketView)>,
     }
@@ -645,6 +673,10 @@ mod tests {
         fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
             self.departures.push((*queue, *packet));
             self.on_dequeue
+        }
+
+        fn sees_departures(&self) -> bool {
+            !self.looks_away
         }
     }
 
@@ -824,6 +856,16 @@ mod tests {
         assert_eq!(bench.link.next_event(), bench.link.head());
         let arrivals: Vec<u64> = bench.flights().iter().map(|flight| flight.at).collect();
         assert_eq!(arrivals, [1, 2, 3].map(|n| 100 + n * PACKET_TIME + DELAY));
+    }
+
+    /// Its buffer has to know of departures, and its marker said that it need not.
+    #[test]
+    fn a_marker_that_does_not_see_departures_is_not_shown_those_of_shared_memory() {
+        let marker = Scripted { on_dequeue: Marks::CE, looks_away: true, ..Scripted::default() };
+        let mut bench = Bench::port(marker, true);
+        bench.enqueue(100, &packet(0, Flags::ECT));
+        assert_eq!((bench.buffers[1].left.len(), bench.marker().departures.len()), (1, 0));
+        assert_eq!(bench.link.counters.ce_marks, 0);
     }
 
     /// What arrives at the end of a transmission finds the port idle; what arrives before it, a packet in service.
