@@ -266,7 +266,16 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Begins the transmissions of all ports that share a memory, one by one in order of time, up to and including `now`.
+    #[inline]
     fn catch_up(&mut self, memory: u32, now: u64, schedule: &mut impl Schedule) {
+        // Between most arrivals nothing is due.
+        if self.departures[memory as usize].peek().is_some_and(|first| first.0.0 <= now) {
+            self.begin_due(memory, now, schedule);
+        }
+    }
+
+    #[inline(never)]
+    fn begin_due(&mut self, memory: u32, now: u64, schedule: &mut impl Schedule) {
         let mut departures = std::mem::take(&mut self.departures[memory as usize]);
         while let Some(mut first) = departures.peek_mut()
             && first.0.0 <= now
