@@ -217,7 +217,9 @@ impl Detector {
             Average::Telescoped => 0,
         };
         if span > 0 {
-            let gradient_kbps = gradient_kbps(bytes - last.bytes, span);
+            // Most packets find the queue as the one before them did: then there is nothing to divide.
+            let growth = bytes - last.bytes;
+            let gradient_kbps = if growth == 0 { 0 } else { gradient_kbps(growth, span) };
             let oldest_kbps = core::mem::replace(&mut self.gradients_kbps[self.next], gradient_kbps);
             self.sum_kbps += gradient_kbps - oldest_kbps;
         } else {
@@ -232,10 +234,7 @@ impl Detector {
     #[inline]
     fn grows(&self) -> bool {
         let samples = self.samples;
-        if self.taken == 0 || (self.warm_up == WarmUp::Full && self.taken < samples) {
-            return false;
-        }
-        match self.average {
+        let above = match self.average {
             Average::PerSample | Average::PacketTime => self.sum_kbps > self.most_kbps,
             Average::Telescoped => {
                 let Some(last) = self.last else { return false };
@@ -246,7 +245,8 @@ impl Detector {
                 let span = i128::from(last.at - oldest.at + missing);
                 i128::from(last.bytes - oldest.bytes) * i128::from(KBPS) > i128::from(self.growth_kbps) * span
             }
-        }
+        };
+        above && self.taken > 0 && (self.warm_up == WarmUp::Zero || self.taken == samples)
     }
 
     #[inline]
