@@ -429,11 +429,16 @@ INCAST_FUNCTION u32 units_to(const struct track *track, u64 edge, u64 acked)
  * or nobody has asked for what comes, and Linux makes segments no larger than half of the largest window that it was told of.
  * The receiver does not count them, and the next request takes them back.
  */
+INCAST_FUNCTION u64 beyond(const struct incast_receiver_parameters *p, u64 offset)
+{
+	return offset + 2 * p->mss;
+}
+
 INCAST_FUNCTION u64 least_edge(const struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 acked)
 {
 	if (incast_receiver_is_active(&host->receiver, p, flow) && !incast_receiver_may_be_short(&host->receiver, p, flow))
 		return 0;
-	return acked + 2 * p->mss;
+	return beyond(p, acked);
 }
 
 INCAST_FUNCTION void write_opening(struct host *host, const struct incast_receiver_parameters *p, u32 flow, u64 edge,
@@ -633,7 +638,7 @@ int incast_receive(struct __sk_buff *skb)
 		return 1;
 	if (may_go_on && (opening = reserve_opening(socket->host))) {
 		bpf_spin_lock(&host->lock);
-		write_opening(host, &p, socket->flow - 1, track->expected + 2 * p.mss, opening);
+		write_opening(host, &p, socket->flow - 1, beyond(&p, track->expected), opening);
 		bpf_spin_unlock(&host->lock);
 		bpf_ringbuf_submit(opening, 0);
 	}

@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use libbpf_rs::{MapHandle, RingBufferBuilder};
+use libbpf_rs::{ErrorKind, MapHandle, RingBufferBuilder};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 
 use crate::kernel;
@@ -70,7 +71,10 @@ impl Openings {
 
     /// Begins in a thread of its own, which needs no rights.
     pub(crate) fn begin(&self) -> Result<(), String> {
-        let (waiting, ways, ended) = (handle(&self.waiting)?, Arc::clone(&self.ways), Arc::clone(&self.ended));
+        let failed = |error: libbpf_rs::Error| format!("the map openings: {error}");
+        let waiting = MapHandle::try_from(&self.waiting).map_err(failed)?;
+        let (ways, ended) = (Arc::clone(&self.ways), Arc::clone(&self.ended));
+        let (told, begun) = channel();
         std::thread::spawn(move || {
             let mut builder = RingBufferBuilder::new();
             let send = |bytes: &[u8]| {
@@ -80,13 +84,19 @@ impl Openings {
                 }
                 0
             };
-            if builder.add(&waiting, send).is_err() {
-                return;
-            }
-            let Ok(reader) = builder.build() else { return };
-            while !ended.load(Ordering::Relaxed) && reader.poll(LOOK_EVERY).is_ok() {}
+            let added = builder.add(&waiting, send).map(drop);
+            let reader = match added.and_then(|()| builder.build()) {
+                Ok(reader) => reader,
+                Err(error) => return drop(told.send(Err(failed(error)))),
+            };
+            let _ = told.send(Ok(()));
+            let goes_on = |polled: libbpf_rs::Result<()>| match polled {
+                Ok(()) => true,
+                Err(error) => error.kind() == ErrorKind::Interrupted,
+            };
+            while !ended.load(Ordering::Relaxed) && goes_on(reader.poll(LOOK_EVERY)) {}
         });
-        Ok(())
+        begun.recv().map_err(|_| "the thread that opens windows has ended".to_owned())?
     }
 }
 
@@ -94,10 +104,6 @@ impl Drop for Openings {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
     }
-}
-
-fn handle(map: &MapHandle) -> Result<MapHandle, String> {
-    MapHandle::try_from(map).map_err(|error| format!("the map openings: {error}"))
 }
 
 /// The ACK that an opening asks for: the number of its host, the packet, and where it goes.
