@@ -22,6 +22,15 @@ impl Nic {
         Self { controller: Rdtcp::new(config, &context), mss, now: Time(1), ends: Vec::new(), left: Vec::new() }
     }
 
+    /// A flow of so many segments, the first of which came 100 us after the SYN-ACK.
+    fn after_a_round_trip(segments: u64, config: &Config) -> Self {
+        let mut nic = Self::new(1000, config);
+        nic.open(segments);
+        nic.pass(100);
+        nic.arrive(0, false);
+        nic
+    }
+
     /// A SYN with the size of the message arrives.
     fn open(&mut self, segments: u64) -> u32 {
         self.open_with(Some(Bytes(segments * self.mss)))
@@ -391,10 +400,7 @@ fn congestion_elsewhere_shrinks_windows_within_what_was_assigned() {
 /// The first one from the SYN-ACK to the first byte; then from an ACK to the last segment that it allows.
 #[test]
 fn round_trips_are_timed_from_a_grant_to_its_last_segment() {
-    let mut nic = Nic::new(1000, &Config::default());
-    nic.open(30);
-    nic.pass(100);
-    nic.arrive(0, false);
+    let mut nic = Nic::after_a_round_trip(30, &Config::default());
     assert_eq!(nic.round_trip_us(0), Some(100.0));
     // Two segments are granted, of which the second counts.
     nic.pass(50);
@@ -432,10 +438,7 @@ fn what_the_timer_asked_for_is_no_round_trip() {
 /// It may where the right edge lies within a segment.
 #[test]
 fn an_ack_of_the_timer_that_grants_more_ends_a_timing_too() {
-    let mut nic = Nic::new(1000, &Config::default());
-    nic.open(30);
-    nic.pass(100);
-    nic.arrive(0, false);
+    let mut nic = Nic::after_a_round_trip(30, &Config::default());
     let edge = nic.ends[0].1;
     assert_eq!(edge, 3000, "the segment from 2000 on is timed");
     nic.pass(10_000);
@@ -449,10 +452,7 @@ fn an_ack_of_the_timer_that_grants_more_ends_a_timing_too() {
 /// What is granted beyond the end of a message waits for the application.
 #[test]
 fn the_pause_between_two_messages_is_no_round_trip() {
-    let mut nic = Nic::new(1000, &Config::default());
-    nic.open(1);
-    nic.pass(100);
-    nic.arrive(0, false);
+    let mut nic = Nic::after_a_round_trip(1, &Config::default());
     nic.pass(50_000);
     nic.controller.on_message(nic.now, FlowIndex(0), &Message { size: Some(Bytes(3000)), ..Message::default() });
     nic.arrive(0, false);
@@ -462,10 +462,7 @@ fn the_pause_between_two_messages_is_no_round_trip() {
 /// The repair of a gap lies between the ACK and the last segment that it allows.
 #[test]
 fn what_comes_after_a_gap_is_no_round_trip() {
-    let mut nic = Nic::new(1000, &Config { initial_window: 4, ..Config::default() });
-    nic.open(30);
-    nic.pass(100);
-    nic.arrive(0, false);
+    let mut nic = Nic::after_a_round_trip(30, &Config { initial_window: 4, ..Config::default() });
     assert_eq!(nic.ends[0].1, 6000, "the segment from 5000 on is timed");
     nic.arrive_swapped(0, 400);
     for _ in 0..3 {
@@ -476,10 +473,7 @@ fn what_comes_after_a_gap_is_no_round_trip() {
 
 #[test]
 fn a_grant_whose_ack_was_lost_is_no_round_trip() {
-    let mut nic = Nic::new(1000, &Config::default());
-    nic.open(9);
-    nic.pass(100);
-    nic.arrive(0, false);
+    let mut nic = Nic::after_a_round_trip(9, &Config::default());
     nic.pass(5000);
     nic.arrive_again(0);
     nic.pass(100);
