@@ -15,7 +15,8 @@ import numpy as np
 from incast import _native, api, demo_page, figures, text
 from incast.estimates import Estimate, estimate
 from incast.report.data import Drawn
-from incast.report.recorded import PS_PER_S, Recorded
+from incast.report.recorded import Recorded
+from incast.tables import PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

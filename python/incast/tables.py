@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _VERSION = "incast.tables"
-_PS_PER_S = 10**12
+PS_PER_S = 10**12
 # Version 1, which its files do not state, had these times in seconds: exact in less than 37 minutes.
 _IN_SECONDS = {
     "queues": ("time",),
@@ -44,6 +44,6 @@ def read(path: Path, columns: Sequence[str] | None = None) -> pl.DataFrame:
     table = pl.read_parquet(path, columns=None if columns is None else [earlier.get(name, name) for name in columns])
     renamed = {old: new for new, old in earlier.items()}
     return table.select(
-        (pl.col(name) * _PS_PER_S).round().cast(pl.Int64).alias(renamed[name]) if name in renamed else pl.col(name)
+        (pl.col(name) * PS_PER_S).round().cast(pl.Int64).alias(renamed[name]) if name in renamed else pl.col(name)
         for name in table.columns
     )

@@ -10,12 +10,14 @@ import numpy as np
 import polars as pl
 
 from incast.report.explain import IS_A_TIMER, Explainer, Story, union, union_of
-from incast.report.recorded import PS_PER_S, Flow, Port, Recorded
+from incast.tables import PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+
+    from incast.report.recorded import Flow, Port, Recorded
 
     Whole = NDArray[np.int64]
 
@@ -356,9 +358,9 @@ class Drawn:
 
 
 def _joined(rows: pl.DataFrame, most: int) -> pl.DataFrame:
-    """Join packets of a flow that are close to one another to at most so many blocks."""
+    """Join packets of a flow that are close together, so that no more than `most` blocks are left."""
     apart = rows.select(pl.col("arrive_ps") - pl.col("leave_ps").cum_max().shift(1)).to_series()
-    # Of so many gaps the largest part blocks.
+    # Only the largest gaps separate blocks.
     gap = max([_GAP_PS, *apart.top_k(most)[most - 1 :].to_list()])
     blocks = (apart > gap).fill_null(value=True).cum_sum().alias("block")
     joined = rows.group_by(blocks, maintain_order=True).agg(

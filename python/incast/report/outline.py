@@ -10,7 +10,8 @@ import polars as pl
 
 from incast.report.data import MOST_LANES, Drawn
 from incast.report.explain import Step, Story, Wait, duration, union
-from incast.report.recorded import PS_PER_S, Flow, count, size
+from incast.report.recorded import Flow, count, size
+from incast.tables import PS_PER_S
 
 if TYPE_CHECKING:
     from incast.report.data import Whole

@@ -262,7 +262,8 @@
     });
     gaps(u); c.restore();
   }
-  // In which of so many columns of the whole run a lane has packets, as sums from the left: of all others, only those in view are looked at.
+  // The whole run is divided into columns. For each, the number of columns up to it in which a lane has packets: whether a part of the
+  // view has any follows from two of these numbers.
   const COLUMNS = 8192;
   function columns(lane) {
     if (lane.columns) return lane.columns;

@@ -13,13 +13,13 @@ import polars as pl
 from incast import api, scenarios
 from incast import tables as stored
 from incast._native import ScenarioError
+from incast.tables import PS_PER_S
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-PS_PER_S = 10**12
 _TABLES = ("flows", "ports", "queues", "windows", "events", "packets")
 # What a run has to record for all of this, and how to have it recorded.
 _AGAIN = "run the scenario again with incast run --report"
