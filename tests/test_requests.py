@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import gc
 import importlib.metadata
 import json
 import logging
 import random
 import subprocess
 import sys
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -47,7 +49,7 @@ def nothing_left(scheduler: Scheduler) -> None:
     status = scheduler.status()
     assert (status.waiting, status.outstanding, status.in_use_bytes, status.draining) == (0, 0, 0, 0)
     assert status.completed + status.failed + status.withdrawn == status.asked
-    assert not scheduler._waiting
+    assert scheduler._core.waiters() == 0
     assert not scheduler._seen
 
 
@@ -850,3 +852,16 @@ def test_losses_of_others_are_told_once(run: Run, caplog: pytest.LogCaptureFixtu
             assert "others fill the port" in caplog.text
 
     run(program)
+
+
+def test_a_scheduler_that_is_forgotten_while_requests_wait_goes_away_with_them() -> None:
+    async def program() -> weakref.ref[Scheduler]:
+        scheduler = Scheduler(FIXED)
+        await scheduler.__aenter__()
+        # Waits for ever, and knows the scheduler: a circle.
+        scheduler._core.wait(7, scheduler)  # type: ignore[arg-type]
+        return weakref.ref(scheduler)
+
+    forgotten = asyncio.run(program())
+    gc.collect()
+    assert forgotten() is None

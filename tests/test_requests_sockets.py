@@ -18,6 +18,7 @@ import trio
 from fan_in import unruly
 from incast import requests
 from incast.requests import Decision, Peer, Plan, Scheduler, sockets
+from incast_requests import _core
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LEFT OUT: only Linux says what sockets have seen")
 
@@ -121,17 +122,20 @@ def test_windows_are_limited_once_data_came_and_make_requests_cheaper() -> None:
 
 
 def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -> None:
+    def with_segments_of_2000_bytes(fd: int) -> sockets.Info | None:
+        found = _core.info(fd)
+        return None if found is None else sockets.Info(*found)._replace(advertised_mss_bytes=2000)
+
     async def program(server: Server) -> None:
         async with requests.open(Plan(budget_bytes=BUDGET_BYTES)) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(with_segments_of_2000_bytes)
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            await scheduler.gather(*[get((reader, writer))], expect_bytes=len(BODY), sockets=[writer])
+            # Before the second request, as data has come by then.
+            for _ in range(2):
+                await scheduler.gather(*[get((reader, writer))], expect_bytes=len(BODY), sockets=[writer])
             sock = sockets.socket_of(writer)
             assert sock is not None
-            found = sockets.info(sock)
-            assert found is not None
-            # Loopback has segments of 64 KB.
-            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) >= 4 * 1448
-            assert found.advertised_mss_bytes > 1448
+            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 4 * 2000
             writer.close()
 
     run(program)
@@ -160,17 +164,18 @@ def test_credit_of_a_request_that_was_given_up_comes_back_when_its_connection_is
     run(program)
 
 
-def test_a_connection_that_was_idle_before_the_request_is_not_dry_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_ns, idle_ms, info = 0, 1100, sockets.info
+def test_a_connection_that_was_idle_before_the_request_is_not_dry_at_once() -> None:
+    now_ns, idle_ms = 0, 1100
 
-    def idle(sock: socket.socket) -> sockets.Info | None:
-        found = info(sock)
-        return None if found is None else found._replace(last_data_ms=idle_ms + now_ns // 1_000_000)
+    def idle(fd: int) -> sockets.Info | None:
+        found = _core.info(fd)
+        return None if found is None else sockets.Info(*found)._replace(last_data_ms=idle_ms + now_ns // 1_000_000)
 
     async def program(server: Server) -> None:
         nonlocal now_ns, idle_ms
         decisions: list[Decision] = []
         async with Scheduler(PLAN, on_decision=decisions.append, clock=lambda: now_ns) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(idle)
             for last_data_at_ms in (None, 700):
                 began_ns = now_ns
                 _, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -190,7 +195,6 @@ def test_a_connection_that_was_idle_before_the_request_is_not_dry_at_once(monkey
                 assert least_ns <= returned - gave_up < least_ns + 500_000_000
                 writer.close()
 
-    monkeypatch.setattr(sockets, "info", idle)
     run(program)
 
 
@@ -379,18 +383,18 @@ def test_trio_streams_have_their_sockets() -> None:
     trio.run(program)
 
 
-def test_segments_beyond_a_gap_cut_the_learned_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
     # Loopback loses nothing: the kernel's counter is made up, all else is real.
     gaps = 0
-    info = sockets.info
 
-    def with_gaps(sock: socket.socket) -> sockets.Info | None:
-        found = info(sock)
-        return None if found is None else found._replace(out_of_order_segments=gaps)
+    def with_gaps(fd: int) -> sockets.Info | None:
+        found = _core.info(fd)
+        return None if found is None else sockets.Info(*found)._replace(out_of_order_segments=gaps)
 
     async def program(server: Server) -> None:
         nonlocal gaps
         async with requests.open() as scheduler:
+            scheduler._core.ask_in_place_of_kernel(with_gaps)
             streams = await asyncio.open_connection("127.0.0.1", server.port)
             for each in (1, 1, 1, 4, 4):
                 await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
@@ -404,7 +408,32 @@ def test_segments_beyond_a_gap_cut_the_learned_budget(monkeypatch: pytest.Monkey
                 gaps = each
             streams[1].close()
 
-    monkeypatch.setattr(sockets, "info", with_gaps)
+    run(program)
+
+
+@pytest.mark.parametrize(
+    ("plan", "kept", "asked"), [(PLAN, False, 3), (PLAN, True, 4), (Plan(), False, 6), (Plan(), True, 4)]
+)
+def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: bool, asked: int) -> None:
+    questions = 0
+
+    def counted(fd: int) -> sockets.Info | None:
+        nonlocal questions
+        questions += 1
+        found = _core.info(fd)
+        return None if found is None else sockets.Info(*found)
+
+    async def program(server: Server) -> None:
+        async with requests.open(plan) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(counted)
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            over = Peer(streams[1]) if kept else streams[1]
+            for _ in range(3):
+                async with scheduler.slot(expect_bytes=len(BODY), socket=over):
+                    assert await get(streams) == len(BODY)
+            assert questions == asked
+            streams[1].close()
+
     run(program)
 
 

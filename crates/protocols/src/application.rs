@@ -162,6 +162,11 @@ pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
         None
     }
 
+    /// Whether the [`Outcome`] of a request is of use to it. A program need not ask a socket for one that is not.
+    fn heeds_outcomes(&self) -> bool {
+        true
+    }
+
     /// Whether [`on_progress`](Self::on_progress) is of use to it.
     fn watches_progress(&self) -> bool {
         false

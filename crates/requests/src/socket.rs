@@ -24,7 +24,9 @@ use crate::{Credit, Expect, Slot};
 const SO_BUF_LOCK: c_int = 72;
 const RECEIVE_BUFFER: c_int = 2;
 /// States in which the other end may still send: established, and two in which only this end has said that it is done.
-const OPEN: [u8; 3] = [1, 4, 5];
+const ESTABLISHED: u8 = 1;
+const FIN_WAIT_1: u8 = 4;
+const FIN_WAIT_2: u8 = 5;
 /// Nothing comes any more of a response that was given up if nothing has come for so long. By then a server that sends again has
 /// backed off, and begins with one segment.
 const QUIET: Duration = Duration::from_secs(1);
@@ -58,10 +60,8 @@ impl Tcp {
     /// # Errors
     /// The kernel refuses.
     pub fn limit(&mut self, window_bytes: Option<u64>) -> io::Result<()> {
-        let value = window_bytes.map_or(c_int::MAX, |bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX));
         self.socket.check()?;
-        set(self.socket.fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, value)?;
-        self.socket.keep_buffer(window_bytes.is_some());
+        limit_window(self.socket.fd, window_bytes)?;
         self.limit = window_bytes;
         Ok(())
     }
@@ -80,9 +80,9 @@ impl Tcp {
     /// # Errors
     /// The kernel refuses.
     pub fn newly_out_of_order(&mut self) -> io::Result<u64> {
-        let total = self.socket.info()?.out_of_order;
-        let before = std::mem::replace(&mut self.out_of_order, total);
-        Ok(total.wrapping_sub(before).into())
+        let info = self.socket.info()?;
+        let before = std::mem::replace(&mut self.out_of_order, info.out_of_order);
+        Ok(info.out_of_order_since(before))
     }
 
     /// Sees to the window that the scheduler wants, once data has come, and says what a response of so many bytes can have under
@@ -133,42 +133,87 @@ impl Socket {
         if cookie(self.fd)? == self.cookie { Ok(()) } else { Err(io::ErrorKind::NotConnected.into()) }
     }
 
-    /// Linux sets the window anew whenever it makes the receive buffer larger, so it is kept from that. Older kernels do not know it:
-    /// there the window is limited again before each request.
-    fn keep_buffer(self, keep: bool) {
-        let Ok((locks, _)) = get::<{ size_of::<c_int>() }>(self.fd, libc::SOL_SOCKET, SO_BUF_LOCK) else { return };
-        let locks = c_int::from_ne_bytes(locks);
-        let wanted = if keep { locks | RECEIVE_BUFFER } else { locks & !RECEIVE_BUFFER };
-        if wanted != locks {
-            // It is known, so it is not refused.
-            let _ = set(self.fd, libc::SOL_SOCKET, SO_BUF_LOCK, wanted);
-        }
-    }
-
     fn info(self) -> io::Result<Info> {
-        let (bytes, length) = get::<248>(self.fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+        let info = info(self.fd)?;
         // Afterwards, so that it cannot have become another in between.
         self.check()?;
-        // The offsets of `struct tcp_info` (include/uapi/linux/tcp.h): it only ever grows at its end.
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let known = |at: usize| (length >= at + 4).then(|| word(at));
-        // tcpi_bytes_received
-        let received: [u8; 8] = std::array::from_fn(|at| bytes[128 + at]);
-        Ok(Info {
-            open: OPEN.contains(&bytes[0]),
-            received: u64::from_ne_bytes(received),
-            out_of_order: known(224).unwrap_or(0),
-            window: known(232).map(u64::from),
-        })
+        Ok(info)
     }
 }
 
-/// What is used of `TCP_INFO`.
-struct Info {
-    open: bool,
-    received: u64,
-    out_of_order: u32,
-    window: Option<u64>,
+/// What the kernel says of a connection (`TCP_INFO`).
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// As `enum` in `include/net/tcp_states.h`: 1 is established.
+    pub state: u8,
+    /// Milliseconds since data arrived.
+    pub last_data_ms: u32,
+    /// Payload of the largest segment that the peer may send, in bytes.
+    pub advertised_mss: u32,
+    /// Bytes of payload that arrived in order since the connection was opened.
+    pub received: u64,
+    /// Segments that arrived beyond a gap since then; a kernel before Linux 5.4 counts none.
+    pub out_of_order: u32,
+    /// How many bytes the peer may send before it hears from this end; a kernel before Linux 6.2 does not say.
+    pub window: Option<u64>,
+}
+
+impl Info {
+    /// Whether the peer may still send.
+    #[must_use]
+    pub const fn open(&self) -> bool {
+        matches!(self.state, ESTABLISHED | FIN_WAIT_1 | FIN_WAIT_2)
+    }
+
+    /// Segments that arrived beyond a gap since so many had.
+    #[must_use]
+    pub const fn out_of_order_since(&self, before: u32) -> u64 {
+        self.out_of_order.wrapping_sub(before) as u64
+    }
+}
+
+/// What the kernel says of the connection whose socket has this number.
+///
+/// # Errors
+/// It is closed or not TCP.
+pub fn info(fd: RawFd) -> io::Result<Info> {
+    let (bytes, length) = get::<248>(fd, libc::IPPROTO_TCP, libc::TCP_INFO)?;
+    // The offsets of `struct tcp_info` (include/uapi/linux/tcp.h): it only ever grows at its end.
+    let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let known = |at: usize| (length >= at + 4).then(|| word(at));
+    // tcpi_bytes_received
+    let received: [u8; 8] = std::array::from_fn(|at| bytes[128 + at]);
+    Ok(Info {
+        state: bytes[0],
+        last_data_ms: word(52),
+        advertised_mss: word(84),
+        received: u64::from_ne_bytes(received),
+        out_of_order: known(224).unwrap_or(0),
+        window: known(232).map(u64::from),
+    })
+}
+
+/// Limits what the connection announces from now on (`TCP_WINDOW_CLAMP`), or does so no longer. Returns whether it did not yet.
+///
+/// # Errors
+/// It is closed or not TCP.
+pub fn limit_window(fd: RawFd, window_bytes: Option<u64>) -> io::Result<bool> {
+    let wanted = window_bytes.map_or(c_int::MAX, |bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX));
+    let (now, _) = get::<{ size_of::<c_int>() }>(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)?;
+    if c_int::from_ne_bytes(now) == wanted {
+        return Ok(false);
+    }
+    set(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, wanted)?;
+    // Linux sets the window anew whenever it makes the receive buffer larger, so it is kept from that. Older kernels do not know it:
+    // there the window is limited again before each request.
+    let Ok((locks, _)) = get::<{ size_of::<c_int>() }>(fd, libc::SOL_SOCKET, SO_BUF_LOCK) else { return Ok(true) };
+    let locks = c_int::from_ne_bytes(locks);
+    let wanted = if window_bytes.is_some() { locks | RECEIVE_BUFFER } else { locks & !RECEIVE_BUFFER };
+    if wanted != locks {
+        // It is known, so it is not refused.
+        let _ = set(fd, libc::SOL_SOCKET, SO_BUF_LOCK, wanted);
+    }
+    Ok(true)
 }
 
 /// The connection over which a response comes.
@@ -185,7 +230,7 @@ impl Connection {
         let Ok(info) = self.socket.info() else { return (0, 0, false) };
         let received = info.received.saturating_sub(self.before);
         let missing = expected.is_none_or(|expected| received < expected);
-        (received, info.out_of_order.wrapping_sub(self.out_of_order).into(), info.open && missing)
+        (received, info.out_of_order_since(self.out_of_order), info.open() && missing)
     }
 
     /// Waits until nothing more of the response can come: the connection is closed, all that was expected is there, or nothing has

@@ -69,8 +69,10 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
     known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
     async with incast_requests.open(known) as fixed, incast_requests.open() as learning:
 
-        async def slot(over: incast_requests.Peer | socket.socket | None = None) -> None:
-            async with fixed.slot(expect_bytes=EXPECT_BYTES, socket=over):
+        async def slot(
+            over: incast_requests.Peer | socket.socket | None = None, of: incast_requests.Scheduler = fixed
+        ) -> None:
+            async with of.slot(expect_bytes=EXPECT_BYTES, socket=over):
                 await work()
 
         async def in_turn(over: incast_requests.Peer | socket.socket | None = None) -> None:
@@ -101,6 +103,8 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
             "slot": lambda: asyncio.gather(*(slot() for _ in range(REQUESTS))),
             "slot, with a peer": lambda: asyncio.gather(*(slot(peer) for _ in range(REQUESTS))),
             "slot, with a socket": lambda: asyncio.gather(*(slot(client) for _ in range(REQUESTS))),
+            "slot, learning, with a peer": lambda: asyncio.gather(*(slot(peer, learning) for _ in range(REQUESTS))),
+            "slot, learning, with a socket": lambda: asyncio.gather(*(slot(client, learning) for _ in range(REQUESTS))),
             "gather": lambda: fixed.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
             "gather, learning": lambda: learning.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
             "gather, with peers": lambda: fixed.gather(

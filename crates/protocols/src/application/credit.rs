@@ -183,6 +183,10 @@ impl Application for Credit {
         self.window.filter(|_| self.limit.now().is_some()).map(|window| window.times(wide))
     }
 
+    fn heeds_outcomes(&self) -> bool {
+        matches!(self.limit, Limit::Learned(_))
+    }
+
     fn watches_progress(&self) -> bool {
         matches!(self.limit, Limit::Learned(_))
     }

@@ -24,6 +24,7 @@ const NEXT_TIMER: fn(&AnyApplication) -> Option<Time> = <AnyApplication as Appli
 const ON_TIMER: fn(&mut AnyApplication, Time, u64) = <AnyApplication as Application>::on_timer;
 const POLL: fn(&mut AnyApplication, Time) -> Option<Grant> = <AnyApplication as Application>::poll;
 const WINDOW: fn(&AnyApplication) -> Option<Bytes> = <AnyApplication as Application>::window;
+const HEEDS_OUTCOMES: fn(&AnyApplication) -> bool = <AnyApplication as Application>::heeds_outcomes;
 const WATCHES_PROGRESS: fn(&AnyApplication) -> bool = <AnyApplication as Application>::watches_progress;
 const STATUS: fn(&AnyApplication) -> Status = <AnyApplication as Application>::status;
 
@@ -89,6 +90,9 @@ fn aggregate(mut application: AnyApplication, rounds: u64) -> usize {
                 let mut received = Bytes(RESPONSE as u64);
                 if WATCHES_PROGRESS(&application) {
                     ON_PROGRESS(&mut application, now, received);
+                    received = Bytes::ZERO;
+                }
+                if !HEEDS_OUTCOMES(&application) {
                     received = Bytes::ZERO;
                 }
                 ON_FINISHED(&mut application, now, grant, Outcome { received, out_of_order: 0 });

@@ -52,15 +52,14 @@ class Gather:
             if not job.waits:
                 continue
             try:
-                granted = scheduler._ask(job.slot)
+                goes = scheduler._ask(job.slot)
             except Exception as error:
                 job.set_exception(error)
                 continue
-            if granted:
-                scheduler._waiting[job.slot._id] = job
-                scheduler._wake(granted)
+            if goes:
+                job.set_result(None)
             else:
-                scheduler._waits(job.slot._id, job)
+                scheduler._core.wait(job.slot._id, job)
 
     def start(self, job: Job) -> None:
         """Run a request that was granted."""

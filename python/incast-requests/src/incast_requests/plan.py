@@ -107,4 +107,5 @@ class Plan:
             mss_bytes=positive("mss_bytes", self.mss_bytes, "bytes"),
             workers=None if self.workers is None else positive("workers", self.workers, "servers"),
             rto_min_ns=round((port.rto_min_ms if port else 200.0) * 1e6),
+            fits_segments=self.window_bytes is None,
         )

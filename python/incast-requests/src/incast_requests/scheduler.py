@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from incast_requests import runtime, sockets
-from incast_requests.connections import Connection, Peer
+from incast_requests._core import Connection
+from incast_requests.connections import Peer
 from incast_requests.decisions import Decision, Kind, Status
 from incast_requests.gathering import Gather, Request
 from incast_requests.plan import Plan, positive
 
 if TYPE_CHECKING:
-    import socket
     from types import TracebackType
 
-    from incast_requests.runtime import Queued, Runtime, Timer, Waiter
+    from incast_requests.runtime import Runtime, Timer, Waiter
 
 T = TypeVar("T")
 _log = logging.getLogger("incast_requests")
 
-# The least window without an explicit one: connections with less wait for delayed ACKs.
-_LEAST_SEGMENTS = 4
 # A connection with no known window lets through all that was asked for.
 _NO_WINDOW = 1 << 62
 _NS_PER_S = 1_000_000_000
@@ -92,17 +91,10 @@ class Slot:
             raise scheduler._unusable()
         if scheduler._checkpoint is not None:
             await scheduler._checkpoint()
-        granted = scheduler._ask(self)
-        request = self._id
-        if granted and granted == [request]:
-            if scheduler._hooks:
-                scheduler._tell("granted", request, scheduler._clock())
-        else:
-            scheduler._waiting[request] = waiter = scheduler._new_waiter()
-            if scheduler._hooks:
-                scheduler._tell("waits", request, scheduler._clock())
-            if granted:
-                scheduler._wake(granted)
+        if not scheduler._ask(self):
+            request = self._id
+            waiter = scheduler._new_waiter()
+            scheduler._core.wait(request, waiter)
             try:
                 await waiter
             except BaseException:
@@ -115,11 +107,7 @@ class Slot:
     async def __aexit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        if kind is None and self._connection is None and self.received_bytes is None and not self._abandoned:
-            # What most do, in half the time.
-            self._scheduler._finish(self, self._expect or 0, True)
-        else:
-            self._leave(complete=kind is None)
+        self._leave(complete=kind is None)
 
     def use(self, connection: Any) -> None:  # noqa: ANN401 - whatever socket_of takes
         """Tell the scheduler over which connection the response comes, as soon as that is known.
@@ -133,16 +121,16 @@ class Slot:
         known = self._peer.connection if self._peer is not None else None
         if known is None or known.sock is not sock:
             known = Connection(sock)
-        found, gaps = known.look()
+        found = known.look(self._scheduler._core)
         if found is None:
             return
+        _, _, received, gaps = found
         self._connection = known
         self._gaps += gaps
         # What has come of the response before is not told apart; it counts as expected.
-        self._received_before = max(found.received_bytes - (self._expect or 0), 0)
+        self._received_before = max(received - (self._expect or 0), 0)
         if self._peer is not None:
             self._peer.connection = known
-        self._scheduler._limit_window(sock, found)
         self._scheduler._sent(self)
 
     def progress(self, received_bytes: int) -> None:
@@ -153,7 +141,8 @@ class Slot:
         scheduler = self._scheduler
         if scheduler._watches and received_bytes > 0:
             self._told += received_bytes
-            scheduler._wake(scheduler._core.progress(scheduler._clock(), received_bytes))
+            scheduler._core.progress(scheduler._clock(), received_bytes)
+            scheduler._tell_woken()
 
     def abandon(self) -> None:
         """Tell the scheduler that the slot is left before the response is complete."""
@@ -161,51 +150,39 @@ class Slot:
 
     def _leave(self, *, complete: bool) -> None:
         scheduler = self._scheduler
+        if complete and self.received_bytes is None and not self._abandoned:
+            # What most do, in half the time.
+            scheduler._complete(self)
+            return
         complete = complete and not self._abandoned
         received = self.received_bytes
         if (connection := self._connection) is not None:
-            found, gaps = connection.look()
-            self._gaps += gaps
+            found = connection.look(scheduler._core)
             if found is not None:
-                connection.lets_through = scheduler._limit_window(connection.sock, found)
-                if not complete and found.open:
+                is_open, _, in_all, gaps = found
+                self._gaps += gaps
+                if not complete and is_open:
                     scheduler._drain(self)
                     return
                 if received is None:
-                    received = connection.count(self._received_before, found.received_bytes)
+                    received = connection.count(self._received_before, in_all)
         if received is None:
             received = (self._expect or 0) if complete else 0
         scheduler._finish(self, received, complete)
 
-    def _find_window(self) -> int:
-        """Return how much the connection lets through, as far as known."""
+    def _find_connection(self) -> Connection | None:
         given = self._socket
-        if isinstance(given, Peer):
+        if type(given) is Peer:
             self._peer = given
-            connection = given.connection
-        else:
-            sock = sockets.socket_of(given)
-            connection = None if sock is None else Connection(sock)
-        if connection is None:
-            return _NO_WINDOW
-        received, window = connection.received_bytes, connection.lets_through
-        # Between two requests nothing comes.
-        if received is None or window is None or connection.sock.fileno() < 0:
-            found, _ = connection.look()
-            if found is None or not found.open:
-                return _NO_WINDOW
-            received = found.received_bytes
-            window = connection.lets_through = self._scheduler._limit_window(connection.sock, found)
-        self._connection = connection
-        self._received_before = received
-        return window
+            return given.connection
+        sock = given if type(given) is socket.socket else sockets.socket_of(given)
+        return None if sock is None else Connection(sock)
 
-    def _has_run_dry(self, found: sockets.Info, now: int) -> bool:
-        received = found.received_bytes - self._received_before
-        if self._expect is not None and received >= self._expect:
+    def _has_run_dry(self, last_data_ms: int, received_bytes: int, now: int) -> bool:
+        if self._expect is not None and received_bytes - self._received_before >= self._expect:
             return True
         # The last data may be that of an earlier request.
-        return min(found.last_data_ms * _NS_PER_MS, now - self._given_up_ns) >= _QUIET_NS
+        return min(last_data_ms * _NS_PER_MS, now - self._given_up_ns) >= _QUIET_NS
 
 
 class Scheduler:
@@ -221,14 +198,15 @@ class Scheduler:
         self._plan = plan or Plan()
         self._core = self._plan.core()
         self._watches = self._core.watches_progress()
-        self._fits_segments = self._plan.window_bytes is None
+        self._heeds_outcomes = self._core.heeds_outcomes()
         self._clock = clock
-        self._hooks: list[Callable[[Decision], None]] = [] if on_decision is None else [on_decision]
+        self._hooks: list[Callable[[Decision], None]] = []
+        if on_decision is not None:
+            self.on_decision(on_decision)
         self._runtime: Runtime | None = None
         self._new_waiter: Callable[[], Waiter]
         self._is_here: Callable[[], bool] = _nowhere
         self._checkpoint: Callable[[], Awaitable[None]] | None = None
-        self._waiting: dict[int, Queued] = {}
         # Slots with a socket, for the signals that can only be asked for.
         self._seen: dict[int, Slot] = {}
         self._draining: dict[int, Slot] = {}
@@ -239,7 +217,6 @@ class Scheduler:
         self._failed = 0
         self._withdrawn = 0
         self._changes = 0
-        self._limits_windows = False
         self._warned = False
         self._closed = False
 
@@ -270,10 +247,9 @@ class Scheduler:
             self._timer.cancel()
             self._timer = None
         self._draining.clear()
-        for waiter in self._waiting.values():
+        for waiter in self._core.take_waiters():
             if not waiter.done():
                 waiter.set_exception(SchedulerClosedError("the scheduler was closed"))
-        self._waiting.clear()
 
     def slot(self, *, expect_bytes: int | None = None, socket: Any = None) -> Slot:  # noqa: ANN401
         """Return a slot for one request: `async with` waits until it may be sent.
@@ -333,6 +309,7 @@ class Scheduler:
     def on_decision(self, hook: Callable[[Decision], None]) -> None:
         """Call `hook` with every decision from now on. What it raises is logged."""
         self._hooks.append(hook)
+        self._core.follow()
 
     def status(self) -> Status:
         """Return how it stands."""
@@ -375,34 +352,21 @@ class Scheduler:
             return RuntimeError("the scheduler is not open: async with incast.requests.open() as scheduler")
         return RuntimeError("the scheduler was opened in another event loop: open one in each")
 
-    def _limit_window(self, sock: socket.socket, found: sockets.Info) -> int:
-        """Limit the window of a connection on which data has come, and return how much it lets through as yet."""
-        window = found.window_bytes
-        wanted = self._core.window_bytes()
-        if wanted is None:
-            if self._limits_windows:
-                sockets.limit_window(sock, None)
-            return _NO_WINDOW if window is None else window
-        if self._fits_segments and (least := _LEAST_SEGMENTS * found.advertised_mss_bytes) > wanted:
-            # Its segments may be larger than the plan has them.
-            wanted = least
-        if window is not None and window <= wanted:
-            return wanted
-        if found.received_bytes > 0:
-            self._limits_windows |= sockets.limit_window(sock, wanted)
-        return _NO_WINDOW if window is None else window
-
-    def _ask(self, slot: Slot) -> list[int]:
-        """Put a request into the queue, and return what may go now."""
-        window = _NO_WINDOW if slot._socket is None else slot._find_window()
+    def _ask(self, slot: Slot) -> bool:
+        """Put a request into the queue, and return whether it may go now."""
         self._asked += 1
-        slot._id, granted = self._core.ask(self._clock(), slot._expect, window)
-        return granted
-
-    def _waits(self, request: int, waiter: Queued) -> None:
-        self._waiting[request] = waiter
+        connection = None if slot._socket is None else slot._find_connection()
+        if connection is None:
+            slot._id, goes = self._core.ask(self._clock(), slot._expect, _NO_WINDOW)
+        else:
+            slot._id, goes, before = self._core.ask_over(self._clock(), slot._expect, connection)
+            if before is not None:
+                slot._connection = connection
+                slot._received_before = before
         if self._hooks:
-            self._tell("waits", request, self._clock())
+            self._tell("granted" if goes else "waits", slot._id, self._clock())
+            self._tell_woken()
+        return goes
 
     def _sent(self, slot: Slot) -> None:
         """Watch a request that was sent, if the scheduler learns."""
@@ -412,6 +376,25 @@ class Scheduler:
             self._seen[slot._id] = slot
         if self._timer is None:
             self._set_timer()
+
+    def _complete(self, slot: Slot) -> None:
+        """Take that a response is complete, of a size that the socket or the program said before."""
+        connection = slot._connection
+        # What becomes known of a peer serves the next request; of another connection it serves a scheduler that learns.
+        if connection is None or self._closed or not (self._heeds_outcomes or slot._peer is not None):
+            self._finish(slot, slot._expect or 0, True)
+            return
+        if self._seen:
+            self._seen.pop(slot._id, None)
+        self._completed += 1
+        now = self._clock()
+        assert slot._connection is not None  # noqa: S101 - it was looked at
+        self._core.finish_over(
+            now, slot._id, connection, slot._received_before, slot._expect or 0, slot._told, slot._gaps
+        )
+        if self._hooks:
+            self._tell("returned", slot._id, now)
+            self._tell_woken()
 
     def _finish(self, slot: Slot, received_bytes: int, complete: bool) -> None:
         if self._seen:
@@ -426,11 +409,10 @@ class Scheduler:
         if received_bytes < 0:
             received_bytes = 0
         now = self._clock()
-        granted = self._core.finish(now, slot._id, received_bytes, slot._gaps)
+        self._core.finish(now, slot._id, received_bytes, slot._gaps)
         if self._hooks:
             self._tell("returned", slot._id, now)
-        if granted:
-            self._wake(granted)
+            self._tell_woken()
 
     def _drain(self, slot: Slot) -> None:
         """Keep the cost of a request that was given up until nothing of its response can come any more."""
@@ -451,40 +433,25 @@ class Scheduler:
         for request, slot in list(self._draining.items()):
             connection = slot._connection
             assert connection is not None  # noqa: S101 - only such slots drain
-            found, gaps = connection.look()
-            slot._gaps += gaps
-            if found is None or not found.open or slot._has_run_dry(found, self._clock()):
-                del self._draining[request]
-                received = 0 if found is None else connection.count(slot._received_before, found.received_bytes)
-                self._finish(slot, received, False)
-
-    def _wake(self, granted: list[int]) -> None:
-        # Ten thousand tasks may be cancelled in one turn, so that the list grows while it is gone through.
-        for request in granted:
-            waiter = self._waiting.pop(request, None)
-            if waiter is None or waiter.done():
-                # Its task was cancelled in this very turn, and has not come to say so.
-                granted += self._core.finish(self._clock(), request, 0, 0)
-                continue
-            if self._hooks:
-                self._tell("granted", request, self._clock())
-            waiter.set_result(None)
+            received = 0
+            if (found := connection.look(self._core)) is not None:
+                is_open, last_data_ms, in_all, gaps = found
+                slot._gaps += gaps
+                if is_open and not slot._has_run_dry(last_data_ms, in_all, self._clock()):
+                    continue
+                received = connection.count(slot._received_before, in_all)
+            del self._draining[request]
+            self._finish(slot, received, False)
 
     def _no_longer_waits(self, request: int) -> None:
         if self._closed:
             return
         self._withdrawn += 1
         now = self._clock()
-        if self._core.cost_bytes(request) is not None:
-            # Granted and cancelled in the same turn.
-            granted = self._core.finish(now, request, 0, 0)
-        elif self._waiting.pop(request, None) is not None:
-            granted = self._core.withdraw(now, request)
-        else:
-            granted = []
+        self._core.withdraw(now, request)
         if self._hooks:
             self._tell("withdrawn", request, now)
-        self._wake(granted)
+            self._tell_woken()
 
     def _set_timer(self) -> None:
         assert self._runtime is not None  # noqa: S101 - slots are outstanding
@@ -518,16 +485,24 @@ class Scheduler:
         gaps, last_data_ms = 0, None
         for slot in self._seen.values():
             assert slot._connection is not None  # noqa: S101 - only such slots are there
-            found, new = slot._connection.look()
+            if (found := slot._connection.look(self._core)) is None:
+                continue
+            _, since_ms, in_all, new = found
             gaps += new
-            if found is not None and found.received_bytes > slot._received_before:
-                last_data_ms = min(found.last_data_ms, found.last_data_ms if last_data_ms is None else last_data_ms)
+            if in_all > slot._received_before:
+                last_data_ms = since_ms if last_data_ms is None else min(since_ms, last_data_ms)
         now = self._clock()
         if last_data_ms is not None:
-            self._wake(self._core.progress(now - last_data_ms * _NS_PER_MS, 0))
+            self._core.progress(now - last_data_ms * _NS_PER_MS, 0)
+            self._tell_woken()
         at = self._core.next_timer_ns()
         if gaps or (at is not None and at <= now):
-            self._wake(self._core.timer(now, gaps))
+            self._core.timer(now, gaps)
+            self._tell_woken()
+
+    def _tell_woken(self) -> None:
+        for request in self._core.take_woken():
+            self._tell("granted", request, self._clock())
 
     def _tell(self, kind: Kind, request: int | None, now: int) -> None:
         waiting, _, in_use, budget, changes, why = self._core.status()

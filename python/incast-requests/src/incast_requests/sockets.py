@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from incast_requests import _core
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LINUX = sys.platform == "linux"
-_TCP, _TCP_INFO = socket.IPPROTO_TCP, 11
 TCP_WINDOW_CLAMP = 10
 """The option of Linux that limits the receive window; Python 3.11 has a name for it only on some systems."""
-# Whether the kernel may change the size of a buffer by itself (Linux 5.14, asm-generic/socket.h).
-_SO_BUF_LOCK, _RECEIVE_BUFFER = 72, 2
-# struct tcp_info of Linux (include/uapi/linux/tcp.h): tcpi_state at 0, tcpi_last_data_recv at 52, tcpi_advmss at 84,
-# tcpi_bytes_received at 128, tcpi_rcv_ooopack at 224, tcpi_rcv_wnd at 232.
-_INFO = struct.Struct("=B51xI28xI40xQ88xI4xI")
-# Without tcpi_rcv_wnd, which Linux has since 6.2.
-_OLDER = struct.Struct("=B51xI28xI40xQ88xI")
-# Looked up here, as every response is followed by a look.
-_unpack, _SIZE = _INFO.unpack, _INFO.size
 # States in which the other end may still send: established, and two in which only this end has said that it is done.
 _OPEN = frozenset({1, 4, 5})
-_NO_LIMIT = (1 << 31) - 1
-# `Info(*fields)`, in a third of the time.
-_new = tuple.__new__
 
 
 class Info(NamedTuple):
@@ -53,18 +40,11 @@ class Info(NamedTuple):
 
 
 def info(sock: socket.socket) -> Info | None:
-    """Return what the kernel says of a connection; `None` if it is closed, not TCP, or before Linux 5.4."""
-    if not _LINUX:
+    """Return what the kernel says of a connection; `None` if it is closed, not TCP, or the system is not Linux."""
+    if sys.platform != "linux":
         return None
-    try:
-        found = sock.getsockopt(_TCP, _TCP_INFO, _SIZE)
-    except OSError:
-        return None
-    if len(found) == _SIZE:
-        return _new(Info, _unpack(found))
-    if len(found) >= _OLDER.size:
-        return _new(Info, (*_OLDER.unpack_from(found), None))
-    return None
+    found = _core.info(sock.fileno())
+    return None if found is None else Info(*found)
 
 
 def is_closed(sock: socket.socket) -> bool:
@@ -82,24 +62,9 @@ def limit_window(sock: socket.socket, window_bytes: int | None) -> bool:
     does so too whenever it makes the receive buffer larger, so that it is kept from that. What has been announced
     before stays announced until it has been used: see `Info.window_bytes`.
     """
-    if not _LINUX:
+    if sys.platform != "linux":
         return False
-    wanted = _NO_LIMIT if window_bytes is None else min(window_bytes, _NO_LIMIT)
-    try:
-        if sock.getsockopt(socket.IPPROTO_TCP, TCP_WINDOW_CLAMP) != wanted:
-            sock.setsockopt(socket.IPPROTO_TCP, TCP_WINDOW_CLAMP, wanted)
-            _keep_buffer(sock, window_bytes is not None)
-    except OSError:
-        return False
-    return True
-
-
-def _keep_buffer(sock: socket.socket, keep: bool) -> None:
-    # Older kernels do not know it. There the window is limited again after each response.
-    with contextlib.suppress(OSError):
-        locks = sock.getsockopt(socket.SOL_SOCKET, _SO_BUF_LOCK)
-        wanted = locks | _RECEIVE_BUFFER if keep else locks & ~_RECEIVE_BUFFER
-        sock.setsockopt(socket.SOL_SOCKET, _SO_BUF_LOCK, wanted)
+    return _core.limit_window(sock.fileno(), window_bytes)
 
 
 def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries that need not be installed

@@ -28,7 +28,7 @@ fn requests_leave_in_order_while_their_costs_fit() {
     credit.on_finished(NOW, sent.remove(1).unwrap(), gap(0));
     assert_eq!(ids(&grants(&mut credit, NOW)), [2, 3]);
     assert_eq!(credit.status().under_way, Bytes(9000));
-    assert!(!credit.watches_progress(), "a budget that is given is not searched");
+    assert!(!credit.watches_progress() && !credit.heeds_outcomes(), "a budget that is given is not searched");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_stall_is_told_by_the_timer_once() {
     ask(&mut credit, 0..100, 4096);
     let mut sent = grants(&mut credit, NOW);
     assert_eq!((sent.len(), credit.next_timer()), (4, None), "nobody knows yet how long a request takes");
-    assert!(credit.watches_progress());
+    assert!(credit.watches_progress() && credit.heeds_outcomes());
     let before = credit.status().budget;
     credit.on_finished(Time::from_us(1000), sent.pop_front().unwrap(), gap(0));
     let due = credit.next_timer().unwrap();

@@ -1,0 +1,141 @@
+//! Connections: what the kernel says of them, and their receive windows.
+
+#[cfg(target_os = "linux")]
+use incast_requests::socket::{Info, info, limit_window};
+use pyo3::intern;
+use pyo3::prelude::*;
+
+use crate::Core;
+
+/// The least window that no plan gives: connections with less wait for delayed ACKs.
+#[cfg(target_os = "linux")]
+const LEAST_SEGMENTS: u64 = 4;
+/// A connection with no known window lets through all that was asked for.
+const NO_WINDOW: u64 = 1 << 62;
+
+/// The fields of `incast_requests.sockets.Info`.
+#[cfg(target_os = "linux")]
+type Fields = (u8, u32, u32, u64, u32, Option<u64>);
+
+/// Whether the other end may still send, milliseconds since data came, bytes received, and segments beyond a gap since the last look.
+type Look = (bool, u32, u64, u64);
+
+/// A socket of Python, and what was known of its connection when it was last looked at.
+#[pyclass(module = "incast_requests._core")]
+#[derive(Debug)]
+pub(crate) struct Connection {
+    #[pyo3(get)]
+    sock: Py<PyAny>,
+    /// What the kernel said last; nothing if it has not been asked.
+    received: Option<u64>,
+    out_of_order: u32,
+    /// Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection.
+    counted: u64,
+    /// How much can be under way on it.
+    lets_through: u64,
+    /// Whether its window is known not to be limited.
+    unlimited: bool,
+}
+
+#[pymethods]
+impl Connection {
+    #[new]
+    fn new(sock: Py<PyAny>) -> Self {
+        Self { sock, received: None, out_of_order: 0, counted: 0, lets_through: NO_WINDOW, unlimited: false }
+    }
+
+    /// Looks at the connection, and limits its window as the scheduler wants it. Returns nothing if it is closed.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn look(&mut self, core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+        let py = core.py();
+        let fd = self.fd(py)?;
+        let core = &mut core.borrow_mut();
+        let Some(found) = Self::info(fd, core, py)? else { return Ok(None) };
+        let gaps = if self.received.is_some() { found.out_of_order_since(self.out_of_order) } else { 0 };
+        (self.received, self.out_of_order) = (Some(found.received), found.out_of_order);
+        self.lets_through = self.limit(fd, &found, core);
+        Ok(Some((found.open(), found.last_data_ms, found.received, gaps)))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn look(&mut self, _core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+        Ok(None)
+    }
+
+    /// How much has come since the connection had received so much, but for what has been counted.
+    pub(crate) fn count(&mut self, before_bytes: u64, received_bytes: u64) -> u64 {
+        let before = before_bytes.max(std::mem::replace(&mut self.counted, received_bytes));
+        received_bytes.saturating_sub(before)
+    }
+}
+
+impl Connection {
+    /// What the kernel says of it, or a test in place of the kernel.
+    #[cfg(target_os = "linux")]
+    fn info(fd: i32, core: &Core, py: Python<'_>) -> PyResult<Option<Info>> {
+        let Some(kernel) = &core.kernel else { return Ok(info(fd).ok()) };
+        let found: Option<Fields> = kernel.call1(py, (fd,))?.extract(py)?;
+        Ok(found.map(|(state, last_data_ms, advertised_mss, received, out_of_order, window)| Info {
+            state,
+            last_data_ms,
+            advertised_mss,
+            received,
+            out_of_order,
+            window,
+        }))
+    }
+
+    fn fd(&self, py: Python<'_>) -> PyResult<i32> {
+        self.sock.call_method0(py, intern!(py, "fileno"))?.extract(py)
+    }
+
+    /// What it has received, and how much can be under way on it.
+    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>) -> PyResult<(Option<u64>, u64)> {
+        // Between two requests nothing comes.
+        if self.received.is_none() || self.fd(core.py())? < 0 {
+            let Some((true, ..)) = self.look(core)? else { return Ok((None, NO_WINDOW)) };
+        }
+        Ok((self.received, self.lets_through))
+    }
+
+    /// Limits the window of a connection on which data has come, and returns how much it lets through as yet.
+    #[cfg(target_os = "linux")]
+    fn limit(&mut self, fd: i32, found: &Info, core: &mut Core) -> u64 {
+        let announced = found.window.unwrap_or(NO_WINDOW);
+        let Some(mut wanted) = core.window_bytes() else {
+            if core.windows_limited > 0 && !self.unlimited {
+                self.unlimited = limit_window(fd, None).is_ok();
+            }
+            return announced;
+        };
+        self.unlimited = false;
+        if core.fits_segments {
+            // Its segments may be larger than the plan has them.
+            wanted = wanted.max(LEAST_SEGMENTS * u64::from(found.advertised_mss));
+        }
+        if announced <= wanted {
+            return wanted;
+        }
+        if found.received > 0 && limit_window(fd, Some(wanted)).unwrap_or(false) {
+            core.windows_limited += 1;
+        }
+        announced
+    }
+}
+
+/// What the kernel says of the connection whose socket has this number.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+#[pyo3(name = "info")]
+pub(crate) fn info_in_python(fd: i32) -> Option<Fields> {
+    let found = info(fd).ok()?;
+    Some((found.state, found.last_data_ms, found.advertised_mss, found.received, found.out_of_order, found.window))
+}
+
+/// Limits what the connection announces; whether the kernel did it.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+#[pyo3(name = "limit_window")]
+pub(crate) fn limit_window_in_python(fd: i32, window_bytes: Option<u64>) -> bool {
+    limit_window(fd, window_bytes).is_ok()
+}
