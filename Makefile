@@ -19,7 +19,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
 	docs-output test-cluster test-own-protocol test-aarch64 test-kernels coverage mutants lint lint-rust lint-python lint-dependencies lint-linux \
-	audit sbom release-check version fuzz format reproduce bench validate-ns3 validate-linux validate-requests soak requests-prerequisites \
+	audit sbom release-check version fuzz format reproduce bench bench-peers validate-ns3 validate-linux validate-requests soak requests-prerequisites \
 	schema tables clean prerequisites
 
 help: ## list the targets
@@ -149,6 +149,12 @@ reproduce: install ## compute a paper's figures and judge its claims (PAPER=puls
 bench: install ## measure the simulator's speed, and count instructions (needs valgrind; UPDATE=1 keeps the counts)
 	@$(BIN)/incast bench leaf-spine
 	@$(BIN)/python .ci/instructions.py $(if $(UPDATE),--update)
+
+bench-peers: install ## time the same work here, in ns-3 and in Days, in turns (installs both; needs g++; LARGE=1: a quarter of an hour)
+	@$(MAKE) --silent -C validation/ns3/programs
+	@test -x out/peers/bin/daytone || { $(PYTHON) -m venv out/peers && \
+		out/peers/bin/pip --disable-pip-version-check install --quiet --no-deps daytone==0.3.4; }
+	@$(BIN)/python validation/ns3/bench_peers.py $(if $(LARGE),--large)
 
 validate-ns3: install ## compare the simulator with ns-3, flow by flow (an hour or two; needs g++)
 	@$(MAKE) --silent -C validation/ns3/programs

@@ -236,13 +236,16 @@ def test_another_program_runs_in_turns_with_ours(incast: Command) -> None:
     assert (silent.returncode, "no packet_hops" in silent.stderr) == (1, True)
 
 
-def test_the_cost_of_more_flows_and_hosts_is_relative_to_the_smallest_case(incast: Command) -> None:
-    done = incast("bench", "scale", "--up-to", "2000", "--json")
+def test_the_cost_of_more_flows_and_hosts_is_relative_to_the_smallest_case(incast: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "scale.png"
+    done = incast("bench", "scale", "--up-to", "2000", "--json", "--plot", str(picture))
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     assert (row["hosts"], row["flows"], row["ratio"]) == (400, 2000, 1.0)
     assert row["cpu_ns_per_hop"] == pytest.approx(row["cpu_s"] * 1e9 / row["packet_hops"])
+    assert picture.read_bytes().startswith(b"\x89PNG")
     assert "at least 2,000 flows" in refused(incast("bench", "scale", "--up-to", "1999"))
+    assert "must end in .png" in refused(incast("bench", "scale", "--up-to", "2000", "--plot", "scale.txt"))
 
 
 def test_what_another_program_says_may_be_json_or_text() -> None:

@@ -9,21 +9,63 @@ import statistics
 import subprocess
 import sys
 import time
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from incast import text
+from incast import output, text
 from incast._native import RunError, ScenarioError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Driver = Literal["sweep", "event-loop"]
 # Only the native module: the memory of Python and its libraries would hide that of a run.
 _CHILD = (
     "import json, sys, time; from incast._native import bench_leaf_spine as b; begin = time.process_time(); "
-    "measured = json.loads(b(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))); "
+    "measured = json.loads(b(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]))); "
     "print(json.dumps({**measured, 'cpu_s': time.process_time() - begin}))"
 )
-# Of the scale table: flows on 400 hosts, and 50 flows per host on more of them.
+# Of the scale table: flows on 400 hosts, and 50 flows per host on more of them, in a leaf-spine network with so many
+# times the leaves, spines and hosts per leaf, and in a fat tree of switches with so many ports.
 _FLOWS = (2_000, 20_000, 200_000, 2_000_000)
-_HOSTS_FACTORS = (4, 16, 64)
+_SIDES = (2, 4, 8)
+_FAT_TREES = (12, 20, 30, 46)
+_FLOWS_PER_HOST = 50
+
+
+class LeafSpine(NamedTuple):
+    """The network of the benchmark, or `side` times its leaves, spines and hosts per leaf."""
+
+    side: int = 1
+
+    @property
+    def hosts(self) -> int:
+        """How many there are."""
+        return 400 * self.side**2
+
+    def changes(self) -> list[str]:
+        """Return what differs from the scenario."""
+        sizes = {"leaves": 20, "hosts_per_leaf": 20, "spines": 10}
+        return [f"topology.{name}={count * self.side}" for name, count in sizes.items()]
+
+
+class FatTree(NamedTuple):
+    """A fat tree with the same links, loaded alike between aggregation and core switches."""
+
+    ports: int
+
+    @property
+    def hosts(self) -> int:
+        """How many there are."""
+        return self.ports**3 // 4
+
+    def changes(self) -> list[str]:
+        """Return what differs from the scenario."""
+        link = '{ rate = "10Gbps", delay = "10us" }'
+        return [
+            f'topology={{ kind = "fat-tree", ports = {self.ports}, host_link = {link}, fabric_link = {link} }}',
+            'traffic.messages.reference="named-links"',
+            'traffic.messages.links=["aggregation *->core *"]',
+        ]
 
 
 class Case(NamedTuple):
@@ -31,7 +73,7 @@ class Case(NamedTuple):
 
     name: str
     flows: int
-    hosts_factor: int
+    network: LeafSpine | FatTree
     driver: Driver
     threads: int = 1
 
@@ -60,9 +102,9 @@ def table(flows: int, repeat: int, threads: int) -> None:
     for driver in drivers:
         of_run = threads if driver == "sweep" else 1
         for case in (
-            Case("base", flows, 1, driver, of_run),
-            Case("10x flows", 10 * flows, 1, driver, of_run),
-            Case("4x hosts", flows, 4, driver, of_run),
+            Case("base", flows, LeafSpine(), driver, of_run),
+            Case("10x flows", 10 * flows, LeafSpine(), driver, of_run),
+            Case("4x hosts", flows, LeafSpine(2), driver, of_run),
         ):
             measured = best(case, repeat if case.name == "base" else 1)
             _line(
@@ -87,19 +129,26 @@ def table(flows: int, repeat: int, threads: int) -> None:
     )
 
 
-def scale(most_flows: int, *, as_json: bool) -> None:
-    """Print what a packet-hop costs as flows and hosts become more, up to a number of flows.
+def scale(most_flows: int, *, as_json: bool, plot: Path | None = None) -> None:
+    """Print what a packet-hop costs as flows and hosts become more, up to a number of flows, and draw it.
 
     Raises:
         ScenarioError: not even the smallest case has so few flows.
         RunError: a run failed.
 
     """
-    cases = [Case("more flows", flows, 1, "sweep") for flows in _FLOWS]
-    cases += [Case("more hosts", 20_000 * factor, factor, "sweep") for factor in _HOSTS_FACTORS]
+    cases = [Case("more flows", flows, LeafSpine(), "sweep") for flows in _FLOWS]
+    larger = [("more hosts", LeafSpine(side)) for side in _SIDES] + [
+        ("fat tree", FatTree(ports)) for ports in _FAT_TREES
+    ]
+    cases += [Case(name, _FLOWS_PER_HOST * network.hosts, network, "sweep") for name, network in larger]
     cases = [case for case in cases if case.flows <= most_flows]
     if not cases:
         raise ScenarioError(f"--up-to must be at least {_FLOWS[0]:,} flows")
+    if plot is not None:
+        if plot.suffix != ".png":
+            raise ScenarioError(f"--plot {plot}: must end in .png")
+        output.prepare(plot.parent)
     head = ("work", "hosts", "flows", "packet-hops", "CPU s", "ns/hop", "ratio", "peak MB")
     widths = (10, 6, 9, 14, 8, 7, 6, 8)
     rows: list[dict[str, Any]] = []
@@ -107,8 +156,17 @@ def scale(most_flows: int, *, as_json: bool) -> None:
         measured = _once(case)
         ns_per_hop = float(measured["cpu_s"]) * 1e9 / int(measured["packet_hops"])
         ratio = ns_per_hop / float(rows[0]["cpu_ns_per_hop"]) if rows else 1.0
-        hosts = 400 * case.hosts_factor
-        rows.append({**measured, "hosts": hosts, "flows": case.flows, "cpu_ns_per_hop": ns_per_hop, "ratio": ratio})
+        hosts = case.network.hosts
+        rows.append(
+            {
+                **measured,
+                "work": case.name,
+                "hosts": hosts,
+                "flows": case.flows,
+                "cpu_ns_per_hop": ns_per_hop,
+                "ratio": ratio,
+            }
+        )
         if as_json:
             continue
         if len(rows) == 1:
@@ -116,6 +174,8 @@ def scale(most_flows: int, *, as_json: bool) -> None:
         hops, cpu_s, peak_mb = (float(measured[key]) for key in ("packet_hops", "cpu_s", "peak_rss_mb"))
         cells = (f"{hosts:,}", f"{case.flows:,}", f"{hops:,.0f}", f"{cpu_s:.2f}", f"{ns_per_hop:.1f}", f"{ratio:.2f}")
         _line((case.name, *cells, f"{peak_mb:.0f}"), widths)
+    if plot is not None:
+        _draw(rows, plot)
     if as_json:
         print(json.dumps(rows))
     else:
@@ -123,6 +183,22 @@ def scale(most_flows: int, *, as_json: bool) -> None:
             "\nCPU time, planning included, which a busy machine changes less than wall-clock time. "
             "Ratios are to the first row."
         )
+
+
+def _draw(rows: list[dict[str, Any]], file: Path) -> None:
+    from incast import figures
+
+    def line(work: str) -> tuple[list[float], list[float]]:
+        found = [row for row in rows if row["work"] == work]
+        return [float(row["packet_hops"]) / 1e6 for row in found], [float(row["cpu_ns_per_hop"]) for row in found]
+
+    names = {
+        "more flows": "leaf-spine, 400 hosts",
+        "more hosts": "leaf-spine, 1,600 hosts and more",
+        "fat tree": "fat tree, 432 hosts and more",
+    }
+    lines = {name: line(work) for work, name in names.items() if any(row["work"] == work for row in rows)}
+    output.write(file, figures.png(figures.cost(lines, "packet-hops of the run (millions)")))
 
 
 class Turn(NamedTuple):
@@ -182,7 +258,7 @@ def _compared(ours: float, theirs: float) -> tuple[str, str, str]:
 
 
 def _ours(flows: int, threads: int) -> Turn:
-    measured = _once(Case("base", flows, 1, "sweep", threads))
+    measured = _once(Case("base", flows, LeafSpine(), "sweep", threads))
     return Turn(int(measured["packet_hops"]), float(measured["wall_s"]))
 
 
@@ -225,7 +301,8 @@ def _check(flows: int, repeat: int) -> None:
 
 
 def _once(case: Case) -> dict[str, Any]:
-    arguments = [str(case.flows), str(case.hosts_factor), case.driver, str(case.threads)]
+    changes = [*case.network.changes(), f"traffic.messages.flows={case.flows}"]
+    arguments = [json.dumps(changes), case.driver, str(case.threads)]
     child = subprocess.run([sys.executable, "-c", _CHILD, *arguments], capture_output=True, text=True, check=False)
     if child.returncode != 0:
         last = child.stderr.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]

@@ -737,7 +737,7 @@ def leaf_spine(
             raise _native.ScenarioError("--against prints a table: it does not go with --json")
         benches.against(against, flows, repeat, threads)
     elif as_json:
-        print(json.dumps(benches.best(benches.Case("base", flows, 1, "sweep", threads), repeat)))
+        print(json.dumps(benches.best(benches.Case("base", flows, benches.LeafSpine(), "sweep", threads), repeat)))
     else:
         benches.table(flows, repeat, threads)
 
@@ -747,15 +747,17 @@ def bench_scale(
     *,
     as_json: Json = False,
     up_to: Annotated[int, Parameter(help="most flows of a case; 2000000 takes minutes and about 1 GB")] = 200_000,
+    plot: Annotated[Path | None, Parameter(help="a picture to draw, such as scale.png")] = None,
 ) -> None:
     """Measure how the cost of a packet-hop and memory grow with flows and hosts.
 
     The leaf-spine network of `incast bench leaf-spine`: 2,000 to 2,000,000 flows on 400 hosts, then 50 flows per host
-    on 1,600, 6,400 and 25,600 hosts. Cases with more flows than --up-to are left out.
+    on 1,600, 6,400 and 25,600 hosts, and on fat trees of 432, 2,000, 6,750 and 24,334 hosts. Cases with more flows than
+    --up-to are left out.
     """
     from incast import bench as benches
 
-    benches.scale(up_to, as_json=as_json)
+    benches.scale(up_to, as_json=as_json, plot=plot)
 
 
 @store.command(name="ls")

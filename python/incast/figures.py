@@ -201,6 +201,19 @@ def goodput(
         return figure
 
 
+def cost(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], axis: str, *, style: Style = LIGHT) -> Figure:
+    """CPU time of a packet-hop, in nanoseconds, over the size of the work, one line per label."""
+    with rc(style):
+        figure, (axes,) = stacked(1, 3.2, style)
+        for (label, (size, ns)), look in zip(lines.items(), looks(lines), strict=True):
+            axes.plot(size, ns, linewidth=1.8, label=label, **look.line(style))
+        axes.set(xscale="log", xlabel=axis, ylabel="CPU time per packet-hop (ns)")
+        axes.set_ylim(0, axes.dataLim.ymax * 1.1)
+        number_decades(axes.xaxis, style.letters // 8)
+        legend_above(axes, style)
+        return figure
+
+
 def completion_times(samples: Mapping[str, NDArray[np.generic]], *, style: Style = LIGHT) -> Figure:
     """Cumulative distribution of completion times, in seconds, one curve per label.
 

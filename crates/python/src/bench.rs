@@ -16,20 +16,17 @@ use serde_json::{Value, json};
 use crate::errors::{RunError, ScenarioError, refused};
 use crate::scenario::{Wanted, example, job};
 
-/// The built-in scenario that is scaled and run.
+/// The built-in scenario that is changed and run.
 const EXAMPLE: &str = "leaf-spine";
 
 /// Flows below this size are the short ones.
 const SHORT: Bytes = Bytes(40_000);
 
-/// Runs the benchmark once and returns what it took, as JSON.
-///
-/// `hosts_factor` multiplies the hosts, and must be a square: 4 gives twice the leaves, spines and hosts per leaf.
+/// Runs the benchmark once, changed as `--set` changes a scenario, and returns what it took, as JSON.
 #[pyfunction]
 pub(crate) fn bench_leaf_spine(
     py: Python<'_>,
-    flows: u32,
-    hosts_factor: u32,
+    changes: Vec<String>,
     driver: &str,
     threads: NonZeroUsize,
 ) -> PyResult<String> {
@@ -41,28 +38,12 @@ pub(crate) fn bench_leaf_spine(
             return Err(ScenarioError::new_err(message));
         }
     };
-    let side = hosts_factor.isqrt();
-    if flows == 0 || side == 0 || side * side != hosts_factor {
-        let message =
-            format!("{flows} flows, {hosts_factor} times the hosts: both must be positive, the latter a square");
-        return Err(ScenarioError::new_err(message));
-    }
     py.detach(|| {
         let (text, file) = (example(EXAMPLE)?.to_owned(), EXAMPLE.to_owned());
-        let wanted = Wanted { text, file, overrides: scale(flows, side), seed: None, world: None };
+        let wanted = Wanted { text, file, overrides: changes, seed: None, world: None };
         let job = job(&wanted, &AtomicBool::new(false)).map_err(|report| refused(&report))?;
         measure(&job.plan, driver, threads).map_err(RunError::new_err)
     })
-}
-
-/// What a benchmark of this size changes in the scenario: `side` times the leaves, spines and hosts per leaf.
-fn scale(flows: u32, side: u32) -> Vec<String> {
-    vec![
-        format!("topology.leaves={}", 20 * side),
-        format!("topology.hosts_per_leaf={}", 20 * side),
-        format!("topology.spines={}", 10 * side),
-        format!("traffic.messages.flows={flows}"),
-    ]
 }
 
 fn measure(plan: &Plan, driver: DriverKind, threads: NonZeroUsize) -> Result<String, String> {
