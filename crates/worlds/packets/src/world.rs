@@ -393,6 +393,12 @@ impl<O: Observer> World<'_, O> {
 
     /// A packet without its payload arrives at its host, which takes no notice: it was dropped where it was trimmed.
     #[cold]
+    /// Packets under way to the endpoint to which this one goes, if it is there.
+    pub(crate) fn under_way_at(&self, packet: &Packet) -> i64 {
+        let index = self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))];
+        self.endpoints.get(index as usize).map_or(0, |endpoint| endpoint.under_way)
+    }
+
     fn deliver_header(&mut self, packet: &Packet) {
         self.headers_delivered += 1;
         self.vanished.push(packet.connection);

@@ -533,7 +533,9 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
     for at in 0..due.switches.len() {
         let switch = due.switches[at];
         let coupled = world.is_coupled(switch);
-        let mut link = std::mem::replace(&mut due.first_link[switch as usize], NIL);
+        let first = std::mem::replace(&mut due.first_link[switch as usize], NIL);
+        touch_arrivals(world, due, first);
+        let mut link = first;
         while link != NIL {
             let mut flying = std::mem::take(&mut world.links[link as usize].flying);
             let (forwarding, ways) = (world.routes.of(switch), &world.ways);
@@ -566,6 +568,7 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
             }
             link = due.next_link[link as usize];
         }
+        touch_ports(world, bins);
         for &port in &bins.used {
             let bin = &mut bins.by_port[port as usize];
             sort(&mut bin.arrivals, agenda.order);
@@ -580,6 +583,28 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         bins.packets.clear();
     }
     due.switches.clear();
+}
+
+/// Reads what the first arrivals over a list of links will need. One after another, each would wait for memory; reads that do not
+/// depend on each other wait together. Nothing but time depends on it, and on small networks not even that.
+#[inline]
+fn touch_arrivals<O: Observer>(world: &World<'_, O>, due: &DueNodes, first: u32) {
+    let (mut link, mut read) = (first, 0);
+    while link != NIL {
+        let flying = &world.links[link as usize].flying;
+        if !flying.is_empty() {
+            read ^= world.ways.of(&flying.first().packet).path;
+        }
+        link = due.next_link[link as usize];
+    }
+    std::hint::black_box(read);
+}
+
+/// Reads the ports to which packets go, as `touch_arrivals` does.
+#[inline]
+fn touch_ports<O: Observer>(world: &World<'_, O>, bins: &Bins) {
+    let links = bins.used.iter().map(|&port| bins.by_port[port as usize].link);
+    std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].busy_until));
 }
 
 /// A switch whose ports share memory is run as a whole, in order of time.
@@ -597,6 +622,9 @@ fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bin
 #[inline(never)]
 fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, own: &[Due]) {
     for at in 0..due.hosts.len() {
+        if at % TOUCHED == 0 {
+            touch_endpoints(world, &due.hosts[at..due.hosts.len().min(at + TOUCHED)]);
+        }
         let host = due.hosts[at];
         let downlink = world.routes.downlink[host as usize];
         let mut next = std::mem::replace(&mut due.first_own[host as usize], NIL) as usize;
@@ -641,6 +669,22 @@ fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: 
         }
     }
     due.hosts.clear();
+}
+
+/// Hosts for which memory is read ahead together.
+const TOUCHED: usize = 8;
+
+/// Reads what the first arrivals at some hosts will need, as `touch_arrivals` does.
+#[inline]
+fn touch_endpoints<O: Observer>(world: &World<'_, O>, hosts: &[u32]) {
+    let mut read = 0;
+    for &host in hosts {
+        let flying = &world.links[world.routes.downlink[host as usize] as usize].flying;
+        if !flying.is_empty() {
+            read ^= world.under_way_at(&flying.first().packet);
+        }
+    }
+    std::hint::black_box(read);
 }
 
 /// Begins every transmission that is due before the end of the window.
