@@ -1,0 +1,577 @@
+//! What the search decides, one decision at a time: `tests` says where it ends up.
+
+use super::super::super::RequestId;
+use super::*;
+
+const SEGMENT: Bytes = Bytes(1000);
+const BUDGET: Bytes = Bytes(10_000);
+/// Half as much again, and a segment.
+const MORE: u64 = 16_000;
+/// Three quarters.
+const LESS: u64 = 7500;
+/// Twelve measurements, which is the default.
+const HOLD: Phase = Phase::Hold { left: 12 };
+const UP: Phase = Phase::Up { paid: None, widened: false };
+const LAST_HOLD: Phase = Phase::Hold { left: 1 };
+const TRY: Phase = Phase::Try { back: Bytes(5000) };
+const DOUBT: Phase = Phase::Doubt { low: None, lost: false };
+
+/// A search that is in this phase. The goodput with its limit has been 10 bytes per picosecond.
+fn search(phase: Phase) -> Knee {
+    Knee { phase, limited: Some(10.0), ..Knee::new(&Search::default(), SEGMENT, BUDGET) }
+}
+
+/// Budget and phase after a measurement in which a request had to wait.
+fn after(knee: Knee, goodput: f64) -> (u64, Phase) {
+    let knee = measured(knee, goodput);
+    (knee.budget.0, knee.phase)
+}
+
+fn measured(mut knee: Knee, goodput: f64) -> Knee {
+    knee.measured(goodput, true);
+    knee
+}
+
+fn cut(mut knee: Knee, requests: u64) -> Knee {
+    knee.cut(Why::OutOfOrder, under_way(requests));
+    knee
+}
+
+/// So many requests of 1000 bytes.
+fn under_way(requests: u64) -> Outstanding {
+    Outstanding { requests, bytes: u128::from(requests * 1000) }
+}
+
+fn grant(knee: &mut Knee, at: u64, requests: u64) {
+    knee.on_granted(Time(at), Bytes(1000), under_way(requests));
+}
+
+/// A request that was granted at `at` is over, and leaves so many under way.
+fn finish(knee: &mut Knee, now: u64, at: u64, received: u64, requests: u64) {
+    let outcome = Outcome { received: Bytes(received), out_of_order: 0 };
+    knee.on_finished(Time(now), &Grant::new(Time(at), RequestId(0), Bytes(1000)), &outcome, under_way(requests));
+}
+
+// Growing.
+
+#[test]
+fn a_doubled_budget_stays_only_if_goodput_grows_by_more_than_a_tenth() {
+    let doubled = || {
+        let paid = Some((Bytes(5000), 10.0));
+        search(Phase::Up { paid, widened: false })
+    };
+    assert_eq!(after(doubled(), 11.0), (5000, HOLD));
+    assert_eq!(after(doubled(), 11.1), (20_000, Phase::Up { paid: Some((BUDGET, 11.1)), widened: false }));
+}
+
+#[test]
+fn windows_are_doubled_where_no_request_waits_and_halved_if_that_does_not_pay() {
+    let mut knee = Knee { deaf: true, wide: 4, ..search(UP) };
+    knee.measured(10.0, false);
+    assert_eq!((knee.wide, knee.budget.0), (8, 20_000));
+    assert_eq!(knee.phase, Phase::Up { paid: Some((BUDGET, 10.0)), widened: true });
+    knee.measured(10.0, false);
+    assert_eq!((knee.wide, knee.budget.0), (4, 10_000));
+    assert_eq!(knee.phase, HOLD);
+    for (wide, then) in [(512, 1024), (1024, 1024)] {
+        let mut knee = Knee { deaf: true, wide, ..search(UP) };
+        knee.measured(10.0, false);
+        assert_eq!(knee.wide, then, "1024 times as wide is the most");
+    }
+}
+
+/// Beside long flows each step is small where requests wait, as doubling them all at once is a burst.
+#[test]
+fn growth_doubles_unless_losses_do_not_count_and_requests_wait() {
+    let budget = |deaf| after(Knee { waits: true, deaf, ..search(UP) }, 10.0).0;
+    assert_eq!([budget(false), budget(true)], [20_000, MORE]);
+    let mut knee = Knee { deaf: true, ..search(UP) };
+    knee.measured(10.0, false);
+    assert_eq!(knee.budget.0, 20_000);
+}
+
+#[test]
+fn a_measurement_counts_if_the_budget_held_something_back() {
+    let counts = |mut knee: Knee| {
+        let before = (knee.phase, knee.budget);
+        knee.measured(1.0, false);
+        (knee.phase, knee.budget) != before
+    };
+    for phase in [HOLD, TRY, Phase::Less { back: BUDGET }, UP] {
+        assert!(!counts(search(phase)), "{phase:?}: nothing waits");
+    }
+    // A request that waits, but did not have to while this was measured, counts where goodput is looked for that was there.
+    assert!(counts(Knee { waits: true, ..search(UP) }));
+    assert!(counts(Knee { waits: true, before: Some(10.0), ..search(HOLD) }));
+    assert!(!counts(Knee { waits: true, ..search(HOLD) }));
+    assert!(!counts(Knee { before: Some(10.0), ..search(HOLD) }));
+    assert!(counts(search(DOUBT)), "a doubt is settled in any case");
+}
+
+// Holding, and trying more and less.
+
+#[test]
+fn it_holds_for_as_many_measurements_as_it_was_told_and_longer_after_harm() {
+    let mut knee = search(TRY);
+    let mut cautions = [0; 6];
+    for caution in &mut cautions {
+        *caution = knee.caution;
+        knee.hold();
+        assert_eq!(knee.phase, Phase::Hold { left: 12 * *caution });
+        knee.be_careful();
+    }
+    assert_eq!(cautions, [1, 2, 4, 8, 16, 16]);
+    assert_eq!(after(search(Phase::Hold { left: 3 }), 10.0), (10_000, Phase::Hold { left: 2 }));
+    assert_eq!(after(search(Phase::Hold { left: 2 }), 10.0), (10_000, LAST_HOLD));
+    assert_ne!(after(search(LAST_HOLD), 10.0).0, 10_000);
+}
+
+#[test]
+fn less_and_more_are_tried_in_turns() {
+    let less = (LESS, Phase::Less { back: BUDGET });
+    let more = (MORE, Phase::Try { back: BUDGET });
+    assert_eq!(after(search(LAST_HOLD), 10.0), less);
+    assert_eq!(after(Knee { less_is_next: true, ..search(LAST_HOLD) }, 10.0), more);
+    // Less than the largest response, or than two segments, is no less.
+    assert_eq!(after(Knee { largest: Bytes(9999), ..search(LAST_HOLD) }, 10.0), less);
+    assert_eq!(after(Knee { largest: BUDGET, ..search(LAST_HOLD) }, 10.0), more);
+    let two_segments = Knee { budget: Bytes(2000), ..search(LAST_HOLD) };
+    assert_eq!(after(two_segments, 10.0), (4000, Phase::Try { back: Bytes(2000) }));
+}
+
+#[test]
+fn more_stays_if_goodput_grows_by_more_than_a_twentieth() {
+    assert_eq!(after(search(TRY), 10.5), (5000, HOLD));
+    let knee = measured(Knee { caution: 8, ..search(TRY) }, 10.6);
+    assert_eq!((knee.budget.0, knee.phase), (MORE, Phase::Try { back: BUDGET }));
+    assert_eq!((knee.caution, knee.limited), (1, Some(10.6)), "what pays does no harm");
+}
+
+/// 3 % less are noise.
+#[test]
+fn more_that_does_harm_is_not_tried_soon_again() {
+    let ceiling_and_caution = |goodput| {
+        let knee = measured(search(TRY), goodput);
+        (knee.ceiling, knee.caution)
+    };
+    assert_eq!(ceiling_and_caution(9.7), (Bytes(MOST), 1));
+    assert_eq!(ceiling_and_caution(9.6), (Bytes(9000), 2));
+}
+
+#[test]
+fn less_stays_unless_goodput_falls() {
+    let less = || search(Phase::Less { back: Bytes(20_000) });
+    assert_eq!(after(less(), 9.7), (10_000, HOLD));
+    assert_eq!(after(less(), 9.6), (20_000, HOLD));
+}
+
+#[test]
+fn a_ceiling_stops_trials_and_rises_by_a_quarter_each_hold() {
+    let under = |ceiling| Knee { ceiling: Bytes(ceiling), less_is_next: true, ..search(LAST_HOLD) };
+    let knee = measured(under(8800), 10.0);
+    assert_eq!((knee.ceiling.0, knee.budget.0), (11_000, 11_000));
+    assert_eq!(knee.phase, Phase::Try { back: BUDGET });
+    assert_eq!(after(under(8000), 10.0), (10_000, HOLD), "no room for a trial");
+    assert_eq!(measured(under(MOST), 10.0).ceiling.0, MOST);
+}
+
+// Cuts.
+
+#[test]
+fn a_cut_leaves_seven_tenths_and_a_ceiling_of_nine() {
+    let knee = cut(search(HOLD), 3);
+    assert_eq!((knee.budget.0, knee.ceiling.0), (7000, 9000));
+    assert_eq!((knee.changes(), knee.limited), ((1, Some(Why::OutOfOrder)), None));
+    assert_eq!(cut(search(TRY), 3).caution, 2, "a trial has done harm");
+}
+
+#[test]
+fn a_cut_is_waited_out_until_all_is_over_that_was_under_way() {
+    assert_eq!(cut(search(HOLD), 0).phase, HOLD);
+    let mut knee = search(HOLD);
+    for at in 0..3 {
+        grant(&mut knee, at, at + 1);
+    }
+    knee.on_timer(Time(2), 1, under_way(3));
+    assert_eq!((knee.phase, knee.old), (Phase::Cut, 3));
+    // It is newer than the cut, and the one of the same time is not.
+    grant(&mut knee, 3, 4);
+    finish(&mut knee, 4, 3, 0, 3);
+    assert_eq!(knee.old, 3);
+    finish(&mut knee, 5, 2, 0, 2);
+    assert_eq!(knee.old, 2);
+    grant(&mut knee, 6, 3);
+    finish(&mut knee, 7, 0, 0, 2);
+    assert_eq!((knee.phase, knee.old), (Phase::Cut, 1));
+    finish(&mut knee, 8, 1, 1000, 1);
+    assert_eq!(knee.phase, HOLD);
+    assert_eq!((knee.sample.received, knee.busy_since), (1000, Some(Time(8))), "what was before does not count");
+    assert!(knee.sample.warm);
+}
+
+#[test]
+fn a_cut_is_waited_out_for_twenty_stalls_at_most() {
+    let stalls = 20 * Duration::from_ms(50).0;
+    let old = |now| {
+        let mut knee = search(HOLD);
+        grant(&mut knee, 0, 1);
+        let mut knee = cut(knee, 2);
+        finish(&mut knee, now, 0, 0, 2);
+        knee.old
+    };
+    assert_eq!([old(stalls), old(stalls + 1)], [1, 0]);
+}
+
+#[test]
+fn while_a_cut_is_waited_out_nothing_is_measured() {
+    let mut knee = search(DOUBT);
+    grant(&mut knee, 0, 1);
+    knee.old = 1;
+    knee.on_progress(Time(1), BUDGET, under_way(1));
+    knee.on_progress(Time(2), BUDGET.times(64), under_way(1));
+    assert_eq!((knee.phase, knee.recent), (DOUBT, None));
+}
+
+/// What the budget was before, and not what it has been cut to.
+#[test]
+fn cuts_that_leave_less_than_two_fifths_or_one_request_are_doubted() {
+    let phase = |budget, top, largest| {
+        let halved = Search { cut: 0.5, ..Search::default() };
+        let knee = Knee { search: halved, budget: Bytes(budget), largest: Bytes(largest), top, ..search(HOLD) };
+        cut(knee, 1).phase
+    };
+    let top = Some(Bytes(10_000));
+    assert_eq!(phase(8000, top, 1000), Phase::Cut);
+    assert_eq!(phase(7998, top, 1000), DOUBT);
+    assert_eq!(phase(7998, None, 1000), Phase::Cut);
+    assert_eq!(phase(8000, None, 2000), Phase::Cut);
+    assert_eq!(phase(8000, None, 2001), DOUBT);
+}
+
+#[test]
+fn a_cut_remembers_the_goodput_before_it() {
+    let paid = Some((Bytes(5000), 8.0));
+    let up = search(Phase::Up { paid, widened: false });
+    assert_eq!(cut(up.clone(), 1).before, Some(8.0), "of the last budget that paid");
+    assert_eq!(cut(Knee { recent: Some(9.0), ..up.clone() }, 1).before, Some(9.0), "better of this one");
+    assert_eq!(cut(Knee { recent: Some(9.0), before: Some(7.0), ..up }, 1).before, Some(7.0), "best before all cuts");
+    assert_eq!(cut(search(UP), 1).before, None);
+}
+
+// Doubts.
+
+#[test]
+fn a_cut_that_costs_more_than_a_fifth_of_the_goodput_is_doubted() {
+    let cost = |phase| move |goodput| after(Knee { before: Some(10.0), ..search(phase) }, goodput);
+    let doubted = |goodput| (MORE, Phase::Doubt { low: Some((BUDGET, goodput)), lost: false });
+    let held = cost(HOLD);
+    assert_eq!(held(8.0), (10_000, Phase::Hold { left: 11 }));
+    assert_eq!(held(7.9), doubted(7.9));
+    let many_cuts = cost(DOUBT);
+    assert_eq!(many_cuts(8.0), (10_000, HOLD));
+    assert_eq!(many_cuts(7.9), doubted(7.9));
+    // With a loss in between, what is left has not helped.
+    let lost = Knee { before: Some(10.0), ..search(Phase::Doubt { low: None, lost: true }) };
+    assert_eq!(after(lost, 10.0).0, MORE);
+}
+
+#[test]
+fn a_doubt_is_right_if_more_pays_a_tenth() {
+    let doubt = |lost| search(Phase::Doubt { low: Some((Bytes(5000), 10.0)), lost });
+    let back = measured(doubt(true), 11.0);
+    assert_eq!((back.budget.0, back.phase), (5000, Phase::Hold { left: 24 }));
+    assert!(!back.deaf);
+    assert_eq!(after(doubt(false), 11.1), (MORE, Phase::Try { back: BUDGET }));
+    let others = measured(doubt(true), 11.1);
+    assert!(others.deaf, "more pays although data is lost");
+    assert_eq!((others.budget.0, others.phase), (MORE, Phase::Up { paid: Some((BUDGET, 11.1)), widened: false }));
+}
+
+/// Two for each that has fallen below seven tenths, less one for any other: five.
+#[test]
+fn losses_count_again_when_goodput_falls_again_and_again() {
+    let deaf = |fallen| Knee { deaf: true, wide: 8, fallen, ..search(Phase::Hold { left: 9 }) };
+    let fallen = |before, goodput| measured(deaf(before), goodput).fallen;
+    assert_eq!([fallen(0, 7.0), fallen(0, 6.9), fallen(2, 6.9), fallen(2, 7.0)], [0, 2, 4, 1]);
+    assert!(measured(deaf(2), 6.9).deaf);
+    let hears = measured(deaf(3), 6.9);
+    assert_eq!((hears.deaf, hears.wide, hears.fallen, hears.compared), (false, 1, 0, 0));
+    assert_eq!((hears.budget.0, hears.phase), (7000, HOLD));
+}
+
+// No limit.
+
+#[test]
+fn no_limit_is_tried_where_losses_do_not_count_and_every_so_many_holds() {
+    let deaf = |free_in| Knee { deaf: true, free_in, ..search(LAST_HOLD) };
+    let free = measured(deaf(1), 10.0);
+    assert_eq!((free.budget(), free.changes().1), (None, Some(Why::Free)));
+    assert_eq!(free.phase, Phase::Free { left: 3, trial: true });
+    let held = measured(deaf(2), 10.0);
+    assert_eq!((held.budget(), held.free_in), (Some(Bytes(LESS)), 1));
+}
+
+/// 50 times as long as three measurements, in proportion to what it is worth.
+#[test]
+fn it_does_without_a_limit_for_longer_the_more_that_pays() {
+    let worth = |free, limited| Knee::worth(free, limited);
+    assert_eq!([worth(3.0, 2.0), worth(1.0, 1.0), worth(1.0, 1000.0), worth(1000.0, 1.0)], [225, 150, 3, 5000]);
+}
+
+#[test]
+fn a_trial_without_limit_pays_if_goodput_grows_by_more_than_a_twentieth() {
+    let trial = |free_every| {
+        let free = Some(10.0);
+        Knee { deaf: true, free, free_every, compared: 3, ..search(Phase::Free { left: 1, trial: true }) }
+    };
+    // The average of 10 and three parts in four of 10: what is new counts for a quarter.
+    let pays = measured(trial(2), 12.4);
+    assert_eq!(pays.phase, Phase::Free { left: (150.0 * 10.6 / 10.0) as u32, trial: false });
+    for (free_every, then) in [(1, 2), (8, 16), (64, 64)] {
+        let limited = measured(trial(free_every), 12.0);
+        assert_eq!((limited.budget(), limited.phase), (Some(BUDGET), HOLD));
+        assert_eq!((limited.free_every, limited.free_in), (then, then), "tried half as often");
+        assert_eq!((limited.free, limited.compared, limited.changes().1), (None, 0, Some(Why::Limited)));
+    }
+}
+
+#[test]
+fn a_trial_without_limit_lasts_three_measurements_unless_goodput_is_less_than_with_it() {
+    let trial = |left| search(Phase::Free { left, trial: true });
+    assert_eq!(measured(trial(3), 10.0).phase, Phase::Free { left: 2, trial: true });
+    assert_eq!(measured(trial(2), 10.0).phase, Phase::Free { left: 1, trial: true });
+    assert_eq!(measured(trial(3), 9.9).phase, HOLD);
+}
+
+#[test]
+fn without_limit_it_is_compared_with_the_limit_again_after_a_while() {
+    let free = |left| Knee { deaf: true, free: Some(20.0), ..search(Phase::Free { left, trial: false }) };
+    assert_eq!(measured(free(3), 16.0).phase, Phase::Free { left: 2, trial: false });
+    // What was measured with a limit long ago does not end it early.
+    let limited = Some(30.0);
+    assert_eq!(measured(Knee { limited, ..free(3) }, 16.0).phase, Phase::Free { left: 2, trial: false });
+    let compared = measured(Knee { compared: 9, ..free(1) }, 16.0);
+    assert_eq!((compared.phase, compared.free), (HOLD, Some(19.0)));
+    assert_eq!((compared.limited, compared.compared, compared.deaf), (None, 0, true));
+}
+
+#[test]
+fn without_limit_losses_count_again_at_once_if_goodput_falls_below_seven_tenths() {
+    let free = |trial| Knee { deaf: true, free: Some(20.0), ..search(Phase::Free { left: 9, trial }) };
+    assert_eq!(measured(free(false), 14.0).phase, Phase::Free { left: 8, trial: false });
+    for trial in [false, true] {
+        let fell = measured(free(trial), 13.9);
+        assert_eq!((fell.deaf, fell.free, fell.budget.0, fell.phase), (false, None, 7000, HOLD));
+    }
+}
+
+#[test]
+fn the_limit_is_compared_by_three_measurements_with_what_no_limit_gave() {
+    let compare = |compared, free| {
+        let knee = Knee { deaf: true, free: Some(free), compared, free_in: 9, ..search(Phase::Hold { left: 9 }) };
+        measured(knee, 10.0)
+    };
+    assert_eq!(compare(1, 20.0).phase, Phase::Hold { left: 8 });
+    assert_eq!((compare(1, 20.0).compared, compare(1, 20.0).free), (2, Some(20.0)));
+    assert_eq!(compare(2, 20.0).phase, Phase::Free { left: 300, trial: false });
+    assert_eq!(compare(2, 10.6).phase, Phase::Free { left: 159, trial: false });
+    let not = compare(2, 10.5);
+    assert_eq!((not.phase, not.free), (Phase::Hold { left: 8 }, None));
+    // Nobody compares with a limit alone.
+    assert_eq!(measured(Knee { compared: 9, ..search(Phase::Hold { left: 9 }) }, 10.0).phase, Phase::Hold { left: 8 });
+}
+
+// What a measurement counts.
+
+#[test]
+fn a_measurement_of_bytes_as_they_come_covers_so_many_budgets() {
+    let least = |knee: &Knee, requests| {
+        let complete = |received| {
+            let sample = Sample { received, ..Sample::default() };
+            Knee { sample, ..knee.clone() }.is_complete(under_way(requests))
+        };
+        (1..=100).map(|budgets| budgets * 10_000).find(|&enough| complete(enough) && !complete(enough - 1))
+    };
+    let weighed = [Knee { deaf: true, ..search(UP) }, Knee { before: Some(1.0), ..search(HOLD) }, search(DOUBT)];
+    assert_eq!([least(&search(UP), 1), least(&search(UP), 0)], [Some(80_000), Some(20_000)]);
+    for knee in weighed {
+        assert_eq!([least(&knee, 1), least(&knee, 0)], [Some(640_000), Some(20_000)], "{:?}", knee.phase);
+    }
+}
+
+#[test]
+fn a_measurement_of_whole_responses_covers_so_many_of_those_under_way() {
+    let least = |knee: &Knee, warm, requests| {
+        let complete = |&responses: &u64| {
+            let sample = Sample { received: u128::MAX, whole: true, warm, responses, ..Sample::default() };
+            Knee { sample, ..knee.clone() }.is_complete(under_way(requests))
+        };
+        (0..100).find(complete)
+    };
+    let up = search(UP);
+    assert_eq!([least(&up, true, 2), least(&up, false, 2)], [Some(8), Some(32)], "4 and 16 times two");
+    assert_eq!(least(&Knee { before: Some(1.0), ..up.clone() }, true, 2), Some(32));
+    assert_eq!([least(&up, true, 0), least(&up, false, 0)], [None, Some(4)]);
+}
+
+#[test]
+fn time_counts_from_the_first_byte_of_a_query() {
+    let mut knee = search(UP);
+    knee.on_refused();
+    grant(&mut knee, 0, 1);
+    knee.on_progress(Time(1000), Bytes(1000), under_way(1));
+    knee.on_progress(Time(1500), Bytes(1000), under_way(1));
+    knee.on_progress(Time(2000), Bytes(78_000), under_way(1));
+    assert_eq!(knee.phase, Phase::Up { paid: Some((BUDGET, 80.0)), widened: false });
+}
+
+/// A query of 40 ps, a pause, and one of 60 ps.
+#[test]
+fn time_with_nothing_under_way_does_not_count() {
+    let mut knee = search(UP);
+    knee.on_refused();
+    for (began, took) in [(0, 40), (1000, 60)] {
+        grant(&mut knee, began, 1);
+        finish(&mut knee, began + took, began, 5000, 0);
+        grant(&mut knee, began + took, 1);
+        finish(&mut knee, began + took, began + took, 5000, 0);
+    }
+    assert_eq!(knee.phase, Phase::Up { paid: Some((BUDGET, 200.0)), widened: false });
+}
+
+#[test]
+fn a_measurement_is_warm_if_something_is_under_way_when_it_begins() {
+    let warm = |requests| {
+        let mut knee = search(HOLD);
+        grant(&mut knee, 0, 5);
+        knee.on_progress(Time(1), BUDGET.times(7), under_way(5));
+        finish(&mut knee, 2, 0, 0, 1);
+        knee.sample.received = 80_000;
+        finish(&mut knee, 3, 0, 0, requests);
+        assert_eq!(knee.sample.received, 0, "the next has begun");
+        knee.sample.warm
+    };
+    assert_eq!([warm(1), warm(0)], [true, false]);
+}
+
+#[test]
+fn what_takes_no_time_is_not_measured() {
+    let mut knee = search(UP);
+    knee.on_refused();
+    grant(&mut knee, 0, 1);
+    knee.on_progress(Time(0), BUDGET.times(8), under_way(1));
+    assert_eq!((knee.phase, knee.recent), (UP, None));
+    assert!(knee.sample.warm, "the next begins with something under way");
+}
+
+/// Bytes alone may end it while something is under way.
+#[test]
+fn a_measurement_of_whole_responses_ends_with_a_response() {
+    let mut knee = Knee { waits: true, ..search(UP) };
+    grant(&mut knee, 0, 2);
+    knee.sample = Sample { whole: true, warm: true, responses: 8, ..Sample::default() };
+    knee.on_progress(Time(1), BUDGET.times(8), under_way(1));
+    assert_eq!(knee.phase, UP);
+    let mut idle = search(UP);
+    idle.on_refused();
+    idle.sample.busy = Duration(1);
+    idle.on_progress(Time(1), BUDGET.times(8), under_way(0));
+    assert_eq!(idle.phase, UP);
+}
+
+#[test]
+fn responses_of_which_every_byte_was_told_are_not_whole() {
+    let mut knee = search(HOLD);
+    grant(&mut knee, 0, 4);
+    knee.on_progress(Time(1), Bytes(1000), under_way(4));
+    let whole = [0, 1, 0].map(|received| {
+        finish(&mut knee, 1, 0, received, 3);
+        knee.sample.whole
+    });
+    assert_eq!(whole, [false, true, true]);
+}
+
+#[test]
+fn responses_add_up_while_something_is_under_way() {
+    let mut knee = search(HOLD);
+    grant(&mut knee, 0, 2);
+    knee.sample.warm = true;
+    finish(&mut knee, 1, 0, 1000, 1);
+    finish(&mut knee, 2, 0, 1000, 1);
+    assert_eq!((knee.sample.received, knee.sample.responses), (2000, 2));
+    finish(&mut knee, 3, 0, 1000, 0);
+    assert_eq!(knee.sample.responses, 0, "nothing takes the place of what was under way when it began");
+}
+
+#[test]
+fn a_request_would_wait_where_more_is_under_way_than_the_budget() {
+    let mut knee = search(Phase::Free { left: 9, trial: true });
+    grant(&mut knee, 0, 10);
+    assert!(!knee.waits && !knee.sample.limited);
+    grant(&mut knee, 0, 11);
+    assert!(knee.waits && knee.sample.limited);
+    grant(&mut knee, 0, 10);
+    assert!(!knee.waits && knee.sample.limited, "it had to, meanwhile");
+}
+
+#[test]
+fn a_measurement_begins_anew_with_each_budget() {
+    let warm = |busy_since| {
+        let mut knee = Knee { busy_since, now: Time(7), ..search(HOLD) };
+        knee.sample.received = 1;
+        knee.set(Bytes(5000), Why::Less);
+        assert_eq!((knee.sample.received, knee.busy_since), (0, busy_since.map(|_| Time(7))));
+        knee.sample.warm
+    };
+    assert_eq!([warm(Some(Time(0))), warm(None)], [true, false]);
+}
+
+#[test]
+fn what_is_new_counts_for_a_quarter() {
+    let mut average_of = None;
+    average(&mut average_of, 16.0);
+    assert_eq!(average_of, Some(16.0));
+    average(&mut average_of, 24.0);
+    assert_eq!(average_of, Some(18.0));
+}
+
+// Stalls.
+
+#[test]
+fn a_request_usually_takes_what_it_took_and_what_is_new_counts_for_a_sixteenth() {
+    let mut knee = search(HOLD);
+    for (at, took, usual) in [(0, 1600, 1600), (10_000, 3200, 1700)] {
+        grant(&mut knee, at, 1);
+        finish(&mut knee, at + took, at, 1, 0);
+        assert_eq!(knee.usual, Some(Duration(usual)));
+    }
+}
+
+#[test]
+fn what_a_stall_made_late_does_not_count_as_usual() {
+    let counts = |at| {
+        let mut knee = Knee { last_stall: Some(Time(100)), ..search(HOLD) };
+        grant(&mut knee, at, 1);
+        finish(&mut knee, 200, at, 1, 0);
+        knee.usual.is_some()
+    };
+    assert_eq!([counts(99), counts(100), counts(101)], [false, false, true]);
+}
+
+#[test]
+fn losses_that_the_timer_tells_of_cut_the_budget() {
+    let cut_by = |out_of_order| {
+        let mut knee = search(HOLD);
+        grant(&mut knee, 0, 2);
+        knee.on_timer(Time(1), out_of_order, under_way(2));
+        knee.changes()
+    };
+    assert_eq!([cut_by(0), cut_by(1)], [(0, None), (1, Some(Why::OutOfOrder))]);
+}
+
+#[test]
+fn every_cause_has_its_name_and_losses_and_stalls_are_cuts() {
+    let causes = [Why::More, Why::Back, Why::Less, Why::OutOfOrder, Why::Stall, Why::Free, Why::Limited];
+    assert_eq!(causes.map(Why::name), ["more", "back", "less", "out-of-order", "stall", "free", "limited"]);
+    assert_eq!(causes.map(Why::is_cut), [false, false, false, true, true, false, false]);
+}
