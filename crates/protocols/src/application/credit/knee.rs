@@ -726,6 +726,4 @@ fn average(of: &mut Option<f64>, new: f64) {
 }
 
 #[cfg(test)]
-mod decisions;
-#[cfg(test)]
 mod tests;

@@ -1,3 +1,5 @@
+mod decisions;
+
 use super::super::super::RequestId;
 use super::*;
 use proptest::prelude::*;

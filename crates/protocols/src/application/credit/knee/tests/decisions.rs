@@ -1,7 +1,7 @@
-//! What the search decides, one decision at a time: `tests` says where it ends up.
+//! What the search decides, one decision at a time; the other tests say where it ends up.
 
-use super::super::super::RequestId;
-use super::*;
+use super::super::super::super::RequestId;
+use super::super::*;
 
 const SEGMENT: Bytes = Bytes(1000);
 const BUDGET: Bytes = Bytes(10_000);
