@@ -103,6 +103,22 @@ impl Nic {
         self.credit.on_data(NOW, FlowIndex(flow), &arrival);
     }
 
+    /// A segment arrives that has arrived before.
+    fn repeat(&mut self, flow: u32) {
+        let (expected, _) = self.ends[flow as usize];
+        let arrival = Arrival {
+            start: Offset(0),
+            payload: Bytes(MSS),
+            new: Bytes(0),
+            expected: Offset(expected),
+            delivered: Bytes(0),
+            beyond_gap: Bytes(0),
+            highest: Offset(expected),
+            marks: Marks::NONE,
+        };
+        self.credit.on_data(NOW, FlowIndex(flow), &arrival);
+    }
+
     fn arrive(&mut self, flow: u32, payload: u64) -> Vec<(u32, u64)> {
         self.take_in(flow, payload);
         self.acknowledge(FlowIndex(flow));
@@ -237,6 +253,31 @@ fn a_long_response_yields_when_its_turn_is_over() {
     assert_eq!(turns, [1, 0, 1], "after three segments, since a budget of 2,100 bytes is not a whole number of them");
 }
 
+/// Up to then it need not wait behind others.
+#[test]
+fn a_flow_that_runs_dry_is_first_in_line_until_its_turn_is_over() {
+    let first = |turn_ends| {
+        let mut nic = Nic::new(2, 2, &Config::default());
+        assert_eq!((nic.ask(0, 10 * MSS), nic.ask(1, 10 * MSS)), (vec![(0, 2)], vec![]));
+        nic.credit.flows[0].turn_ends = turn_ends;
+        nic.take_in(0, 2 * MSS);
+        nic.credit.waiting.first()
+    };
+    assert_eq!([first(2 * MSS + 1), first(2 * MSS)], [Some(0), Some(1)]);
+}
+
+/// Flow 2 pushes what nobody asked for, while flow 1 waits.
+#[test]
+fn a_message_has_its_turn_from_when_it_begins() {
+    let mut nic = Nic::new(4, 2, &Config::default());
+    assert_eq!((nic.ask(0, 50 * MSS), nic.ask(1, 50 * MSS)), (vec![(0, 4)], vec![]));
+    let pushes = nic.open();
+    nic.acknowledge(pushes);
+    nic.credit.on_message(NOW, pushes, &sized(Bytes(10 * MSS)));
+    nic.take_in(0, 3 * MSS);
+    assert_eq!(nic.acknowledge(pushes), 2 * MSS);
+}
+
 /// The sender's slow start could not use more: 3, then 6.
 #[test]
 fn a_response_begins_with_its_first_window_and_doubles() {
@@ -267,6 +308,36 @@ fn a_size_that_is_not_known_is_that_of_the_last_response_or_twice_what_came() {
     assert_eq!(nic.credit.under_way(), Bytes(3 * FULL));
     nic.acknowledge(FlowIndex(0));
     assert_eq!(nic.ends[0].1, 10 * MSS, "five segments, as last time");
+    nic.take_in(0, 5 * MSS);
+    nic.acknowledge(FlowIndex(0));
+    assert_eq!(nic.ends[0].1, 15 * MSS, "twice what came of this response");
+    assert_eq!(nic.complete(0, MSS), []);
+}
+
+/// Its first window would have room for both at once.
+#[test]
+fn a_response_larger_than_was_thought_goes_on_without_an_ack() {
+    let mut nic = Nic::new(100, 1, &Config { sizes: false, ..Config::default() });
+    assert_eq!(nic.ask(0, 5 * MSS), [(0, 2)]);
+    nic.take_in(0, 2 * MSS);
+    assert_eq!(nic.updates(), [(0, 2)]);
+}
+
+/// The last response had one segment, and the window of the one before is still open.
+#[test]
+fn a_guessed_end_does_not_limit_what_is_under_way() {
+    let mut nic = Nic::new(100, 1, &Config { sizes: false, ..Config::default() });
+    nic.ask(0, 5 * MSS);
+    for _ in 0..4 {
+        nic.arrive(0, MSS);
+    }
+    nic.complete(0, MSS);
+    nic.ask(0, MSS);
+    nic.complete(0, MSS);
+    let (expected, edge) = nic.ends[0];
+    assert_eq!(edge - expected, 2 * MSS);
+    nic.credit.on_request(NOW, FlowIndex(0), &Message::default());
+    assert_eq!(nic.credit.under_way(), Bytes(2 * FULL));
 }
 
 #[test]
@@ -301,6 +372,33 @@ fn who_opens_a_connection_to_push_waits_for_his_turn_too() {
     assert_eq!(edge - expected, MSS, "room for the first segment of another message");
 }
 
+#[test]
+fn who_waits_for_its_turn_may_acknowledge_all_the_same() {
+    let mut nic = Nic::new(2, 2, &Config::default());
+    assert_eq!((nic.ask(0, 2 * MSS), nic.ask(1, 2 * MSS)), (vec![(0, 2)], vec![]));
+    let gate = |nic: &mut Nic, cause| nic.credit.gate(NOW, FlowIndex(1), cause);
+    assert_eq!(gate(&mut nic, AckCause::SynAck), Gate::Hold);
+    assert_eq!(gate(&mut nic, AckCause::Data), Gate::Open);
+}
+
+/// Of a message that was asked for, and of one that began to arrive before its first segment, is told twice.
+#[test]
+fn a_message_counts_once() {
+    let mut nic = Nic::new(8, 1, &Config::default());
+    let pushes = nic.open();
+    nic.acknowledge(pushes);
+    nic.repeat(1);
+    assert_eq!(nic.credit.active, 0, "nothing new, no message");
+    nic.ask(0, 2 * MSS);
+    nic.take_in(1, MSS / 2);
+    assert_eq!(nic.credit.active, 2);
+    for flow in [0, 1] {
+        nic.credit.on_message(NOW, FlowIndex(flow), &sized(Bytes(2 * MSS)));
+        nic.credit.on_complete(NOW, FlowIndex(flow));
+    }
+    assert_eq!(nic.credit.active, 0);
+}
+
 /// Units of 128 bytes: the field would say 1,920 of 2,000, and the second segment had no room.
 #[test]
 fn windows_are_rounded_up_to_what_the_header_can_say() {
@@ -329,7 +427,7 @@ fn controlled() -> (Nic, Time) {
 }
 
 fn controlled_by(config: &Config) -> (Nic, Time) {
-    let config = Config { budget: Some(Bytes(3 * FULL)), first_window: 2, ..config.clone() };
+    let config = Config { budget: config.budget.or(Some(Bytes(3 * FULL))), first_window: 2, ..config.clone() };
     let port = port(Amount::Bytes(Bytes(1 << 20)), 100, 200);
     let mut nic = Nic { credit: Credit::new(&config, &context(Some(port))), ends: Vec::new(), buffer: u64::MAX };
     let flow = nic.open();
@@ -347,6 +445,40 @@ fn a_flow_that_falls_silent_may_send_one_segment_more() {
     // One has come and is acknowledged, one is lost, and two may follow: one of them repairs the loss.
     assert_eq!(nic.updates(), [(0, 3)]);
     assert_eq!(nic.credit.under_way(), nic.credit.budget());
+}
+
+/// The first came, so the window is three, and the budget has room for ten.
+#[test]
+fn the_segment_for_silence_is_beside_the_window() {
+    let (mut nic, _) = controlled_by(&Config { budget: Some(Bytes(10 * FULL)), ..Config::default() });
+    assert_eq!(nic.ask(0, 10 * MSS), [(0, 2)]);
+    nic.take_in(0, MSS);
+    let due = nic.credit.next_timer().unwrap();
+    nic.credit.on_timer(due);
+    assert_eq!(nic.updates(), [(0, 4)]);
+}
+
+/// What arrives again may have been sent before the silence.
+#[test]
+fn only_new_data_end_a_silence() {
+    let (mut nic, due) = controlled();
+    nic.ask(0, 10 * MSS);
+    for _ in 0..REMINDERS {
+        nic.credit.on_timer(due);
+        nic.updates();
+    }
+    nic.repeat(0);
+    assert_eq!(nic.credit.next_timer(), None);
+}
+
+#[test]
+fn a_flow_without_a_window_is_not_listened_to() {
+    let (mut nic, due) = controlled();
+    nic.ask(0, 10 * MSS);
+    nic.take_in(0, MSS);
+    assert_eq!(nic.credit.next_timer(), Some(due));
+    nic.take_in(0, MSS);
+    assert_eq!(nic.credit.next_timer(), None);
 }
 
 /// An update that is lost would be made good by a probe of a closed window, after a timeout.
@@ -392,6 +524,7 @@ fn a_response_whose_end_is_lost_is_left_to_its_sender() {
     let (mut nic, due) = controlled();
     assert_eq!(nic.ask(0, 2 * MSS), [(0, 2)]);
     nic.take_in(0, MSS);
+    nic.acknowledge(FlowIndex(0));
     nic.credit.on_timer(due);
     assert_eq!(nic.updates(), []);
 }
@@ -410,6 +543,24 @@ fn a_window_that_is_never_closed_has_its_least_beside_the_budget() {
     assert_eq!(nic.acknowledge(FlowIndex(2)), 2 * MSS, "who has nothing to come is not closed either");
     assert_eq!(nic.acknowledge(FlowIndex(1)), 4 * MSS, "what is free is given to who asks next");
     assert_eq!(nic.credit.next_timer(), None);
+}
+
+#[test]
+fn a_window_that_is_never_closed_takes_what_room_there_is() {
+    let mut nic = Nic::new(8, 2, &Config { closes: false, ..Config::default() });
+    assert_eq!((nic.ask(0, 20 * MSS), nic.ask(1, 20 * MSS)), (vec![(0, 8)], vec![(1, 2)]));
+    nic.take_in(0, 3 * MSS);
+    assert_eq!(nic.acknowledge(FlowIndex(1)), 3 * MSS, "two of its own, and one is free");
+    nic.take_in(1, MSS);
+    nic.take_in(0, MSS);
+    assert_eq!(nic.acknowledge(FlowIndex(1)), 4 * MSS);
+}
+
+#[test]
+fn a_connection_asked_for_twice_is_told_once() {
+    let mut nic = Nic::new(8, 1, &Config { closes: false, ..Config::default() });
+    nic.credit.on_request(NOW, FlowIndex(0), &sized(Bytes(MSS)));
+    assert_eq!(nic.ask(0, 20 * MSS), [(0, 8)]);
 }
 
 fn by_deadlines() -> Config {
@@ -450,14 +601,56 @@ fn who_waits_with_an_early_deadline_is_not_kept_waiting_by_the_least_windows_of_
 
 #[test]
 fn a_deadline_that_is_over_counts_as_none() {
-    let mut nic = Nic::new(4, 4, &by_deadlines());
-    assert_eq!(nic.ask_until(0, 50 * MSS, 1), [(0, 4)]);
-    for (flow, due_us) in [(1, 10), (2, 30), (3, 20)] {
-        assert_eq!(nic.ask_until(flow, 2 * MSS, due_us), []);
+    for now_us in [10, 15] {
+        let mut nic = Nic::new(4, 4, &by_deadlines());
+        assert_eq!(nic.ask_until(0, 50 * MSS, 1), [(0, 4)]);
+        for (flow, due_us) in [(1, 10), (2, 30), (3, 20)] {
+            assert_eq!(nic.ask_until(flow, 2 * MSS, due_us), []);
+        }
+        nic.take_in(0, 4 * MSS);
+        let next = nic.credit.poll(Time::from_us(now_us));
+        assert_eq!(next, Some(Action::UpdateWindow(FlowIndex(3))), "20 us come before 30, and 10 are over");
     }
-    nic.take_in(0, 4 * MSS);
-    let next = nic.credit.poll(Time::from_us(15));
-    assert_eq!(next, Some(Action::UpdateWindow(FlowIndex(3))), "20 us come before 30, and 10 are over");
+}
+
+#[test]
+fn those_with_equal_deadlines_wait_in_order_but_for_the_one_whose_turn_it_is() {
+    let line = |its_turn| {
+        let mut credit = Nic::new(2, 4, &by_deadlines()).credit;
+        for (flow, due_us) in [(0, 50), (1, 100), (2, 100), (3, 100)] {
+            credit.flows[flow as usize].due = Time::from_us(due_us);
+            credit.wait(NOW, flow, flow == 3 && its_turn);
+        }
+        core::array::from_fn(|_| {
+            let first = credit.waiting.first().unwrap();
+            credit.waiting.remove(first);
+            first
+        })
+    };
+    assert_eq!([line(false), line(true)], [[0, 1, 2, 3], [0, 3, 1, 2]]);
+}
+
+#[test]
+fn of_equal_deadlines_the_one_that_waits_is_passed_over_until_the_turn_is_over() {
+    let mut nic = Nic::new(2, 2, &by_deadlines());
+    assert_eq!((nic.ask_until(0, 9 * MSS, 100), nic.ask_until(1, 9 * MSS, 100)), (vec![(0, 2)], vec![]));
+    let others_first = [1, 0].map(|turn_ends| {
+        nic.credit.flows[0].turn_ends = turn_ends;
+        nic.credit.place(NOW, 0).1
+    });
+    assert_eq!(others_first, [false, true]);
+}
+
+#[test]
+fn a_flow_is_crowded_out_where_earlier_ones_leave_less_than_its_least_window() {
+    let crowded_out = |earlier| {
+        let mut nic = Nic::new(4, 2, &by_deadlines());
+        assert_eq!(nic.ask(0, 50 * MSS), [(0, 4)]);
+        nic.ask_until(1, earlier * MSS, 100);
+        nic.credit.waiting.remove(1);
+        nic.credit.place(NOW, 0).1
+    };
+    assert_eq!([crowded_out(2), crowded_out(3)], [false, true]);
 }
 
 /// Where no window is closed nobody waits, so there is no order.
