@@ -374,3 +374,6 @@ pub(crate) fn sender_event(now: u64, signal: &Signal, connection: u32, from_clie
     let Signal { kind, offset, timer, .. } = *signal;
     Event { time: Time(now), kind, connection, from_client, link: None, offset, timer: timer.map(Box::new) }
 }
+
+#[cfg(test)]
+mod tests;
