@@ -313,25 +313,23 @@ fn a_payload_that_was_cut_off_is_none() {
     assert_eq!(rows, [(0, 40, PacketFlags(PacketFlags::ACK.0 | PacketFlags::TRIMMED.0))]);
 }
 
-/// The later one is of the highest class, and leaves first.
+/// The later ones are of the highest class, and leave first.
 #[test]
 fn packets_that_arrive_at_once_are_in_the_order_in_which_they_came() {
-    let mut recorder = every_packet();
     let urgent = |connection| packet(connection, CLIENT.with_class(7));
-    enters(&mut recorder, 50, &urgent(0));
-    leaves(&mut recorder, 60, &urgent(0));
-    enters(&mut recorder, 100, &packet(1, CLIENT));
-    for connection in 2..4 {
-        enters(&mut recorder, 100, &urgent(connection));
+    // Nothing has arrived before the first moment of a run, either.
+    for begin in [0, 100] {
+        let mut recorder = every_packet();
+        enters(&mut recorder, begin, &packet(1, CLIENT));
+        for connection in 2..4 {
+            enters(&mut recorder, begin, &urgent(connection));
+        }
+        for connection in 2..4 {
+            leaves(&mut recorder, begin + 10, &urgent(connection));
+        }
+        leaves(&mut recorder, begin + 30, &packet(1, CLIENT));
+        assert_eq!(fates(recorder), [(1, Some(30), false), (2, Some(10), false), (3, Some(10), false)]);
     }
-    for connection in 2..4 {
-        leaves(&mut recorder, 110, &urgent(connection));
-    }
-    leaves(&mut recorder, 130, &packet(1, CLIENT));
-    assert_eq!(
-        fates(recorder),
-        [(0, Some(10), false), (1, Some(30), false), (2, Some(10), false), (3, Some(10), false)]
-    );
 }
 
 /// The others keep their place in the queue, so that each wait is its own.
