@@ -187,6 +187,24 @@ def test_captions_name_what_is_drawn() -> None:
         assert all(chart.caption.startswith(said) for chart in shown)
 
 
+def test_intervals_of_shares_are_cut_where_no_share_can_be() -> None:
+    study = reading.read(STUDIES / "ours" / "deadlines.toml")
+    numbers = table.read(study)
+    assert numbers
+    missed, time = (charts.of_lines(study, one, numbers) for one in study.panels if isinstance(one, Lines))
+    bands = [line.band for line in missed.lines if line.band]
+    assert min(min(band.low) for band in bands) == 0
+    assert max(max(band.high) for band in bands) == 1
+    for line in missed.lines:
+        assert line.band
+        assert all(low <= mean <= high for low, mean, high in zip(line.band.low, line.y, line.band.high, strict=True))
+    assert "(Student's t), cut at 0 and 1, beyond which no share can be." in missed.caption
+    assert "cut at" not in time.caption
+    assert max(max(line.band.high) for line in time.lines if line.band) > 1
+    # What is no part of a whole is not bent.
+    assert charts._as_shares(Span((-0.2, 0.9), (0.4, 1.7)), [0.1, 1.3]) == Span((0.0, 0.9), (0.4, 1.3))
+
+
 def test_an_axis_starts_at_zero_though_a_band_reaches_below() -> None:
     band = Span((-4, 4), (6, 8))
     (axes,) = pictures.draw([replace(CHART, lines=(Line("one", (1, 2), (1, 6), band),))]).axes

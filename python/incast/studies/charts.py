@@ -82,7 +82,8 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
     axis, x = study.axis(panel.x), _along(study.axis(panel.x))
     values = numbers.numbers(study, panel.y)
     ends = [numbers.numbers(study, name) for name in panel.whiskers or ()]
-    lines, along = [], study.along(panel)
+    lines, along, metric = [], study.along(panel), study.metric(panel.y)
+    is_cut = False
     for curve in study.curves:
         means = [estimate(column) for column in values[curve.name].T[along].tolist()]
         whiskers = None
@@ -90,21 +91,36 @@ def of_lines(study: Study, panel: Lines, numbers: Table) -> Chart:
             low, high = (tuple(end[curve.name].mean(axis=0)[along].tolist()) for end in ends)
             whiskers = Span(low, high)
         band = Span(tuple(mean.low for mean in means), tuple(mean.high for mean in means)) if study.seeds > 1 else None
+        if band and metric.is_share:
+            whole, band = band, _as_shares(band, [mean.mean for mean in means])
+            is_cut |= whole != band
         lines.append(Line(curve.label, x, tuple(mean.mean for mean in means), band, whiskers))
     chart = Chart(
         panel.title, axis.label, panel.y_label, tuple(lines),
         ticks=() if axis.is_numeric() else axis.names,
-        log_x="x" in panel.log, log_y="y" in panel.log, unit=study.metric(panel.y).unit,
+        log_x="x" in panel.log, log_y="y" in panel.log, unit=metric.unit,
     )  # fmt: skip
     points, intervals = ("Dots", "bars") if chart.is_of_kinds else ("Lines", "bands")
     about = [f"{points} are means over {study.seeds} seeds"] if study.seeds > 1 else ["One run per point"]
     if study.seeds > 1:
         about.append(f"{intervals} are their 95 % confidence intervals (Student's t)")
+    if is_cut:
+        about[-1] += ", cut at 0 and 1, beyond which no share can be"
     if panel.whiskers:
         low_name, high_name = (study.metric(name).about for name in panel.whiskers)
         about.append(f"whiskers extend from the {low_name} to the {high_name}")
     about += study.fixed(panel)
     return replace(chart, caption=", ".join(about) + ".")
+
+
+def _as_shares(band: Span, means: Sequence[float]) -> Span:
+    """Cut intervals of shares at 0 and 1: the true mean is not beyond, so they hold it just as often.
+
+    A mean that is beyond, because what it is called a share of is no whole, stays in its interval.
+    """
+    low = tuple(max(end, min(0.0, mean)) for end, mean in zip(band.low, means, strict=True))
+    high = tuple(min(end, max(1.0, mean)) for end, mean in zip(band.high, means, strict=True))
+    return Span(low, high)
 
 
 def of_percentile(study: Study, panel: Percentile, store: Store) -> Chart:

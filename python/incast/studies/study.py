@@ -126,6 +126,11 @@ class Metric:
     place: str
     """File, line and key, for errors."""
 
+    @property
+    def is_share(self) -> bool:
+        """Whether its values are parts of a whole: no mean of them can lie below 0 or above 1."""
+        return self.unit == "share"
+
 
 @dataclass(frozen=True)
 class Lines:
