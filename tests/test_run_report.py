@@ -566,7 +566,7 @@ const wait = setInterval(() => {
       doc.order.forEach((id, number) => {
         const lane = u.run.lane.get(id), i = Math.floor(lane.pk.a.length / 2);
         const at = toX((lane.pk.a[i] + lane.pk.e[i]) / 2);
-        Object.assign(lane, { dropped: [], repaired: [], expired: [], probed: [], waits: [] });  // they may cover it
+        Object.assign(lane, { dropped: [], repaired: [], expired: [], probed: [], waits: [], ends: [] });  // they may cover it
         go(part === 1 ? 0 : at - (part * total()) / 2, part === 1 ? total() : at + (part * total()) / 2);
         u.hooks.draw.forEach((paint) => paint(u));
         const x = left + ((at - view()[0]) / (view()[1] - view()[0])) * width, y = top + (number + 0.7) * row;

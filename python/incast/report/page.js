@@ -24,9 +24,24 @@
       lane.win.t = sums(lane.win.t);
       lane.dropped = lane.drops.map(([at]) => at);
       lane.repaired = lane.fast.map(([at]) => at);
+      endOf(lane);
       [lane.expired, lane.probed] = [0, 1].map((kind) => lane.waits.filter(([, , , probe]) => probe === kind).map(([, at]) => at).sort((a, b) => a - b));
       run.lane.set(lane.id, lane);
     }
+    run.others.dropped = run.others.drops;
+    endOf(run.others);
+  }
+  // Waits by their ends, so that those of a view are found without a look at all of them.
+  function endOf(lane) {
+    lane.waits.sort((one, other) => one[1] - other[1]);
+    lane.ends = lane.waits.map(([, end]) => end);
+    lane.longestWait = lane.waits.reduce((most, [from, end]) => Math.max(most, end - from), 0);
+  }
+  // The waits that overlap a stretch of time.
+  function waitsIn(lane, t0, t1) {
+    const found = [];
+    for (let i = after(lane.ends, t0 - 1); i < lane.ends.length && lane.ends[i] - lane.longestWait <= t1; i++) if (lane.ends[i] >= t0 && lane.waits[i][0] <= t1) found.push(lane.waits[i]);
+    return found;
   }
   const shown = () => runs.filter((run) => run.on);
   // The first index whose value is greater than `at`.
@@ -41,6 +56,7 @@
   const own = (run) => (isDark() ? run.dark : run.light);
   let ink = {};
   function theme() {
+    look();
     document.documentElement.classList.toggle("dark", isDark());
     for (const name of ["paper", "ink", "muted", "grid", "soft", "wait", "waitfill", "drop", "fast"]) ink[name] = css(name);
     document.querySelectorAll("[data-run]").forEach((part) => part.style.setProperty("--own", own(runs[part.dataset.run])));
@@ -69,7 +85,7 @@
     }
     add(at, end, false);
     total = Math.max(x, 1);
-    for (const run of runs) for (const lane of run.lanes) lane.columns = null;
+    for (const run of runs) for (const lane of [...run.lanes, run.others]) lane.columns = null;
   }
   // Most times are asked for in order.
   let lastFold = 0;
@@ -91,9 +107,12 @@
   const phone = () => innerWidth < 640;
   const FONT = "12px system-ui, sans-serif";
   let moving = false, calm = 0, frame = 0, selected = runs[0].lanes.reduce((slow, lane) => (lane.end - lane.begin > slow.end - slow.begin ? lane : slow)).id, cursorAt = null;
-  const ratio = () => devicePixelRatio || 1;
+  // Asked for once per picture: a browser takes longer to tell than a loop takes for a mark.
+  let pixelsPerPoint = 1;
+  const ratio = () => pixelsPerPoint, look = () => { pixelsPerPoint = devicePixelRatio || 1; };
+  const widthOf = (u) => u.bbox.width / ratio();
   function ticks(u) {
-    const out = [], px = u.bbox.width / ratio(), per = (view[1] - view[0]) / px;
+    const out = [], px = widthOf(u), per = (view[1] - view[0]) / px;
     const raw = per * 85, power = 10 ** Math.floor(Math.log10(raw)), step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= raw);
     let last = -Infinity, fixed = false;
     for (const f of folds) {
@@ -166,9 +185,9 @@
     let i = Math.max(0, after(t, t0) - 1);
     const end = after(t, t1);
     if (!t.length || i >= end || t1 < t0) return;
-    // Of a line that goes up and down in most columns dashes cannot be seen, and take most of the time.
-    const dense = end - i > 2 * u.bbox.width;
-    const line = new Path2D(), base = y(0), X = across(u);
+    const X = across(u);
+    if (end - i > 2 * u.bbox.width) { bars(u, t, v, i, end, y, Math.round(X(Math.max(t[i], t0))), Math.round(X(t1)), colour, filled); return; }
+    const line = new Path2D(), base = y(0);
     let x = X(Math.max(t[i], from)), column = Math.round(x), at = x, last = y(v[i]), low = last, high = last;
     const first = x;
     line.moveTo(x, last);
@@ -187,9 +206,35 @@
     const right = X(t1);
     line.lineTo(right, last);
     if (filled) { const area = new Path2D(line); area.lineTo(right, base); area.lineTo(first, base); area.closePath(); c.globalAlpha = 0.16; c.fillStyle = colour; c.fill(area); c.globalAlpha = 1; }
-    if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dense ? [] : dash.map((d) => d * 1.6 * ratio())); c.lineJoin = dense ? "bevel" : "round"; c.stroke(line); c.setLineDash([]); }
+    if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dash.map((d) => d * 1.6 * ratio())); c.lineJoin = "round"; c.stroke(line); c.setLineDash([]); }
   }
-  const each = (u, times, draw) => { let last = -9; const X = across(u), end = after(times, toT(view[1])); for (let i = Math.max(0, after(times, toT(view[0]) - 1)); i < end; i++) { const x = X(times[i]); if (x - last >= 1) { draw(x); last = x; } } };
+  // Of a line that goes up and down in most columns of pixels: a bar in each, from its least to its greatest value there. Such a
+  // line takes many times as long, and its dashes cannot be seen.
+  function bars(u, t, v, i, end, y, left, right, colour, filled) {
+    const c = u.ctx, half = 0.8 * ratio(), base = y(0), per = (view[1] - view[0]) / u.bbox.width;
+    let value = v[i];
+    c.fillStyle = colour;
+    for (let x = left; x < right; x++) {
+      const until = toT(view[0] + (x + 1 - u.bbox.left) * per);
+      let low = value, high = value;
+      for (; i < end && t[i] < until; i++) { value = v[i]; if (!(low <= value)) low = value; if (!(high >= value)) high = value; }
+      if (high !== high) continue;
+      const top = Math.round(y(high) - half);
+      if (filled) { c.globalAlpha = 0.16; c.fillRect(x, top, 1, base - top); c.globalAlpha = 1; }
+      if (filled !== "only") c.fillRect(x, top, 1, Math.round(y(low) + half) - top);
+    }
+  }
+  // Calls for each column of pixels in which there are any of these times; of many in one column few are looked at.
+  function eachColumn(times, t0, t1, X, draw) {
+    const end = after(times, t1);
+    for (let i = after(times, t0 - 1); i < end; i++) {
+      const x = Math.floor(X(times[i]));
+      draw(x);
+      let step = 1;
+      for (; i + step < end && X(times[i + step]) < x + 1; step *= 2) i += step;
+      for (step >>= 1; step; step >>= 1) if (i + step < end && X(times[i + step]) < x + 1) i += step;
+    }
+  }
   // What is drawn often is drawn once and copied.
   const SHAPES = {
     cross(c, r, k) {
@@ -235,83 +280,120 @@
     if (u[name]?.wide !== wide || u[name].high !== high) u[name] = Pixels(wide, high); else u[name].cells.fill(0);
     return u[name];
   }
-  const cell = (hex) => new Uint32Array(new Uint8Array([...hex.match(/\w\w/g).map((part) => parseInt(part, 16)), 255]).buffer)[0];
-  // Not one upon the other, and small where many would hide all else.
+  const parts = (hex) => (hex.length < 7 ? hex.replace(/\w/g, "$&$&") : hex).match(/\w\w/g).map((part) => parseInt(part, 16));
+  const cell = (hex, alpha = 1) => new Uint32Array(new Uint8Array([...parts(hex), 255 * alpha]).buffer)[0];
+  const blend = (front, back, alpha) => "#" + parts(front).map((part, i) => Math.round(part * alpha + parts(back)[i] * (1 - alpha)).toString(16).padStart(2, "0")).join("");
+  // Marks of one kind, not one upon the other.
   function mark(to, shape, times, t0, t1, X, y, size) {
+    const one = stamp(shape, size);
     let last = -99;
-    const begin = after(times, t0 - 1), end = after(times, t1), many = (end - begin) * 5 * size > to.wide, r = many ? size / 2 : size, one = stamp(shape, r);
-    for (let i = begin; i < end; i++) {
+    for (let i = after(times, t0 - 1), end = after(times, t1); i < end; i++) {
       const x = X(times[i]);
       if (x - last >= size) { to.copy(one, x, y); last = x; }
-      // Of very many, most are not even looked at.
-      if (many) { let step = 8; while (i + step < end && X(times[i + step]) - last < size) { i += step; step *= 2; } }
     }
   }
+  // Where they would hide all else they are lines: in each column of pixels that has any.
+  const isCrowded = (times, t0, t1, wide, size) => (after(times, t1) - after(times, t0 - 1)) * 5 * size > wide;
   function level(u, value, dash) { const c = u.ctx, y = u.valToPos(value, "y", true); c.strokeStyle = ink.muted; c.lineWidth = ratio(); c.setLineDash(dash.map((d) => d * ratio())); c.beginPath(); c.moveTo(u.bbox.left, y); c.lineTo(u.bbox.left + u.bbox.width, y); c.stroke(); c.setLineDash([]); }
   function paintQueue(u) {
     const c = clip(u), k = ratio();
     shown().forEach((run) => steps(u, run.queue.t, run.queue[unit.key], unit.scale, own(run), run.dash, true, run.begin, run.end));
     new Set(shown().map((run) => run[unit.limit]).filter((limit) => limit != null)).forEach((limit) => level(u, limit / unit.scale, [6, 4]));
     shown().forEach((run, i) => {
-      const y = u.bbox.top + (7 + 10 * i) * k;
-      const { tile, half } = stamp("cross", 3 * k);
-      let last = -99;
-      each(u, run.drops, (x) => { if (x - last >= 2 * k) { c.drawImage(tile, Math.round(x - half), Math.round(y - half)); last = x; } });
+      const y = u.bbox.top + (7 + 10 * i) * k, X = across(u), t0 = toT(view[0]), t1 = toT(view[1]);
+      c.fillStyle = ink.drop;
+      if (isCrowded(run.drops, t0, t1, u.bbox.width, 3 * k)) eachColumn(run.drops, t0, t1, X, (x) => c.fillRect(x, y - 3 * k, 1, 6 * k));
+      else {
+        const { tile, half } = stamp("cross", 3 * k);
+        eachColumn(run.drops, t0, t1, X, (x) => c.drawImage(tile, Math.round(x - half), Math.round(y - half)));
+      }
       c.fillStyle = own(run);
-      each(u, run.marks, (x) => c.fillRect(x, u.bbox.top + u.bbox.height - (3 + 4 * i) * k, k, 3 * k));
+      eachColumn(run.marks, t0, t1, X, (x) => c.fillRect(x, u.bbox.top + u.bbox.height - (3 + 4 * i) * k, k, 3 * k));
     });
     gaps(u); c.restore();
   }
-  // The whole run is divided into columns. For each, the number of columns up to it in which a lane has packets: whether a part of the
-  // view has any follows from two of these numbers.
+  // The whole run is divided into columns. For each, the number of columns up to it in which a lane has packets, or marks of a kind:
+  // whether a part of the view has any follows from two of these numbers.
   const COLUMNS = 8192;
   function columns(lane) {
     if (lane.columns) return lane.columns;
-    const { a, e } = lane.pk, out = new Uint16Array(COLUMNS + 1);
-    for (let i = 0; i < a.length; i++) {
-      const from = Math.max(0, Math.floor((toX(a[i]) / total) * COLUMNS)), to = Math.min(COLUMNS, Math.max(from + 1, Math.ceil((toX(e[i]) / total) * COLUMNS)));
-      out.fill(1, from + 1, to + 1);
-    }
-    for (let i = 1; i <= COLUMNS; i++) out[i] += out[i - 1];
-    return lane.columns = out;
-  }
-  // From far away each row is two of pixels: packets, which are one wide at least, and waits that are too short for a bar of their own.
-  function distant(u, run, t0, t1) {
-    const X = across(u, 0), wide = u.bbox.width, out = pixels(u, "distant", wide, 2 * order.length + 2), packet = cell(own(run)), fill = cell(ink.waitfill), edge = cell(ink.wait);
-    const waits = (row, list) => {
-      for (const [a, b, , probe] of list) {
-        if (probe || a === b || b < t0 || a > t1) continue;
-        const from = Math.max(0, Math.round(X(a))), to = Math.min(wide, Math.max(from + ratio(), Math.round(X(b))));
-        if (to - from >= SHORT * ratio() || from >= wide) continue;
-        out.cells.fill(fill, row * wide + from, row * wide + to);
-        out.cells[row * wide + from] = out.cells[row * wide + to - 1] = edge;
+    const column = (at) => (toX(at) / total) * COLUMNS;
+    const summed = (times, ends = times) => {
+      const out = new Uint16Array(COLUMNS + 1);
+      for (let i = 0; i < times.length; i++) {
+        const from = Math.max(0, Math.min(COLUMNS - 1, Math.floor(column(times[i])))), to = Math.min(COLUMNS, Math.max(from + 1, Math.ceil(column(ends[i]))));
+        out.fill(1, from + 1, to + 1);
       }
+      for (let i = 1; i <= COLUMNS; i++) out[i] += out[i - 1];
+      return out;
     };
-    const far = (view[1] - view[0]) / wide >= total / COLUMNS, edges = Int32Array.from({ length: wide + 1 }, (_, x) => Math.min(COLUMNS, Math.round(((view[0] + (x / wide) * (view[1] - view[0])) / total) * COLUMNS)));
-    order.forEach((id, number) => {
-      const lane = run.lane.get(id);
-      if (!lane || lane.begin > t1 || lane.end < t0) return;
-      waits(2 * number + 1, lane.waits);
-      const start = 2 * number * wide;
-      if (far) {
-        const sums = columns(lane);
-        for (let x = 0; x < wide; x++) if (sums[edges[x + 1]] !== sums[edges[x]]) out.cells[start + x] = packet;
-        return;
-      }
-      const { a, e } = lane.pk, end = after(a, t1);
-      for (let i = inView(lane, t0), done = 0; i < end; i++) {
-        const to = Math.min(wide, X(e[i]));
-        if (to < done) continue;
-        const from = Math.max(done, Math.floor(X(a[i])));
-        done = Math.min(wide, Math.max(from + ratio(), Math.ceil(to)));
-        for (let at = start + from; at < start + done; at++) out.cells[at] = packet;
-      }
-    });
-    waits(2 * order.length, run.others.waits);
-    return out.done();
+    return lane.columns = { packets: summed(lane.pk?.a ?? [], lane.pk?.e ?? []), ...Object.fromEntries(KINDS.map(({ times }) => [times, summed(lane[times] ?? [])])) };
   }
-  // Narrower waits have no bar with hatches.
-  const SHORT = 10;
+  // Marks of rows: their shape; where they are crowded, above or below packets. The last ones are on top.
+  const KINDS = [
+    { times: "repaired", shape: "fast", size: 1, colour: "fast", above: true },
+    { times: "dropped", shape: "cross", size: 0.75, colour: "drop", above: false },
+    { times: "probed", shape: "probe", size: 1, colour: "ink", above: true },
+    { times: "expired", shape: "timer", size: 1, colour: "ink", above: true },
+  ];
+  // Draws rows into a picture of pixels; from far away all of a row, else its marks.
+  function pixelRows(u, run, out, t0, t1, h) {
+    const X = across(u, 0), { wide, cells } = out, k = ratio(), line = new Uint32Array(wide), fill = cell(ink.waitfill), edge = cell(ink.wait), dots = KINDS.map(({ colour }) => cell(ink[colour]));
+    const packet = cell(own(run), PACKETS), onWait = cell(blend(own(run), ink.waitfill, PACKETS)), big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
+    const per = (view[1] - view[0]) / wide, far = per >= total / COLUMNS;
+    const edges = far && Int32Array.from({ length: wide + 1 }, (_, x) => Math.min(COLUMNS, Math.round(((view[0] + x * per) / total) * COLUMNS)));
+    const copied = (from, to) => { for (let y = Math.max(0, Math.round(from)), end = Math.max(y + 1, Math.round(to)); y < end && y < out.high; y++) cells.set(line, y * wide); };
+    // Too short for a bar with hatches.
+    const isShort = (a, b) => X(b) - X(a) < 10 * k;
+    return {
+      isShort,
+      waits(lane, y) {
+        let any = false;
+        line.fill(0);
+        for (const [a, b, , probe] of waitsIn(lane, t0, t1)) {
+          if (probe || a === b) continue;
+          const from = Math.max(0, Math.round(X(a))), to = Math.min(wide, Math.max(from + Math.ceil(k), Math.round(X(b))));
+          if (!isShort(a, b) || from >= wide) continue;
+          line.fill(fill, from, to);
+          line[from] = line[to - 1] = edge;
+          any = true;
+        }
+        if (any) copied(y - h * 0.36, y + h * 0.36);
+      },
+      // After the waits of the same row.
+      packets(lane, y) {
+        const draw = (x) => { line[x] = line[x] ? onWait : packet; };
+        if (far) {
+          const sums = columns(lane).packets;
+          for (let x = 0; x < wide; x++) if (sums[edges[x + 1]] !== sums[edges[x]]) draw(x);
+        } else {
+          const { a, e } = lane.pk, end = after(a, t1);
+          for (let i = inView(lane, t0), done = 0; i < end; i++) {
+            const to = Math.min(wide, X(e[i]));
+            if (to < done) continue;
+            const from = Math.max(done, Math.floor(X(a[i])));
+            done = Math.min(wide, Math.max(from + Math.ceil(k), Math.ceil(to)));
+            for (let x = from; x < done; x++) draw(x);
+          }
+        }
+        copied(y - h * 0.3, y + h * 0.3);
+      },
+      marks(lane, y) {
+        KINDS.forEach(({ times, shape, size, above }, kind) => {
+          const list = lane[times], dot = dots[kind];
+          if (!list?.length) return;
+          if (!isCrowded(list, t0, t1, wide, big * size)) { mark(out, shape, list, t0, t1, X, y, big * size); return; }
+          const from = Math.max(0, Math.round(above ? y - h / 2 : y + h * 0.2)), to = Math.min(out.high, Math.max(from + 1, Math.round(above ? y - h * 0.3 : y + h / 2)));
+          const draw = (x) => { if (x >= 0 && x < wide) for (let row = from; row < to; row++) cells[row * wide + x] = dot; };
+          if (!far) { eachColumn(list, t0, t1, X, draw); return; }
+          const sums = columns(lane)[times];
+          for (let x = 0; x < wide; x++) if (sums[edges[x + 1]] !== sums[edges[x]]) draw(x);
+        });
+      },
+    };
+  }
+  // How little of what is behind them packets let through.
+  const PACKETS = 0.78;
   // The first packet of a lane that may be seen: what arrived before the view may still be there.
   function inView(lane, t0) {
     lane.longest ??= lane.pk.a.reduce((most, at, i) => Math.max(most, lane.pk.e[i] - at), 0);
@@ -323,15 +405,13 @@
       const c = clip(u), k = ratio(), n = rows(run), h = u.bbox.height / n, colour = own(run), t0 = toT(view[0]), t1 = toT(view[1]);
       const X = across(u), left = u.bbox.left, right = left + u.bbox.width;
       const pattern = !moving && c.createPattern(hatch, "repeat");
-      const big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
       // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
-      const near = h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k, image = near ? null : distant(u, run, t0, t1);
-      const marks = pixels(u, "marks", u.bbox.width, u.bbox.height), inside = across(u, 0), upper = u.bbox.top;
-      c.imageSmoothingEnabled = false;
+      const near = h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k, upper = u.bbox.top;
+      const above = pixels(u, "above", u.bbox.width, u.bbox.height), row = pixelRows(u, run, above, t0, t1, h);
       const wait = (a, b, y, probe) => {
         if (a === b) return;  // since when it ran is not known
+        if (!near && !probe && row.isShort(a, b)) return;  // in the row of pixels
         const x0 = Math.max(left - 9, X(a)), x1 = X(b);
-        if (image && !probe && x1 - x0 < SHORT * k) return;  // in the row of pixels
         const box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
         if (!probe) { c.fillStyle = ink.waitfill; c.fillRect(...box); if (pattern && h > 4 * k) { c.fillStyle = pattern; c.fillRect(...box); } }
         if (h > 5 * k) { c.strokeStyle = ink.wait; c.lineWidth = k; c.setLineDash(probe ? [2 * k, 2 * k] : []); c.strokeRect(...box); c.setLineDash([]); }
@@ -341,9 +421,8 @@
         if (id === selected) { c.fillStyle = ink.soft; c.fillRect(left, top, u.bbox.width, h); c.strokeStyle = ink.ink; c.lineWidth = k; c.strokeRect(left, top + 0.5, u.bbox.width, h - 1); }
         if (!lane || lane.begin > t1 || lane.end < t0) return;
         c.fillStyle = colour; c.globalAlpha = 0.4; c.fillRect(X(lane.begin), y - k / 2, X(lane.end) - X(lane.begin), k); c.globalAlpha = 1;
-        if (image) c.drawImage(image, 0, 2 * number + 1, image.width, 1, left, y - h * 0.36, image.width, h * 0.72);
-        for (const [a, b, , probe] of lane.waits) if (b >= t0 && a <= t1) wait(a, b, y, probe);
-        if (image) { c.globalAlpha = 0.78; c.drawImage(image, 0, 2 * number, image.width, 1, left, y - h * 0.3, image.width, h * 0.6); c.globalAlpha = 1; }
+        for (const [a, b, , probe] of waitsIn(lane, t0, t1)) wait(a, b, y, probe);
+        if (!near) { row.waits(lane, y - upper); row.packets(lane, y - upper); }
         const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, t0) : 0, last = near ? after(a, t1) : 0;
         c.fillStyle = colour;
         let x0 = null, x1 = 0;
@@ -360,19 +439,16 @@
           c.fillStyle = colour; c.fillRect(from, y - h * 0.36, Math.max(k, to - from - k), h * 0.72);
           if (h > 10 * k && to - from > 8 * k * String(segment[i]).length + 4 * k) { c.fillStyle = ink.paper; c.font = `${Math.min(11 * k, h * 0.7)}px system-ui, sans-serif`; c.textAlign = "left"; c.textBaseline = "middle"; c.fillText(segment[i], from + 3 * k, y); }
         }
-        mark(marks, "fast", lane.repaired, t0, t1, inside, y - upper, big);
-        mark(marks, "cross", lane.dropped, t0, t1, inside, y - upper, big * 0.75);
-        mark(marks, "probe", lane.probed, t0, t1, inside, y - upper, big);
-        mark(marks, "timer", lane.expired, t0, t1, inside, y - upper, big);
+        row.marks(lane, y - upper);
         if (lane.done && lane.end <= t1) { c.fillStyle = ink.ink; c.fillRect(X(lane.end), y - h * 0.42, 2 * k, h * 0.84); }
       });
       if (run.others.flows) {
         const y = u.bbox.top + (order.length + 0.5) * h;
-        if (image) c.drawImage(image, 0, 2 * order.length, image.width, 1, left, y - h * 0.36, image.width, h * 0.72);
-        for (const [a, b] of run.others.waits) if (b >= t0 && a <= t1) wait(a, b, y, 0);
-        mark(marks, "cross", run.others.drops, t0, t1, inside, y - upper, big * 0.75);
+        for (const [a, b] of waitsIn(run.others, t0, t1)) wait(a, b, y, 0);
+        if (!near) row.waits(run.others, y - upper);
+        row.marks(run.others, y - upper);
       }
-      c.drawImage(marks.done(), left, upper);
+      c.drawImage(above.done(), left, upper);
       gaps(u); c.restore();
     };
   }
@@ -441,7 +517,7 @@
   }
   function paint() {
     cancelAnimationFrame(frame);
-    frame = requestAnimationFrame(() => { for (const u of charts) u.setScale("x", { min: view[0], max: view[1] }); overview(); });
+    frame = requestAnimationFrame(() => { look(); for (const u of charts) u.setScale("x", { min: view[0], max: view[1] }); overview(); });
   }
   const redraw = () => { for (const u of charts) u.redraw(false, false); };
   const zoom = (factor, x = cursorAt !== null && toX(cursorAt) >= view[0] && toX(cursorAt) <= view[1] ? toX(cursorAt) : (view[0] + view[1]) / 2) => { const width = (view[1] - view[0]) * factor, part = (x - view[0]) / (view[1] - view[0]); go(x - part * width, x + (1 - part) * width); };
@@ -449,9 +525,10 @@
   function show(a, b, margin = 0.4) { const x0 = toX(a), x1 = toX(b), m = Math.max((x1 - x0) * margin, total / 300); go(x0 - m, x1 + m); }
   let strip = null;
   function overview(anew = false) {
-    const el = $("overview"), k = ratio(), w = (el.width = el.clientWidth * k), h = (el.height = 44 * k), c = el.getContext("2d");
-    const X = (t) => ((t - toT(0)) / (toT(total) - toT(0) || 1)) * w;
-    if (anew || !strip || strip.width !== w) strip = queues(w, h, k, X);
+    const el = $("overview"), k = ratio(), c = el.getContext("2d");
+    if (anew || !strip) { el.width = el.clientWidth * k; el.height = 44 * k; }
+    const w = el.width, h = el.height, X = (t) => ((t - toT(0)) / (toT(total) - toT(0) || 1)) * w;
+    if (anew || !strip) strip = queues(w, h, k, X);
     c.drawImage(strip, 0, 0);
     const a = X(toT(view[0])), b = X(toT(view[1]));
     c.strokeStyle = ink.ink; c.lineWidth = 2 * k; c.strokeRect(a + k, k, Math.max(3 * k, b - a - 2 * k), h - 2 * k);
@@ -487,7 +564,7 @@
     }, { passive: false });
     over.addEventListener("pointerdown", (e) => { held.set(e.pointerId, e); moved = 0; start = { view: [...view], held: new Map(held) }; over.setPointerCapture(e.pointerId); });
     over.addEventListener("pointermove", (e) => {
-      if (u.run) tell(u, e, x(e));
+      if (u.run) { pointed = [u, e]; telling ||= requestAnimationFrame(() => { telling = 0; if (pointed) tell(...pointed); }); }
       if (!held.has(e.pointerId) || !start) return;
       held.set(e.pointerId, e);
       const ids = [...held.keys()], per = (start.view[1] - start.view[0]) / over.clientWidth, then = (i) => start.held.get(ids[i]).clientX, now = (i) => held.get(ids[i]).clientX;
@@ -504,52 +581,75 @@
       held.delete(e.pointerId); start = held.size ? { view: [...view], held: new Map(held) } : null;
       if (tapped) { $("stage").focus({ preventScroll: true }); if (u.run) { const id = order[rowAt(u, e)]; if (id !== undefined) choose(id); } }
     });
-    over.addEventListener("pointerleave", () => { $("tip").hidden = true; });
+    over.addEventListener("pointerleave", () => { pointed = null; $("tip").hidden = true; });
   }
+  // Where the pointer is over rows; what is there is told once per picture.
+  let pointed = null, telling = 0;
   const rowAt = (u, e) => { const box = u.over.getBoundingClientRect(); return Math.floor(((e.clientY - box.top) / box.height) * rows(u.run)); };
 
   // ---- what is at the cursor
   function onCursor(u) {
     if (u.cursor.left == null || u.cursor.left < 0) return;
-    cursorAt = toT(view[0] + (u.cursor.left / u.over.clientWidth) * (view[1] - view[0]));
+    cursorAt = toT(view[0] + (u.cursor.left / widthOf(u)) * (view[1] - view[0]));
     // All charts tell of it.
     reading ||= requestAnimationFrame(() => { reading = 0; readout(cursorAt); });
   }
   let reading = 0;
   function readout(t) {
-    const body = $("readout").querySelector("tbody");
-    body.replaceChildren(...shown().map((run) => {
-      const tr = document.createElement("tr"), i = after(run.queue.t, t) - 1;
+    const body = $("readout").querySelector("tbody"), list = shown();
+    while (body.rows.length > list.length) body.lastChild.remove();
+    list.forEach((run, number) => {
+      const i = after(run.queue.t, t) - 1;
       let under = 0, waiting = 0, done = 0;
-      for (const lane of run.lanes) { if (lane.done && t >= lane.end) done++; else if (t >= lane.begin && t <= lane.end) { if (lane.waits.some(([a, b]) => a <= t && t < b)) waiting++; else under++; } }
+      for (const lane of run.lanes) { if (lane.done && t >= lane.end) done++; else if (t >= lane.begin && t <= lane.end) { if (waitsIn(lane, t, t).some(([, end]) => t < end)) waiting++; else under++; } }
       const bin = Math.floor(t / run.goodput.width), g = after(run.goodput.bin, bin) - 1;
       const cells = [run.label, ms(t), i < 0 ? "0" : (run.queue[unit.key][i] / unit.scale).toFixed(unit.digits) + " " + unit.label, under, run.timed ? waiting : words.unknown, done, run.packets ? bits(run.goodput.bin[g] === bin ? run.goodput.bps[g] : 0) : words.unknown];
-      cells.forEach((text, at) => { const cell = document.createElement(at ? "td" : "th"); cell.textContent = text; if (!at) { cell.scope = "row"; cell.style.color = own(run); } tr.append(cell); });
-      return tr;
-    }));
+      const tr = body.rows[number] ?? row(body, cells.length);
+      tr.cells[0].style.color = own(run);
+      // What stays is left alone: a browser would lay it out anew.
+      cells.forEach((said, at) => { const cell = tr.cells[at]; if (cell.textContent !== String(said)) cell.textContent = said; });
+    });
   }
-  function tell(u, e, x) {
-    const tip = $("tip"), run = u.run, id = order[rowAt(u, e)], lane = run.lane.get(id);
+  function row(body, columns) {
+    const tr = body.insertRow();
+    for (let at = 0; at < columns; at++) { const cell = document.createElement(at ? "td" : "th"); if (!at) cell.scope = "row"; tr.append(cell); }
+    return tr;
+  }
+  function tell(u, e) {
+    const tip = $("tip"), run = u.run, box = u.over.getBoundingClientRect(), id = order[rowAt(u, e)], lane = run.lane.get(id);
     if (!lane) { tip.hidden = true; return; }
-    const t = toT(x), near = ((view[1] - view[0]) / u.over.clientWidth) * 5, said = [];
-    // No more than are shown.
-    const around = (times, list, pattern) => { for (let i = after(times, t - near); i < times.length && times[i] < t + near && said.length < 6; i++) said.push(fill(pattern, lost(run, list[i][1]), ms(times[i]))); };
-    around(lane.dropped, lane.drops, words.drop);
-    around(lane.repaired, lane.fast, words.fast);
-    for (const [a, b, segment, probe] of lane.waits) if (a <= t && t <= b + near) said.push(fill(a < b ? (probe ? words.waitProbe : words.waitTimer) : probe ? words.ranProbe : words.ranTimer, ms(b), lost(run, segment)));
-    const i = after(lane.pk.a, t) - 1;
-    if (i >= 0 && lane.pk.e[i] >= t - near) said.push(lane.pk.n && lane.pk.n[i] > 1 ? fill(words.block, lane.pk.n[i], ms(lane.pk.a[i]), ms(lane.pk.e[i])) : fill(words.packet, lane.pk.k[i], ms(lane.pk.a[i]), lasting(lane.pk.e[i] - lane.pk.a[i])));
+    const per = (view[1] - view[0]) / box.width, t = toT(view[0] + (e.clientX - box.left) * per), near = per * 5, said = [];
+    // A few one by one, more as their sum.
+    const around = (times, one, sum) => {
+      const from = after(times, t - near), to = after(times, t + near);
+      if (to - from > FEW) said.push(fill(sum, (to - from).toLocaleString("en"), ms(times[from]), ms(times[to - 1])));
+      else for (let i = from; i < to; i++) said.push(one(i));
+    };
+    around(lane.dropped, (i) => fill(words.drop, lost(run, lane.drops[i][1]), ms(lane.dropped[i])), words.drops);
+    around(lane.repaired, (i) => fill(words.fast, lost(run, lane.fast[i][1]), ms(lane.repaired[i])), words.fasts);
+    const waits = waitsIn(lane, t - near, t).filter(([, end]) => t <= end + near);
+    if (waits.length > FEW) said.push(fill(words.waits, waits.length.toLocaleString("en"), ms(waits[0][1]), ms(waits[waits.length - 1][1])));
+    else for (const [a, b, segment, probe] of waits) said.push(fill(a < b ? (probe ? words.waitProbe : words.waitTimer) : probe ? words.ranProbe : words.ranTimer, ms(b), lost(run, segment)));
+    const { a, e: gone, k, n } = lane.pk, seen = [];
+    for (let i = inView(lane, t - near), end = after(a, t); i < end; i++) if (gone[i] >= t - near) seen.push(i);
+    const last = seen[seen.length - 1], packets = seen.reduce((sum, i) => sum + (n?.[i] ?? 1), 0);
+    if (packets > 1) said.push(fill(words.block, packets.toLocaleString("en"), ms(a[seen[0]]), ms(seen.reduce((most, i) => Math.max(most, gone[i]), 0))));
+    else if (packets) said.push(fill(words.packet, k[last].toLocaleString("en"), ms(a[last]), lasting(gone[last] - a[last])));
     if (lane.done && t >= lane.end) said.push(fill(words.done, ms(lane.end)));
     if (t < lane.begin) said.push(words.notYet);
     if (!said.length) said.push(run.packets ? words.open : words.under);
     const head = document.createElement("b");
     head.textContent = `${run.label}, ${fill(words.flow, id)}`; head.style.color = own(run);
-    tip.replaceChildren(head, ...said.slice(0, 6).map((line) => Object.assign(document.createElement("div"), { textContent: line })));
+    tip.replaceChildren(head, ...said.map((line) => Object.assign(document.createElement("div"), { textContent: line })));
     tip.hidden = false;
-    const wide = tip.offsetWidth, at = e.pageX + 14;
-    tip.style.left = Math.max(4, at + wide > document.documentElement.clientWidth - 6 ? e.pageX - wide - 10 : at) + "px";
+    // On the side where there is more room; how wide it is would have to be laid out first.
+    const room = document.documentElement.clientWidth, isLeft = e.pageX > room / 2;
+    tip.style.left = isLeft ? "auto" : e.pageX + 14 + "px";
+    tip.style.right = isLeft ? room - e.pageX + 10 + "px" : "auto";
     tip.style.top = e.pageY + 16 + "px";
   }
+
+  const FEW = 3;
 
   // ---- one flow
   function choose(id) {

@@ -121,7 +121,10 @@ WORDS = {
     "segment": "packet {}",
     "byte": "byte {} of the flow",
     "drop": "{} dropped at {}",
+    "drops": "{} packets dropped from {} to {}",
     "fast": "fast retransmit of {} at {}",
+    "fasts": "{} fast retransmits from {} to {}",
+    "waits": "{} waits for timers, which ran out from {} to {}",
     "packet": "packet {}: arrived at {}, left the port after {}",
     "block": "{} packets from {} to {}",
     "done": "complete at {}",
@@ -254,7 +257,7 @@ def queue_title(drawn: Sequence[Drawn]) -> str:
     if limits:
         beyond = queue_top(drawn) is not None
         parts.append(f"{'far above: the' if beyond else 'dashed:'} room for {' and '.join(limits)}")
-    parts += ["✕ dropped"] if drops else []
+    parts += ["✕ dropped, many: a line"] if drops else []
     parts += ["ticks below: marked"] if marks else []
     return f"Queue at {html.escape(' and '.join(ports))} <small>({html.escape('; '.join(parts))})</small>"
 
