@@ -122,7 +122,8 @@
       if (f.x0 > view[0] && f.x0 > 0 && !(fixed && f.x0 - last < per * 55)) { if (f.x0 - last < per * 45) out.pop(); out.push(f.x0); last = f.x0; fixed = true; }
       for (let t = Math.ceil(from / step) * step; t <= to; t += step) { const x = toX(t); if (x - last > per * 60) { out.push(x); last = x; fixed = false; } }
     }
-    u.digits = Math.max(0, Math.min(6, 6 - Math.floor(Math.log10(step))));
+    // As exact as a pixel; times after folds are not round.
+    u.digits = Math.max(0, Math.min(6, 8 - Math.floor(Math.log10(step))));
     return out;
   }
   const axis = (more) => ({ stroke: () => ink.muted, grid: { stroke: () => ink.grid, width: 1 }, ticks: { stroke: () => ink.grid, width: 1, size: 4 }, font: FONT, labelFont: FONT, ...more });
@@ -131,11 +132,11 @@
     el.replaceChildren();
     const width = Math.max(200, el.clientWidth);
     const u = new uPlot({
-      width, height, legend: { show: false }, padding: [6, 10, 0, 0],
+      width, height, legend: { show: false }, padding: [6, 22, 0, 0],
       cursor: { sync: { key: sync.key, setSeries: false }, drag: { x: false, y: false, setScale: false }, y: false, points: { show: false } },
       scales: { x: { time: false, min: view[0], max: view[1], range: () => view }, y: { range: () => [0, top], ...more.scale } },
       series: [{}, { paths: () => null, points: { show: false } }],
-      axes: [axis({ splits: ticks, values: (u, at) => at.map((x) => String(+(toT(x) / 1e6).toFixed(Math.max(u.digits, 1)))), size: 26, space: 1 }), axis({ size: 52, labelSize: 16, labelGap: 0, ...more.y })],
+      axes: [axis({ splits: ticks, values: (u, at) => at.map((x) => (toT(x) / 1e6).toLocaleString("en", { maximumFractionDigits: u.digits })), size: 26, space: 1 }), axis({ size: 52, labelSize: 16, labelGap: 0, ...more.y })],
       hooks: { drawClear: [paper], draw: [paint], setCursor: [onCursor] },
     }, [[0, total], [0, top]], el);
     u.more = more;
@@ -150,6 +151,9 @@
       const a = Math.max(left, place(u, f.x0)), b = Math.min(left + width, place(u, f.x1));
       c.fillStyle = ink.soft; c.fillRect(a, top, b - a, height);
     }
+    const k = ratio();
+    c.fillStyle = ink.muted; c.font = `${12 * k}px system-ui, sans-serif`; c.textAlign = "right"; c.textBaseline = "top";
+    c.fillText("ms", left - 8 * k, top + height + 9 * k);
   }
   const place = (u, x) => u.bbox.left + ((x - view[0]) / (view[1] - view[0])) * u.bbox.width;
   // Where a time is on a chart, for very many of them; from its left edge if that is 0.
@@ -488,9 +492,10 @@
       const u = make("lanes" + i, Math.round(n * row) + 36, n, { scale: { dir: -1 }, run, y: { splits: () => splits, values: () => splits.map((at) => order[Math.floor(at)]), label: unit.flow, grid: { show: false }, space: 1 } }, paintLanes(run));
       u.run = run;
     });
-    const top = windowsTop();
-    make("windows", 150, top, { y: { label: "KiB" } }, paintWindows).top = top;
-    $("windows_key").textContent = "(" + windowsKey(top).join("; ") + ")";
+    const top = windowsTop(), known = list.some((run) => run.lanes.some((lane) => lane.win.t.length));
+    if (known) make("windows", 150, top, { y: { label: "KiB" } }, paintWindows).top = top;
+    $("windows").hidden = !known;
+    $("windows_key").textContent = "(" + (known ? windowsKey(top).join("; ") : words.unknown) + ")";
     make("goodput", phone() ? 140 : 160, Math.max(...list.map((run) => Math.max(run.rate, ...run.goodput.bps))) / unit.rate * 1.05, { y: { label: unit.rateLabel } }, paintGoodput);
     $("windows_title").textContent = fill(words.windows, selected);
   }
@@ -500,6 +505,7 @@
   function windowsKey(top) {
     const having = shown().filter((run) => run.lane.get(selected)?.win.t.length), wins = having.map((run) => run.lane.get(selected).win), said = [words.windowsLine];
     if (wins.some((win) => win.ssthresh.some((v) => v >= 0 && v / 1024 <= top))) said.push(words.windowsThreshold);
+    if (!having.length) return [words.unknown];
     const low = wins.map((win) => least(win.rwnd) / 1024);
     if (low.some((one) => one <= top)) said.push(words.windowsReceiver);
     low.forEach((one, i) => { if (one > top) said.push((wins.length > 1 ? having[i].label + ": " : "") + fill(words.windowsReceiverAbove, size(one))); });
@@ -671,11 +677,14 @@
   $("why").addEventListener("click", (e) => { const b = e.target.closest("[data-a]"); if (b) { show(+b.dataset.a, +b.dataset.b); point(+b.dataset.a); } });
 
   // ---- keys and buttons
+  let placing = 0;
   function point(t) {
     cursorAt = t;
     const x = toX(t);
     if (x < view[0] || x > view[1]) { const w = view[1] - view[0]; go(x - w / 2, x + w / 2); }
-    for (const u of charts) u.setCursor({ left: ((x - view[0]) / (view[1] - view[0])) * u.over.clientWidth, top: 5 }, false);
+    // Charts that were built just now have no width before the next picture.
+    cancelAnimationFrame(placing);
+    placing = requestAnimationFrame(() => { for (const u of charts) u.setCursor({ left: ((x - view[0]) / (view[1] - view[0])) * widthOf(u), top: 5 }, false); cursorAt = t; });
     readout(t);
   }
   function moments() {
@@ -696,7 +705,14 @@
   const does = {
     all: () => go(0, total), in: () => zoom(0.6), out: () => zoom(1 / 0.6), play,
     burst: () => show(toT(0), Math.min(busyEnd(), toT(0) + (busyEnd() - toT(0)) * 0.5), 0.01),
-    packets: () => { let first = null; for (const run of shown()) for (const lane of run.lanes) for (const [at] of lane.drops) if (!first || at < first[0]) first = [at, lane.id]; if (first) { choose(first[1]); const w = total / 60; go(toX(first[0]) - w, toX(first[0]) + w); point(first[0]); } },
+    packets: () => {
+      // Also one of a flow that has no row.
+      const at = Math.min(...shown().filter((run) => run.drops.length).map((run) => run.drops[0])), w = total / 60;
+      if (at === Infinity) return;
+      const own = shown().flatMap((run) => run.lanes).find((lane) => lane.dropped[0] === at);
+      if (own) choose(own.id);
+      go(toX(at) - w, toX(at) + w); point(at);
+    },
     wait: () => { let most = null; for (const run of shown()) for (const lane of run.lanes) for (const w of lane.waits) if (!most || w[1] - w[0] > most[0][1] - most[0][0]) most = [w, lane.id]; if (most) { choose(most[1]); show(most[0][0], most[0][1], 0.25); point(most[0][0]); } },
   };
   document.querySelector(".tools").addEventListener("click", (e) => { const b = e.target.closest("[data-do]"); if (b) does[b.dataset.do](); });

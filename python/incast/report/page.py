@@ -80,7 +80,7 @@ def build(runs: Sequence[Recorded], *, port: str | None = None, labels: Sequence
         "queue_table": queue_table(drawn),
         "goodput_table": goodput_table(drawn),
         "flows_table": flows_table(drawn),
-        "run_head": "".join(f'<th scope="col">{words}</th>' for words in READOUT),
+        "run_head": "".join(f'<th scope="col">{words}</th>' for words in readout_head(drawn)),
         "settings": settings(drawn),
         "uplot_css": read("vendor/uPlot.min.css"),
         "uplot": read("vendor/uPlot.iife.min.js"),
@@ -136,7 +136,13 @@ WORDS = {
     "pause": "Pause",
     "none": "This flow has no row in this run.",
 }
-READOUT = ("run", "at", "queue", "flows under way", "wait for a timer", "done", "goodput")
+
+
+def readout_head(drawn: Sequence[Drawn]) -> tuple[str, ...]:
+    """Say what the numbers at the cursor are; flows without a row are not counted."""
+    has_rows = all(len(one.lanes) == len(one.flows) for one in drawn)
+    under_way = "flows under way" if has_rows else f"of {MOST_LANES} rows: under way"
+    return ("run", "at", "queue", under_way, "wait for a timer", "done", "goodput")
 
 
 def units(drawn: Sequence[Drawn]) -> dict[str, str | float]:
