@@ -25,6 +25,7 @@ from accessibility import GRAPHICS, SEEN, TEXT, contrast, distance
 from conftest import SMALL, Command
 from incast import figures
 from incast.report import data, export, page
+from incast.report import recorded as recorded_module
 from incast.report.data import Drawn
 from incast.report.explain import KINDS, Explainer, partition, union
 from incast.report.outline import Outline
@@ -113,7 +114,7 @@ def test_a_dropped_packet_found_what_the_table_of_queues_says() -> None:
     run = recorded("newreno")
     port = run.port()
     waiting = run.waiting_at(port.link)
-    times, lengths = run.queues["time_ps"].to_list(), run.queues["waiting_packets"].to_list()
+    times, lengths = run.queue(port.link)["time_ps"].to_list(), run.queue(port.link)["waiting_packets"].to_list()
     held = dict(zip(times, lengths, strict=True))
     dropped = run.packets.filter(pl.col("dropped"))
     assert len(dropped) > 20
@@ -243,7 +244,7 @@ def test_the_page_holds_what_the_tables_hold(world: str) -> None:
     run = recorded(world)
     port = run.port()
     (shown,) = document(page.build([run]))["runs"]
-    queue = run.queues.filter(pl.col("link") == port.link)
+    queue = run.queue(port.link)
     assert list(accumulate(shown["queue"]["t"])) == ns(queue["time_ps"].to_list())
     assert shown["queue"]["bytes"] == queue["waiting_bytes"].to_list()
     assert shown["limit"] == 65536
@@ -502,6 +503,46 @@ def test_of_many_marks_and_steps_some_are_drawn_and_the_page_says_how_many(monke
         assert (f"{story.left_out} shorter step" in page.why(story)) is (story.left_out > 0)
 
 
+def test_packets_belong_to_the_last_flow_that_begins_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded_module, "_AT_ONCE", 7)
+    run = recorded("newreno")
+    (some, *_) = run.flows.values()
+    # Sides without flows, offsets before the first flow and far behind the last, two flows at one offset.
+    begins = [(2, True, 100), (2, True, 2**45), (2, False, 0), (5, False, 10), (5, False, 10), (5, False, 30)]
+    flows = [
+        replace(some, id=number, connection=connection, from_client=side, offset=offset)
+        for number, (connection, side, offset) in enumerate(begins)
+    ]
+    rows = [(c, side, offset) for c in (1, 2, 5, 9) for side in (False, True) for offset in (0, 9, 10, 99, 100, 2**46)]
+    packets = pl.DataFrame(rows, schema=["connection", "from_client", "offset_bytes"], orient="row")
+    expected = [
+        max(((flow.offset, flow.id) for flow in flows
+             if (flow.connection, flow.from_client) == (c, side) and flow.offset <= offset), default=(0, -1))[1]
+        for c, side, offset in rows
+    ]  # fmt: skip
+    assert recorded_module._Owners(flows).of(packets).tolist() == expected
+    assert recorded_module._Owners([]).of(packets).tolist() == [-1] * len(rows)
+
+
+@pytest.mark.parametrize("most", [4, 9, 40, 400])
+def test_a_thinned_series_keeps_the_ends_and_the_extremes_of_every_stretch(most: int) -> None:
+    values = [number * 7919 % 101 for number in range(103)]
+    rows = pl.DataFrame({"at": range(103), "value": values})
+    kept = data.extremes(rows, "value", most)["at"].to_list()
+    stretch = 1 if most >= 103 else -(-103 * 4 // most)
+    expected = set()
+    for first in range(0, 103, stretch):
+        part = range(first, min(103, first + stretch))
+        expected |= {part[0], part[-1], min(part, key=values.__getitem__), max(part, key=values.__getitem__)}
+    assert kept == sorted(expected)
+
+
+def test_a_page_does_not_read_what_only_traces_need(small: Path, tmp_path: Path) -> None:
+    package.run(small, inside=True).write(tmp_path / "run")
+    assert "sack" not in Recorded.read(tmp_path / "run").packets.columns
+    assert "sack" in Recorded.read(tmp_path / "run", headers=True).packets.columns
+
+
 def test_what_users_write_is_text_on_the_page() -> None:
     run = recorded("dctcp")
     hostile = Recorded(run._tables, {**run.summary, "scenario": HOSTILE}, HOSTILE)
@@ -566,7 +607,8 @@ const wait = setInterval(() => {
       doc.order.forEach((id, number) => {
         const lane = u.run.lane.get(id), i = Math.floor(lane.pk.a.length / 2);
         const at = toX((lane.pk.a[i] + lane.pk.e[i]) / 2);
-        Object.assign(lane, { dropped: [], repaired: [], expired: [], probed: [], waits: [], ends: [] });  // they may cover it
+        // They may cover it.
+        Object.assign(lane, { dropped: [], repaired: [], expired: [], probed: [], waits: [], ends: [] });
         go(part === 1 ? 0 : at - (part * total()) / 2, part === 1 ? total() : at + (part * total()) / 2);
         u.hooks.draw.forEach((paint) => paint(u));
         const x = left + ((at - view()[0]) / (view()[1] - view()[0])) * width, y = top + (number + 0.7) * row;
@@ -574,26 +616,30 @@ const wait = setInterval(() => {
         if (red > 240 && green > 240 && blue > 240) throw new Error("no packet of flow " + id + " in its row");
       });
     }
-    // Of times that are many a picture shows that there are some, and the pointer how many.
-    const u = charts.find((one) => one.run), lane = u.run.lane.get(doc.order[0]);
+    // Of many drops the picture shows in which columns there are some, and the pointer tells how many there are.
+    const u = charts.find((one) => one.run), lane = u.run.lane.get(doc.order[0]), { left, top, width, height } = u.bbox;
     lane.dropped = Array.from({ length: 300 }, (_, i) => lane.begin + (i * (lane.end - lane.begin)) / 700);
     lane.columns = null;
     go(0, total());
     u.ctx.clearRect(0, 0, u.ctx.canvas.width, u.ctx.canvas.height);
     u.hooks.draw.forEach((paint) => paint(u));
-    const { left, top, width, height } = u.bbox, row = height / doc.order.length, y = (doc.order.indexOf(lane.id) + 0.9) * row;
-    const red = [...u.ctx.getImageData(left, Math.floor(top + y), width, 1).data].filter((part, i, all) => i % 4 === 0 && part > 150 && all[i + 1] < 60 && all[i + 2] < 60).length;
+    const y = 0.9 * (height / doc.order.length), { data } = u.ctx.getImageData(left, Math.floor(top + y), width, 1);
+    const isRed = (x) => data[4 * x] > 150 && data[4 * x + 1] < 60 && data[4 * x + 2] < 60;
+    const lines = Array.from({ length: width }, (_, x) => x).filter(isRed).length;
     const columns = new Set(lane.dropped.map((at) => Math.floor((toX(at) / total()) * width))).size;
-    if (Math.abs(red - columns) > 2) throw new Error(`${red} columns have a line, ${columns} have drops`);
-    const box = u.over.getBoundingClientRect(), at = toX(lane.dropped[150]) / total();
-    u.over.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: box.left + at * box.width, clientY: box.top + y * box.height / height }));
+    if (Math.abs(lines - columns) > 2) throw new Error(`${lines} columns have a line, ${columns} have drops`);
+    const rows = u.over.getBoundingClientRect(), clientX = rows.left + (toX(lane.dropped[150]) / total()) * rows.width;
+    const clientY = rows.top + (y / height) * rows.height;
+    u.over.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX, clientY }));
     setTimeout(() => {
-      if (!/[0-9]+ packets dropped from/.test(document.getElementById("tip").innerText)) throw new Error(document.getElementById("tip").innerText);
+      const tip = document.getElementById("tip").innerText;
+      if (!/[0-9]+ packets dropped from/.test(tip)) throw new Error("the pointer tells " + tip);
       doc.runs.forEach((run) => run.lanes.forEach((one) => { one.dropped = one.drops.map(([at]) => at); }));
       does.packets();
       setTimeout(() => {
-        const first = Math.min(...doc.runs.filter((run) => run.on).map((run) => run.drops[0] ?? Infinity)), said = document.querySelector("#readout td").textContent;
-        if (said !== (first / 1e6).toFixed(3) + " ms") throw new Error(`the first loss was at ${first} ns, not at ${said}`);
+        const first = Math.min(...doc.runs.filter((run) => run.on && run.drops.length).map((run) => run.drops[0]));
+        const said = document.querySelector("#readout td").textContent;
+        if (said !== (first / 1e6).toFixed(3) + " ms") throw new Error(`the first loss is at ${first} ns, not ${said}`);
         document.title = document.title.startsWith("broken") ? document.title : "driven";
       }, 400);
     }, 100);

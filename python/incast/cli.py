@@ -495,7 +495,7 @@ def export(
     if pcapng is None and perfetto is None:
         return
     # A capture needs packets alone.
-    recorded = Recorded.read(run, outline=perfetto is None)
+    recorded = Recorded.read(run, outline=perfetto is None, headers=pcapng is not None)
     if pcapng is not None:
         print(output.save(pcapng, exports.pcapng(recorded, recorded.any_port(port), side)))
     if perfetto is not None:

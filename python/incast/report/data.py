@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from incast.report.recorded import Flow, Port, Recorded
+    from incast.report.recorded import AtPort, Flow, Port, Recorded
 
     Whole = NDArray[np.int64]
 
@@ -61,24 +61,30 @@ class Drawn:
     @cached_property
     def lanes(self) -> list[Story]:
         """The flows that have a row of their own, the slowest ones, by completion."""
-        here = set(self.payload["flow"].unique().to_list())
-        flows = [flow for flow in self.run.flows.values() if flow.id in here]
-        slowest = sorted(flows, key=lambda flow: (flow.begin - flow.end, flow.id))[:MOST_LANES]
+        slowest = sorted(self.flows, key=lambda flow: (flow.begin - flow.end, flow.id))[:MOST_LANES]
         slowest.sort(key=lambda flow: (flow.end, flow.id))
         return [self.explainer.story(flow, most_steps=MOST_STEPS // len(slowest)) for flow in slowest]
 
     @cached_property
-    def payload(self) -> pl.DataFrame:
-        """The packets with payload at the port, with `leave_ps`, when their last bit had left (null: never)."""
-        rows = self.run.packets.filter((pl.col("link") == self.port.link) & pl.col("flow").is_not_null())
+    def here(self) -> AtPort:
+        """The packets at the port."""
+        return self.run.at_port(self.port.link)
+
+    def _payload(self, *columns: str) -> pl.DataFrame:
+        """Return the columns named of the packets with payload: all columns of them would take much memory."""
+        with_payload = self.here.rows["flow"].is_not_null()
+        return self.here.rows.select(columns).filter(with_payload)
+
+    def _left(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return of packets with payload those that left, with `leave_ps`, when their last bit had left."""
+        rows = rows.filter(pl.col("begin_ps").is_not_null())
         takes = pl.Series("takes", self.port.takes(rows["wire_bytes"].to_numpy()), dtype=pl.Int64)
         return rows.with_columns(leave_ps=pl.col("begin_ps") + takes)
 
     @cached_property
     def flows(self) -> list[Flow]:
         """The flows that use the port."""
-        here = set(self.payload["flow"].unique().to_list())
-        return [flow for flow in self.run.flows.values() if flow.id in here]
+        return [flow for flow in self.run.flows.values() if flow.id in self.here.flows]
 
     @cached_property
     def begin(self) -> int:
@@ -93,7 +99,7 @@ class Drawn:
     @cached_property
     def queue(self) -> pl.DataFrame:
         """The queue of the port: `time_ps`, `waiting_bytes`, `waiting_packets`."""
-        return self.run.queues.filter(pl.col("link") == self.port.link)
+        return self.run.queue(self.port.link)
 
     def most(self, unit: str) -> int:
         """Return the most that ever waited, in `bytes` or `packets`."""
@@ -108,13 +114,13 @@ class Drawn:
     @property
     def largest(self) -> int:
         """The bytes on the wire of the largest packet."""
-        wire = self.payload["wire_bytes"]
+        wire = self._payload("wire_bytes")["wire_bytes"]
         return 0 if wire.is_empty() else int(wire.to_numpy().max())
 
     @cached_property
     def drops(self) -> pl.DataFrame:
         """Packets dropped at the port, whatever they are."""
-        return self.run.packets.filter((pl.col("link") == self.port.link) & pl.col("dropped"))
+        return self.here.rows.filter("dropped")
 
     @property
     def dropped(self) -> int:
@@ -172,7 +178,7 @@ class Drawn:
     @cached_property
     def line(self) -> list[tuple[int, int]]:
         """When the line of the port carries payload."""
-        left = self.payload.filter(pl.col("leave_ps").is_not_null())
+        left = self._left(self._payload("begin_ps", "wire_bytes"))
         return union_of(left["begin_ps"].to_numpy(), left["leave_ps"].to_numpy())
 
     @cached_property
@@ -205,7 +211,7 @@ class Drawn:
     @cached_property
     def active(self) -> list[tuple[int, int]]:
         """When packets wait at the port or are on its line."""
-        rows = self.run.packets.filter(pl.col("link") == self.port.link)
+        rows = self.here.rows.select("arrive_ps", "begin_ps")
         last = rows["begin_ps"].fill_null(rows["arrive_ps"])
         return union_of(rows["arrive_ps"].to_numpy() - 1, last.to_numpy() + 1_000_000)
 
@@ -231,11 +237,20 @@ class Drawn:
         """
         active = sum(b - a for a, b in self.busy) or 1
         width = nice(active / _BINS)
-        left = self.payload.filter(pl.col("leave_ps").is_not_null()).sort("leave_ps")
-        first = left.unique(["flow", "offset_bytes"], keep="first", maintain_order=True)
-        bins = first.with_columns(bin=pl.col("leave_ps") // width).group_by("bin").agg(pl.col("payload_bytes").sum())
-        bins = bins.sort("bin")
-        return width, bins["bin"].to_numpy(), bins["payload_bytes"].to_numpy()
+        left = self._left(self._payload("offset_bytes", "begin_ps", "wire_bytes", "payload_bytes", "flow"))
+        flow, offset, leave, payload = (
+            left.drop_in_place(name).to_numpy() for name in ("flow", "offset_bytes", "leave_ps", "payload_bytes")
+        )
+        # Sorted, not put into a table of what has been seen, which would be larger than all else.
+        order = np.lexsort((leave, offset, flow))
+        again = np.zeros(len(order), dtype=bool)
+        again[1:] = (np.diff(flow[order]) == 0) & (np.diff(offset[order]) == 0)
+        first = order[~again]
+        del flow, offset, order
+        bins, own = np.unique(leave[first] // width, return_inverse=True)
+        got: Whole = np.zeros(len(bins), dtype=np.int64)
+        np.add.at(got, own, payload[first])
+        return width, bins, got
 
     @cached_property
     def blocks(self) -> dict[int, pl.DataFrame]:
@@ -243,13 +258,12 @@ class Drawn:
 
         The slowest flows have their packets one by one. In all there are no more than `MOST_PACKETS`.
         """
-        left = self.payload.filter(pl.col("leave_ps").is_not_null())
-        by_flow = left.partition_by("flow", as_dict=True, maintain_order=True)
         room, blocks = MOST_PACKETS, {}
         # What every flow has room for.
         least = MOST_PACKETS // (2 * MOST_LANES)
         for others, story in zip(range(len(self.lanes) - 1, -1, -1), reversed(self.lanes), strict=True):
-            rows = by_flow.get((story.flow.id,), left.clear()).select(
+            left = self._left(self.here.of(story.flow.id, "arrive_ps", "begin_ps", "wire_bytes", "offset_bytes"))
+            rows = left.select(
                 "arrive_ps",
                 "leave_ps",
                 segment=(pl.col("offset_bytes") - story.flow.offset) // story.flow.mss + 1,
@@ -374,16 +388,16 @@ def extremes(rows: pl.DataFrame, column: str, most: int) -> pl.DataFrame:
     if len(rows) <= most:
         return rows
     stretch = -(-len(rows) * 4 // most)
-    numbered = rows.with_row_index("_row").with_columns(_stretch=pl.col("_row") // stretch)
-    index = pl.col("_row")
-    kept = numbered.group_by("_stretch").agg(
-        first=index.first(),
-        least=index.get(pl.col(column).arg_min()),
-        most=index.get(pl.col(column).arg_max()),
-        last=index.last(),
-    )
-    keep = np.unique(kept.select("first", "least", "most", "last").to_numpy())
-    return rows[keep]
+    whole = len(rows) // stretch * stretch
+    values = rows[column].to_numpy()
+    starts = np.arange(0, len(rows), stretch)
+    keep = [starts, np.append(starts[1:], len(rows)) - 1]
+    # All stretches but the last are equally long: rows of a matrix.
+    parts = (values[:whole].reshape(-1, stretch), values[whole:].reshape(-1, max(1, len(rows) - whole)))
+    for part, first in zip(parts, (starts[: len(parts[0])], starts[len(parts[0]) :]), strict=True):
+        if len(first):
+            keep += [first + part.argmin(axis=1), first + part.argmax(axis=1)]
+    return rows[np.unique(np.concatenate(keep))]
 
 
 def nice(ps: float) -> int:

@@ -37,6 +37,8 @@ KINDS = {
 _OF_A_SEGMENT = ("drop", "wire-loss", "fast-retransmit", "retransmission")
 # Where it is not known since when timers ran.
 _UNTIMED = {"repair": "with a lost packet that had not been sent again, some timers included"}
+# What is told of packets.
+_OF_PACKETS = ("row", "arrive_ps", "begin_ps", "dropped", "offset_bytes", "wire_bytes")
 # Events of a timer that ran out.
 IS_A_TIMER = pl.col("kind").str.starts_with("timeout") | (pl.col("kind") == "tail-probe")
 _SOON_PS = 1_000_000_000
@@ -155,14 +157,14 @@ class Explainer:
         self.run = run
         self.port = port
         self._waiting: Waiting = run.waiting_at(port.link)
-        self._packets = _by(run.packets.filter((pl.col("link") == port.link) & pl.col("flow").is_not_null()), "flow")
+        self._packets = run.at_port(port.link)
         told = pl.col("kind").is_in(_OF_A_SEGMENT) | IS_A_TIMER
         # The kernel tells of a timer and of what it sends again one after the other.
         self._soon = _SOON_PS if run.on_kernel else 0
         self._events = _by(run.events.filter(told), "connection", "from_client")
         srtt = _by(run.windows.filter(pl.col("srtt_ps").is_not_null()), "connection", "from_client")
         self._srtt = {key: (rows["time_ps"].to_list(), rows["srtt_ps"].to_list()) for key, rows in srtt.items()}
-        bare = run.packets.filter((pl.col("link") == port.link) & pl.col("dropped") & (pl.col("payload_bytes") == 0))
+        bare = self._packets.rows.filter(pl.col("dropped") & (pl.col("payload_bytes") == 0))
         self._bare: dict[tuple[int, bool], list[int]] = defaultdict(list)
         for at, connection, side in bare.select("arrive_ps", "connection", "from_client").iter_rows():
             self._bare[connection, side].append(at)
@@ -172,7 +174,7 @@ class Explainer:
     def story(self, flow: Flow, *, most_steps: int | None = None) -> Story:
         """Tell what happened to a flow, in at most so many steps: those that took longest."""
         events = self._events_of(flow)
-        packets = self._packets.get((flow.id,), self.run.packets.clear())
+        packets = self._packets.of(flow.id, *_OF_PACKETS)
         waits = [
             Wait(
                 armed=event["time_ps"] if event["armed_ps"] is None else event["armed_ps"],

@@ -175,7 +175,7 @@ def perfetto(run: Recorded, port: Port) -> str:
         events.append({"ph": kind, "name": name, "ts": at_ps / 1e6, "pid": 1, "tid": track, **more})
 
     events.append({"ph": "M", "name": "process_name", "pid": 1, "args": {"name": str(run.summary["scenario"])}})
-    queue = run.queues.filter(run.queues["link"] == port.link)
+    queue = run.queue(port.link)
     for at, waiting in queue.select("time_ps", "waiting_bytes").iter_rows():
         add("C", f"queue at {port.name}", at, 0, args={"bytes": waiting})
     windows: dict[tuple[Any, ...], pl.DataFrame] = run.windows.partition_by(

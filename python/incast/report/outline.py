@@ -10,7 +10,7 @@ import polars as pl
 
 from incast.report.data import MOST_LANES, Drawn
 from incast.report.explain import Step, Story, Wait, duration, union
-from incast.report.recorded import Flow, count, size
+from incast.report.recorded import AtPort, Flow, count, size
 from incast.tables import PS_PER_S
 
 if TYPE_CHECKING:
@@ -49,10 +49,9 @@ class Outline(Drawn):
         return [self._story(flow) for flow in slowest]
 
     @cached_property
-    def payload(self) -> pl.DataFrame:
+    def here(self) -> AtPort:
         """No packets."""
-        empty = self.run.packets.clear()
-        return empty.with_columns(leave_ps=pl.lit(None, pl.Int64))
+        return AtPort(self.run.packets.clear())
 
     @cached_property
     def drops(self) -> pl.DataFrame:

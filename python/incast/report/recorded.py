@@ -16,11 +16,19 @@ from incast._native import ScenarioError
 from incast.tables import PS_PER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
 _TABLES = ("flows", "ports", "queues", "windows", "events", "packets")
+# What pages and explanations need of packets; traces for other programs need everything.
+_OF_PACKETS = (
+    "arrive_ps", "wait_ps", "dropped", "link", "connection", "from_client", "offset_bytes", "payload_bytes",
+    "wire_bytes",
+)  # fmt: skip
+# Flows are looked up for so many packets at once: for all together it would take several times their memory.
+_AT_ONCE = 1_000_000
 # What a run has to record for all of this, and how to have it recorded.
 _AGAIN = "run the scenario again with incast run --report"
 
@@ -91,6 +99,7 @@ class Recorded:
         self.name = name
         self.summary = summary
         self._tables = tables
+        self._at_port: dict[int, AtPort] = {}
         # Only there a run says what the machine was like.
         self.on_kernel = "machine" in tables and not tables["machine"].is_empty()
         """Whether it ran on a kernel, which may not tell since when its timers ran."""
@@ -109,8 +118,13 @@ class Recorded:
         self.flows = {flow.id: flow for flow in self._flows()}
 
     @classmethod
-    def read(cls, directory: Path, *, outline: bool = False) -> Recorded:
-        """Read the tables that `incast run` wrote; an outline of a run on a kernel does without packets.
+    def read(cls, directory: Path, *, outline: bool = False, headers: bool = False) -> Recorded:
+        """Read the tables that `incast run` wrote.
+
+        Args:
+            directory: where they are.
+            outline: whether a run on a kernel may have recorded no packets.
+            headers: whether to read what only the headers of packets have, for traces.
 
         Raises:
             ScenarioError: they are not there, or do not hold what is needed.
@@ -123,7 +137,10 @@ class Recorded:
         summary = json.loads(scenarios.text_of(directory / "summary.json", "a summary"))
         try:
             there = [name for name in (*_TABLES, "machine") if (directory / f"{name}.parquet").is_file()]
-            tables = {name: stored.read(directory / f"{name}.parquet") for name in dict.fromkeys((*_TABLES, *there))}
+            tables = {
+                name: stored.read(directory / f"{name}.parquet", None if headers or name != "packets" else _OF_PACKETS)
+                for name in dict.fromkeys((*_TABLES, *there))
+            }
         except (OSError, pl.exceptions.PolarsError) as error:
             raise ScenarioError(f"{directory}: these results cannot be read: {error}") from error
         return cls(tables, summary, str(directory), outline=outline)
@@ -171,18 +188,11 @@ class Recorded:
     @cached_property
     def packets(self) -> pl.DataFrame:
         """The packets with the flow of their payload, and with `begin_ps`, when they began to leave (null: never)."""
-        flows = pl.DataFrame(
-            [(flow.connection, flow.from_client, flow.offset, flow.id) for flow in self.flows.values()],
-            schema={"connection": pl.Int64, "from_client": pl.Boolean, "offset_bytes": pl.Int64, "flow": pl.Int64},
-            orient="row",
-        ).sort("offset_bytes", "flow")
-        rows = self._tables["packets"].with_row_index("row").sort("offset_bytes", "row")
-        joined = rows.join_asof(
-            flows, on="offset_bytes", by=["connection", "from_client"], strategy="backward", check_sortedness=False
-        )
-        data = pl.col("payload_bytes") > 0
-        return joined.sort("row").with_columns(
-            flow=pl.when(data).then("flow"), begin_ps=pl.col("arrive_ps") + pl.col("wait_ps")
+        rows = self._tables["packets"].with_row_index("row")
+        flow = pl.Series("flow", _Owners(self.flows.values()).of(rows), dtype=pl.Int64)
+        return rows.with_columns(
+            flow=pl.when((pl.col("payload_bytes") > 0) & (flow >= 0)).then(flow),
+            begin_ps=pl.col("arrive_ps") + pl.col("wait_ps"),
         )
 
     @property
@@ -190,11 +200,11 @@ class Recorded:
         """The events."""
         return self._tables["events"]
 
-    @cached_property
-    def queues(self) -> pl.DataFrame:
-        """The queues; of several changes at one time the last."""
-        queues = self._tables["queues"]
-        return queues.group_by("time_ps", "link", maintain_order=True).last()
+    def queue(self, link: int) -> pl.DataFrame:
+        """Return the queue of a port, in order of time; of several changes at one time the last."""
+        queue = self._tables["queues"].filter(pl.col("link") == link)
+        time = queue["time_ps"]
+        return queue.filter((time != time.shift(-1)).fill_null(value=True))
 
     @property
     def windows(self) -> pl.DataFrame:
@@ -301,24 +311,78 @@ class Recorded:
         """Return a sum over the table of flows."""
         return int(self._tables["flows"][column].sum())
 
-    def payload_of(self, flow: Flow, link: int) -> pl.DataFrame:
-        """Return the packets with payload of a flow at a port."""
-        return self._at_port(link).filter(pl.col("flow") == flow.id)
-
-    def _at_port(self, link: int) -> pl.DataFrame:
-        return self.packets.filter(pl.col("link") == link)
+    def at_port(self, link: int) -> AtPort:
+        """Return the packets at a port."""
+        if link not in self._at_port:
+            here = self.packets["link"] == link
+            self._at_port[link] = AtPort(self.packets if here.all() else self.packets.filter(here))
+        return self._at_port[link]
 
     def waiting_at(self, link: int) -> Waiting:
         """Tell who waits at a port."""
-        return Waiting(self._at_port(link))
+        return Waiting(self.at_port(link).rows)
+
+
+class AtPort:
+    """The packets at a port."""
+
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self.rows = rows
+        """All of them, in the order in which they arrived."""
+        flow = rows["flow"].fill_null(-1).to_numpy()
+        order = np.argsort(flow, kind="stable")
+        flows, starts = np.unique(flow[order], return_index=True)
+        self._order = order.astype(np.uint32)
+        ends = np.append(starts[1:], len(flow))[: len(starts)]
+        places = zip(starts.tolist(), ends.tolist(), strict=True)
+        self._of = {flow: place for flow, place in zip(flows.tolist(), places, strict=True) if flow >= 0}
+
+    @property
+    def flows(self) -> Collection[int]:
+        """The flows with payload among them."""
+        return self._of.keys()
+
+    def of(self, flow: int, *columns: str) -> pl.DataFrame:
+        """Return the packets with payload of a flow, and of these the columns named."""
+        start, end = self._of.get(flow, (0, 0))
+        return self.rows.select(columns)[self._order[start:end]]
+
+
+class _Owners:
+    """Which flow of a connection and side the payload at an offset belongs to: the last that begins there or before."""
+
+    def __init__(self, flows: Iterable[Flow]) -> None:
+        known = np.array(
+            [(flow.connection * 2 + flow.from_client, flow.offset, flow.id) for flow in flows], dtype=np.int64
+        ).reshape(-1, 3)
+        sides, offsets, self._flow = known[np.lexsort((known[:, 2], known[:, 1], known[:, 0]))].T
+        self._sides, side = np.unique(sides, return_inverse=True)
+        # Ranks in place of offsets, so that a side and an offset are one number, however large they are.
+        self._offsets, rank = np.unique(offsets, return_inverse=True)
+        self._keys = side * (len(self._offsets) + 1) + rank + 1
+
+    def of(self, packets: pl.DataFrame) -> NDArray[np.int64]:
+        """Return the flow of each packet; -1 if there is none."""
+        found = np.full(len(packets), -1, dtype=np.int64)
+        if not len(self._flow):
+            return found
+        for first in range(0, len(packets), _AT_ONCE):
+            part = packets.slice(first, _AT_ONCE)
+            own = part["connection"].to_numpy() * 2 + part["from_client"].to_numpy()
+            side = np.minimum(np.searchsorted(self._sides, own), len(self._sides) - 1)
+            least = side * (len(self._offsets) + 1)
+            rank = np.searchsorted(self._offsets, part["offset_bytes"].to_numpy(), side="right")
+            last = np.searchsorted(self._keys, least + rank, side="right") - 1
+            belongs = (self._sides[side] == own) & (last >= 0) & (self._keys[last] > least)
+            found[first : first + len(part)] = np.where(belongs, self._flow[last], -1)
+        return found
 
 
 class Waiting:
     """Who waits at a port at any time."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
-        # As wide as what is looked for in it: otherwise each search would convert all of it.
-        self._row = rows["row"].to_numpy().astype(np.int64)
+        self._row = rows["row"].to_numpy()
         self._flow = rows["flow"].fill_null(-1).to_numpy()
         self._wire = rows["wire_bytes"].to_numpy()
         self._begin = rows["begin_ps"].fill_null(-1).to_numpy()
@@ -327,7 +391,8 @@ class Waiting:
 
     def found_by(self, row: int, at: int) -> tuple[int, int, dict[int, int]]:
         """Return what the packet of this row found: packets and bytes waiting, and packets by flow (-1: no payload)."""
-        until = int(np.searchsorted(self._row, row))
+        # As wide as what it is looked for in: otherwise each search would convert all of that.
+        until = int(np.searchsorted(self._row, self._row.dtype.type(row)))
         first = int(np.searchsorted(self._all_begun[:until], at, side="right"))
         waits = self._begin[first:until] > at
         flows, counts = np.unique(self._flow[first:until][waits], return_counts=True)
