@@ -22,11 +22,21 @@ FLAGS = (
 )  # fmt: skip
 
 
+def find(program: str) -> str | None:
+    """Return where a program is, if it is installed."""
+    return next(filter(None, map(shutil.which, NAMES[program])), None)
+
+
+def missing(program: str) -> str:
+    """Say that a program is missing, and how to have it."""
+    return f"{program} is not installed (Debian, Ubuntu: apt-get install {program})"
+
+
 def path(program: str) -> str:
     """Return where a program is, or leave the test out."""
-    found = next(filter(None, map(shutil.which, NAMES[program])), None)
+    found = find(program)
     if found is None:
-        why = f"{program} is not installed (Debian, Ubuntu: apt-get install {program})"
+        why = missing(program)
         if os.environ.get("INCAST_PROGRAM_TESTS") == "required":
             pytest.fail(f"{why}, and INCAST_PROGRAM_TESTS=required")
         pytest.skip(f"LEFT OUT: {why}")

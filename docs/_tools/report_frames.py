@@ -10,16 +10,18 @@ from __future__ import annotations
 import argparse
 import http.server
 import json
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))
+
+import programs
+
 # A frame is smooth if 30 of its kind fit into a second.
 SMOOTH_MS = 33
-_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _SECONDS = 180
 _DRIVER = """
 <script>
@@ -65,9 +67,9 @@ _DRIVER = """
 
 def measure(page: Path, width: int, height: int, scale: float) -> dict[str, list[float]]:
     """Return the times between frames in milliseconds, by what was done, and how long the page took to be ready."""
-    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    browser = programs.find("chromium")
     if browser is None:
-        raise SystemExit("chromium is not installed (Debian, Ubuntu: apt-get install chromium)")
+        raise SystemExit(programs.missing("chromium"))
     shown = page.read_text(encoding="utf-8").replace("</body>", f"{_DRIVER}</body>").encode()
     done, answer = threading.Event(), bytearray()
 
@@ -91,8 +93,7 @@ def measure(page: Path, width: int, height: int, scale: float) -> dict[str, list
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, tempfile.TemporaryDirectory() as profile:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = [
-            browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-            f"--user-data-dir={profile}/profile", f"--window-size={width},{height}",
+            browser, *programs.FLAGS, f"--user-data-dir={profile}/profile", f"--window-size={width},{height}",
             f"--force-device-scale-factor={scale}",
             # A page needs a debugger's port to stay open.
             "--remote-debugging-port=0", f"http://127.0.0.1:{server.server_port}/",
