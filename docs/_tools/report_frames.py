@@ -71,15 +71,18 @@ def measure(page: Path, width: int, height: int, scale: float) -> dict[str, list
     if browser is None:
         raise SystemExit(programs.missing("chromium"))
     shown = page.read_text(encoding="utf-8").replace("</body>", f"{_DRIVER}</body>").encode()
+    # A window of a browser is never as narrow as a phone.
+    frame = f"<body style='margin:0'><iframe src=page style='border:0;width:{width}px;height:{height}px'>".encode()
     done, answer = threading.Event(), bytearray()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(200 if self.path == "/" else 404)
+            content = {"/": frame, "/page": shown}.get(self.path)
+            self.send_response(200 if content else 404)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.end_headers()
-            if self.path == "/":
-                self.wfile.write(shown)
+            if content:
+                self.wfile.write(content)
 
         def do_POST(self) -> None:
             answer.extend(self.rfile.read(int(self.headers["Content-Length"])))
@@ -93,7 +96,7 @@ def measure(page: Path, width: int, height: int, scale: float) -> dict[str, list
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, tempfile.TemporaryDirectory() as profile:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = [
-            browser, *programs.FLAGS, f"--user-data-dir={profile}/profile", f"--window-size={width},{height}",
+            browser, *programs.FLAGS, f"--user-data-dir={profile}/profile", f"--window-size={max(width, 500)},{height + 150}",
             f"--force-device-scale-factor={scale}",
             # A page needs a debugger's port to stay open.
             "--remote-debugging-port=0", f"http://127.0.0.1:{server.server_port}/",

@@ -95,7 +95,10 @@
 
   // ---- words with numbers
   const fill = (pattern, ...values) => { let i = 0; return pattern.replace(/\{\}/g, () => values[i++]); };
-  const ms = (t, digits = 3) => (t / 1e6).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + " ms";
+  // Kept: to make one takes longer than to write a hundred numbers.
+  const upTo = Array.from({ length: 7 }, (_, digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
+  const inMs = new Intl.NumberFormat("en", { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+  const ms = (t) => inMs.format(t / 1e6) + " ms";
   const lasting = (t) => (t >= 1e9 ? +(t / 1e9).toPrecision(3) + " s" : t >= 1e6 ? +(t / 1e6).toPrecision(3) + " ms" : +(t / 1e3).toPrecision(3) + " us");
   const size = (kib) => (kib >= 1048576 ? +(kib / 1048576).toPrecision(3) + " GiB" : kib >= 1024 ? +(kib / 1024).toPrecision(3) + " MiB" : +kib.toPrecision(3) + " KiB");
   const bits = (v) => (v >= 1e9 ? +(v / 1e9).toPrecision(3) + " Gbit/s" : +(v / 1e6).toPrecision(3) + " Mbit/s");
@@ -136,7 +139,7 @@
       cursor: { sync: { key: sync.key, setSeries: false }, drag: { x: false, y: false, setScale: false }, y: false, points: { show: false } },
       scales: { x: { time: false, min: view[0], max: view[1], range: () => view }, y: { range: () => [0, top], ...more.scale } },
       series: [{}, { paths: () => null, points: { show: false } }],
-      axes: [axis({ splits: ticks, values: (u, at) => at.map((x) => (toT(x) / 1e6).toLocaleString("en", { maximumFractionDigits: u.digits })), size: 26, space: 1 }), axis({ size: 52, labelSize: 16, labelGap: 0, ...more.y })],
+      axes: [axis({ splits: ticks, values: (u, at) => at.map((x) => upTo[u.digits].format(toT(x) / 1e6)), size: 26, space: 1 }), axis({ size: 52, labelSize: 16, labelGap: 0, ...more.y })],
       hooks: { drawClear: [paper], draw: [paint], setCursor: [onCursor] },
     }, [[0, total], [0, top]], el);
     u.more = more;
@@ -190,7 +193,8 @@
     const end = after(t, t1);
     if (!t.length || i >= end || t1 < t0) return;
     const X = across(u);
-    if (end - i > 2 * u.bbox.width) { bars(u, t, v, i, end, y, Math.round(X(Math.max(t[i], t0))), Math.round(X(t1)), colour, filled); return; }
+    // Where it changes every second pixel: that takes many times as long as bars, and dashes cannot be seen.
+    if (end - i > u.bbox.width / 2) { bars(u, t, v, i, end, y, Math.round(X(Math.max(t[i], t0))), Math.round(X(t1)), colour, filled); return; }
     const line = new Path2D(), base = y(0);
     let x = X(Math.max(t[i], from)), column = Math.round(x), at = x, last = y(v[i]), low = last, high = last;
     const first = x;
@@ -212,21 +216,21 @@
     if (filled) { const area = new Path2D(line); area.lineTo(right, base); area.lineTo(first, base); area.closePath(); c.globalAlpha = 0.16; c.fillStyle = colour; c.fill(area); c.globalAlpha = 1; }
     if (filled !== "only") { c.strokeStyle = colour; c.lineWidth = 1.6 * ratio(); c.setLineDash(dash.map((d) => d * 1.6 * ratio())); c.lineJoin = "round"; c.stroke(line); c.setLineDash([]); }
   }
-  // Of a line that goes up and down in most columns of pixels: a bar in each, from its least to its greatest value there. Such a
-  // line takes many times as long, and its dashes cannot be seen.
-  function bars(u, t, v, i, end, y, left, right, colour, filled) {
-    const c = u.ctx, half = 0.8 * ratio(), base = y(0), per = (view[1] - view[0]) / u.bbox.width;
+  // Of a line that goes up and down in most columns of pixels: a bar in each, from its least to its greatest value there.
+  function bars(u, t, v, i, end, y, from, to, colour, filled) {
+    const { left, top, width, height } = u.bbox, out = pixels(u, "bars", width, height), { cells } = out, half = 0.8 * ratio(), per = (view[1] - view[0]) / width;
+    const line = filled === "only" ? 0 : cell(colour), area = filled ? cell(colour, 0.16) : 0, base = Math.min(height, Math.round(y(0) - top));
     let value = v[i];
-    c.fillStyle = colour;
-    for (let x = left; x < right; x++) {
-      const until = toT(view[0] + (x + 1 - u.bbox.left) * per);
+    for (let x = Math.max(0, from - left), right = Math.min(width, to - left); x < right; x++) {
+      const until = toT(view[0] + (x + 1) * per);
       let low = value, high = value;
       for (; i < end && t[i] < until; i++) { value = v[i]; if (!(low <= value)) low = value; if (!(high >= value)) high = value; }
       if (high !== high) continue;
-      const top = Math.round(y(high) - half);
-      if (filled) { c.globalAlpha = 0.16; c.fillRect(x, top, 1, base - top); c.globalAlpha = 1; }
-      if (filled !== "only") c.fillRect(x, top, 1, Math.round(y(low) + half) - top);
+      const first = Math.max(0, Math.round(y(high) - half - top)), last = line ? Math.min(height, Math.round(y(low) + half - top)) : first;
+      for (let row = first; row < last; row++) cells[row * width + x] = line;
+      if (area) for (let row = last; row < base; row++) cells[row * width + x] = area;
     }
+    u.ctx.drawImage(out.done(), left, top);
   }
   // Calls for each column of pixels in which there are any of these times; of many in one column few are looked at.
   function eachColumn(times, t0, t1, X, draw) {
@@ -346,23 +350,28 @@
     const packet = cell(own(run), PACKETS), onWait = cell(blend(own(run), ink.waitfill, PACKETS)), big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
     const per = (view[1] - view[0]) / wide, far = per >= total / COLUMNS;
     const edges = far && Int32Array.from({ length: wide + 1 }, (_, x) => Math.min(COLUMNS, Math.round(((view[0] + x * per) / total) * COLUMNS)));
-    const copied = (from, to) => { for (let y = Math.max(0, Math.round(from)), end = Math.max(y + 1, Math.round(to)); y < end && y < out.high; y++) cells.set(line, y * wide); };
-    // Too short for a bar with hatches.
-    const isShort = (a, b) => X(b) - X(a) < 10 * k;
+    const rim = new Uint32Array(wide), hatched = cell(blend(ink.wait, ink.waitfill, 0.8));
+    // The rows of pixels between two heights, one at least.
+    const span = (from, to) => { const first = Math.max(0, Math.round(from)); return [first, Math.min(out.high, Math.max(first + 1, Math.round(to)))]; };
     return {
-      isShort,
       waits(lane, y) {
+        const [top, bottom] = span(y - h * 0.36, y + h * 0.36), framed = h > 5 * k, long = [];
         let any = false;
-        line.fill(0);
+        line.fill(0); rim.fill(0);
         for (const [a, b, , probe] of waitsIn(lane, t0, t1)) {
-          if (probe || a === b) continue;
-          const from = Math.max(0, Math.round(X(a))), to = Math.min(wide, Math.max(from + Math.ceil(k), Math.round(X(b))));
-          if (!isShort(a, b) || from >= wide) continue;
+          const x0 = Math.round(X(a)), x1 = Math.max(x0 + Math.ceil(k), Math.round(X(b)));
+          if (probe || a === b || x0 >= wide || x1 <= 0) continue;
+          const from = Math.max(0, x0), to = Math.min(wide, x1);
           line.fill(fill, from, to);
-          line[from] = line[to - 1] = edge;
+          if (x0 >= 0) line[x0] = edge;
+          if (x1 <= wide) line[x1 - 1] = edge;
+          if (x1 - x0 >= 10 * k) { long.push([from, to]); rim.fill(framed ? edge : fill, from, to); } else for (let x = from; x < to; x++) rim[x] = line[x];
           any = true;
         }
-        if (any) copied(y - h * 0.36, y + h * 0.36);
+        if (!any) return;
+        for (let row = top; row < bottom; row++) cells.set(row === top || row === bottom - 1 ? rim : line, row * wide);
+        if (moving || h <= 4 * k) return;
+        for (const [from, to] of long) for (let row = top + 1; row < bottom - 1; row++) for (let x = from + 1; x < to - 1; x++) if ((x + row) % Math.round(8 * k) < k) cells[row * wide + x] = hatched;
       },
       // After the waits of the same row.
       packets(lane, y) {
@@ -380,14 +389,15 @@
             for (let x = from; x < done; x++) draw(x);
           }
         }
-        copied(y - h * 0.3, y + h * 0.3);
+        const [top, bottom] = span(y - h * 0.3, y + h * 0.3);
+        for (let row = top; row < bottom; row++) cells.set(line, row * wide);
       },
       marks(lane, y) {
         KINDS.forEach(({ times, shape, size, above }, kind) => {
           const list = lane[times], dot = dots[kind];
           if (!list?.length) return;
           if (!isCrowded(list, t0, t1, wide, big * size)) { mark(out, shape, list, t0, t1, X, y, big * size); return; }
-          const from = Math.max(0, Math.round(above ? y - h / 2 : y + h * 0.2)), to = Math.min(out.high, Math.max(from + 1, Math.round(above ? y - h * 0.3 : y + h / 2)));
+          const [from, to] = above ? span(y - h / 2, y - h * 0.3) : span(y + h * 0.2, y + h / 2);
           const draw = (x) => { if (x >= 0 && x < wide) for (let row = from; row < to; row++) cells[row * wide + x] = dot; };
           if (!far) { eachColumn(list, t0, t1, X, draw); return; }
           const sums = columns(lane)[times];
@@ -408,13 +418,13 @@
     return (u) => {
       const c = clip(u), k = ratio(), n = rows(run), h = u.bbox.height / n, colour = own(run), t0 = toT(view[0]), t1 = toT(view[1]);
       const X = across(u), left = u.bbox.left, right = left + u.bbox.width;
-      const pattern = !moving && c.createPattern(hatch, "repeat");
       // Far away: when it has packets at the port. Near: waiting is pale, and each packet on the line is a block.
       const near = h > 4 * k && (run.packet / (view[1] - view[0])) * u.bbox.width > 2.5 * k, upper = u.bbox.top;
+      const pattern = near && !moving && c.createPattern(hatch, "repeat"), faint = colour + "66";
       const above = pixels(u, "above", u.bbox.width, u.bbox.height), row = pixelRows(u, run, above, t0, t1, h);
       const wait = (a, b, y, probe) => {
         if (a === b) return;  // since when it ran is not known
-        if (!near && !probe && row.isShort(a, b)) return;  // in the row of pixels
+        if (!near && !probe) return;  // in the row of pixels
         const x0 = Math.max(left - 9, X(a)), x1 = X(b);
         const box = [x0, y - h * 0.36, Math.max(1, x1 - x0), h * 0.72];
         if (!probe) { c.fillStyle = ink.waitfill; c.fillRect(...box); if (pattern && h > 4 * k) { c.fillStyle = pattern; c.fillRect(...box); } }
@@ -424,7 +434,8 @@
         const lane = run.lane.get(id), top = u.bbox.top + number * h, y = top + h / 2;
         if (id === selected) { c.fillStyle = ink.soft; c.fillRect(left, top, u.bbox.width, h); c.strokeStyle = ink.ink; c.lineWidth = k; c.strokeRect(left, top + 0.5, u.bbox.width, h - 1); }
         if (!lane || lane.begin > t1 || lane.end < t0) return;
-        c.fillStyle = colour; c.globalAlpha = 0.4; c.fillRect(X(lane.begin), y - k / 2, X(lane.end) - X(lane.begin), k); c.globalAlpha = 1;
+        const begin = Math.round(Math.max(left - 9, X(lane.begin)));
+        c.fillStyle = faint; c.fillRect(begin, Math.round(y - k / 2), Math.round(Math.min(right, X(lane.end))) - begin, Math.ceil(k));
         for (const [a, b, , probe] of waitsIn(lane, t0, t1)) wait(a, b, y, probe);
         if (!near) { row.waits(lane, y - upper); row.packets(lane, y - upper); }
         const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, t0) : 0, last = near ? after(a, t1) : 0;
@@ -622,7 +633,7 @@
     return tr;
   }
   function tell(u, e) {
-    const tip = $("tip"), run = u.run, box = u.over.getBoundingClientRect(), id = order[rowAt(u, e)], lane = run.lane.get(id);
+    const tip = $("tip"), run = u.run, room = document.documentElement.clientWidth, box = u.over.getBoundingClientRect(), id = order[rowAt(u, e)], lane = run.lane.get(id);
     if (!lane) { tip.hidden = true; return; }
     const per = (view[1] - view[0]) / box.width, t = toT(view[0] + (e.clientX - box.left) * per), near = per * 5, said = [];
     // A few one by one, more as their sum.
@@ -649,7 +660,7 @@
     tip.replaceChildren(head, ...said.map((line) => Object.assign(document.createElement("div"), { textContent: line })));
     tip.hidden = false;
     // On the side where there is more room; how wide it is would have to be laid out first.
-    const room = document.documentElement.clientWidth, isLeft = e.pageX > room / 2;
+    const isLeft = e.pageX > room / 2;
     tip.style.left = isLeft ? "auto" : e.pageX + 14 + "px";
     tip.style.right = isLeft ? room - e.pageX + 10 + "px" : "auto";
     tip.style.top = e.pageY + 16 + "px";
