@@ -642,7 +642,7 @@ const wait = setInterval(() => {
         if (said !== (first / 1e6).toFixed(3) + " ms") throw new Error(`the first loss is at ${first} ns, not ${said}`);
         document.title = document.title.startsWith("broken") ? document.title : "driven";
       }, 400);
-    }, 100);
+    }, 400);
   }, 300);
 }, 20);
 """

@@ -38,11 +38,10 @@
     lane.longestWait = lane.waits.reduce((most, [from, end]) => Math.max(most, end - from), 0);
   }
   // The waits that overlap a stretch of time.
-  function waitsIn(lane, t0, t1) {
-    const found = [];
-    for (let i = after(lane.ends, t0 - 1); i < lane.ends.length && lane.ends[i] - lane.longestWait <= t1; i++) if (lane.ends[i] >= t0 && lane.waits[i][0] <= t1) found.push(lane.waits[i]);
-    return found;
+  function eachWait(lane, t0, t1, act) {
+    for (let i = after(lane.ends, t0 - 1); i < lane.ends.length && lane.ends[i] - lane.longestWait <= t1; i++) { const wait = lane.waits[i]; if (wait[1] >= t0 && wait[0] <= t1) act(wait); }
   }
+  function waitsIn(lane, t0, t1) { const found = []; eachWait(lane, t0, t1, (wait) => found.push(wait)); return found; }
   const shown = () => runs.filter((run) => run.on);
   // The first index whose value is greater than `at`.
   const after = (sorted, at) => { let low = 0, high = sorted.length; while (low < high) { const mid = (low + high) >> 1; if (sorted[mid] > at) high = mid; else low = mid + 1; } return low; };
@@ -350,7 +349,7 @@
     const packet = cell(own(run), PACKETS), onWait = cell(blend(own(run), ink.waitfill, PACKETS)), big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
     const per = (view[1] - view[0]) / wide, far = per >= total / COLUMNS;
     const edges = far && Int32Array.from({ length: wide + 1 }, (_, x) => Math.min(COLUMNS, Math.round(((view[0] + x * per) / total) * COLUMNS)));
-    const rim = new Uint32Array(wide), hatched = cell(blend(ink.wait, ink.waitfill, 0.8));
+    const rim = new Uint32Array(wide), least = Math.ceil(k), hatched = cell(blend(ink.wait, ink.waitfill, 0.8));
     // The rows of pixels between two heights, one at least.
     const span = (from, to) => { const first = Math.max(0, Math.round(from)); return [first, Math.min(out.high, Math.max(first + 1, Math.round(to)))]; };
     return {
@@ -358,16 +357,16 @@
         const [top, bottom] = span(y - h * 0.36, y + h * 0.36), framed = h > 5 * k, long = [];
         let any = false;
         line.fill(0); rim.fill(0);
-        for (const [a, b, , probe] of waitsIn(lane, t0, t1)) {
-          const x0 = Math.round(X(a)), x1 = Math.max(x0 + Math.ceil(k), Math.round(X(b)));
-          if (probe || a === b || x0 >= wide || x1 <= 0) continue;
+        eachWait(lane, t0, t1, (wait) => {
+          const x0 = Math.round(X(wait[0])), x1 = Math.max(x0 + least, Math.round(X(wait[1])));
+          if (wait[3] || wait[0] === wait[1] || x0 >= wide || x1 <= 0) return;
           const from = Math.max(0, x0), to = Math.min(wide, x1);
           line.fill(fill, from, to);
           if (x0 >= 0) line[x0] = edge;
           if (x1 <= wide) line[x1 - 1] = edge;
           if (x1 - x0 >= 10 * k) { long.push([from, to]); rim.fill(framed ? edge : fill, from, to); } else for (let x = from; x < to; x++) rim[x] = line[x];
           any = true;
-        }
+        });
         if (!any) return;
         for (let row = top; row < bottom; row++) cells.set(row === top || row === bottom - 1 ? rim : line, row * wide);
         if (moving || h <= 4 * k) return;
@@ -436,7 +435,7 @@
         if (!lane || lane.begin > t1 || lane.end < t0) return;
         const begin = Math.round(Math.max(left - 9, X(lane.begin)));
         c.fillStyle = faint; c.fillRect(begin, Math.round(y - k / 2), Math.round(Math.min(right, X(lane.end))) - begin, Math.ceil(k));
-        for (const [a, b, , probe] of waitsIn(lane, t0, t1)) wait(a, b, y, probe);
+        if (near || lane.probed.length) eachWait(lane, t0, t1, ([a, b, , probe]) => wait(a, b, y, probe));
         if (!near) { row.waits(lane, y - upper); row.packets(lane, y - upper); }
         const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, t0) : 0, last = near ? after(a, t1) : 0;
         c.fillStyle = colour;
@@ -459,8 +458,7 @@
       });
       if (run.others.flows) {
         const y = u.bbox.top + (order.length + 0.5) * h;
-        for (const [a, b] of waitsIn(run.others, t0, t1)) wait(a, b, y, 0);
-        if (!near) row.waits(run.others, y - upper);
+        if (near) eachWait(run.others, t0, t1, ([a, b]) => wait(a, b, y, 0)); else row.waits(run.others, y - upper);
         row.marks(run.others, y - upper);
       }
       c.drawImage(above.done(), left, upper);
@@ -529,7 +527,7 @@
     a = Math.max(0, Math.min(total - width, a));
     view = [a, a + width];
     moving = true; clearTimeout(calm);
-    calm = setTimeout(() => { moving = false; paint(); }, 160);
+    calm = setTimeout(() => { moving = false; paint(); if (pointed) tell(...pointed); }, 160);
     paint();
   }
   function paint() {
@@ -633,7 +631,10 @@
     return tr;
   }
   function tell(u, e) {
-    const tip = $("tip"), run = u.run, room = document.documentElement.clientWidth, box = u.over.getBoundingClientRect(), id = order[rowAt(u, e)], lane = run.lane.get(id);
+    const tip = $("tip"), run = u.run;
+    // While what is shown moves, a hint would be out of date before it is read.
+    if (moving) { tip.hidden = true; return; }
+    const room = document.documentElement.clientWidth, box = u.over.getBoundingClientRect(), id = order[rowAt(u, e)], lane = run.lane.get(id);
     if (!lane) { tip.hidden = true; return; }
     const per = (view[1] - view[0]) / box.width, t = toT(view[0] + (e.clientX - box.left) * per), near = per * 5, said = [];
     // A few one by one, more as their sum.
