@@ -349,14 +349,17 @@
     const packet = cell(own(run), PACKETS), onWait = cell(blend(own(run), ink.waitfill, PACKETS)), big = Math.max(3.5 * k, Math.min(h * 0.42, 6 * k));
     const per = (view[1] - view[0]) / wide, far = per >= total / COLUMNS;
     const edges = far && Int32Array.from({ length: wide + 1 }, (_, x) => Math.min(COLUMNS, Math.round(((view[0] + x * per) / total) * COLUMNS)));
-    const rim = new Uint32Array(wide), least = Math.ceil(k), hatched = cell(blend(ink.wait, ink.waitfill, 0.8));
+    const least = Math.ceil(k), hatched = cell(blend(ink.wait, ink.waitfill, 0.8));
     // The rows of pixels between two heights, one at least.
     const span = (from, to) => { const first = Math.max(0, Math.round(from)); return [first, Math.min(out.high, Math.max(first + 1, Math.round(to)))]; };
+    // Waits of the row that are wide enough for a frame.
+    let long = [];
     return {
       waits(lane, y) {
-        const [top, bottom] = span(y - h * 0.36, y + h * 0.36), framed = h > 5 * k, long = [];
+        const [top, bottom] = span(y - h * 0.36, y + h * 0.36);
         let any = false;
-        line.fill(0); rim.fill(0);
+        line.fill(0);
+        long = [];
         eachWait(lane, t0, t1, (wait) => {
           const x0 = Math.round(X(wait[0])), x1 = Math.max(x0 + least, Math.round(X(wait[1])));
           if (wait[3] || wait[0] === wait[1] || x0 >= wide || x1 <= 0) return;
@@ -364,13 +367,10 @@
           line.fill(fill, from, to);
           if (x0 >= 0) line[x0] = edge;
           if (x1 <= wide) line[x1 - 1] = edge;
-          if (x1 - x0 >= 10 * k) { long.push([from, to]); rim.fill(framed ? edge : fill, from, to); } else for (let x = from; x < to; x++) rim[x] = line[x];
+          if (x1 - x0 >= 10 * k) long.push([from, to]);
           any = true;
         });
-        if (!any) return;
-        for (let row = top; row < bottom; row++) cells.set(row === top || row === bottom - 1 ? rim : line, row * wide);
-        if (moving || h <= 4 * k) return;
-        for (const [from, to] of long) for (let row = top + 1; row < bottom - 1; row++) for (let x = from + 1; x < to - 1; x++) if ((x + row) % Math.round(8 * k) < k) cells[row * wide + x] = hatched;
+        if (any) for (let row = top; row < bottom; row++) cells.set(line, row * wide);
       },
       // After the waits of the same row.
       packets(lane, y) {
@@ -390,6 +390,15 @@
         }
         const [top, bottom] = span(y - h * 0.3, y + h * 0.3);
         for (let row = top; row < bottom; row++) cells.set(line, row * wide);
+      },
+      // Where no packets are upon them.
+      frames(y) {
+        const [top, bottom] = span(y - h * 0.36, y + h * 0.36), framed = h > 5 * k, pitch = Math.round(8 * k);
+        const draw = (at, colour) => { if (cells[at] === fill) cells[at] = colour; };
+        for (const [from, to] of long) {
+          if (framed) for (let x = from; x < to; x++) { draw(top * wide + x, edge); draw((bottom - 1) * wide + x, edge); }
+          if (!moving && h > 4 * k) for (let row = top; row < bottom; row++) for (let x = from + (pitch - ((from + row) % pitch)) % pitch; x < to; x += pitch) draw(row * wide + x, hatched);
+        }
       },
       marks(lane, y) {
         KINDS.forEach(({ times, shape, size, above }, kind) => {
@@ -436,7 +445,7 @@
         const begin = Math.round(Math.max(left - 9, X(lane.begin)));
         c.fillStyle = faint; c.fillRect(begin, Math.round(y - k / 2), Math.round(Math.min(right, X(lane.end))) - begin, Math.ceil(k));
         if (near || lane.probed.length) eachWait(lane, t0, t1, ([a, b, , probe]) => wait(a, b, y, probe));
-        if (!near) { row.waits(lane, y - upper); row.packets(lane, y - upper); }
+        if (!near) { row.waits(lane, y - upper); row.packets(lane, y - upper); row.frames(y - upper); }
         const { a, e } = lane.pk, segment = lane.pk.k, first = near ? inView(lane, t0) : 0, last = near ? after(a, t1) : 0;
         c.fillStyle = colour;
         let x0 = null, x1 = 0;
@@ -458,7 +467,7 @@
       });
       if (run.others.flows) {
         const y = u.bbox.top + (order.length + 0.5) * h;
-        if (near) eachWait(run.others, t0, t1, ([a, b]) => wait(a, b, y, 0)); else row.waits(run.others, y - upper);
+        if (near) eachWait(run.others, t0, t1, ([a, b]) => wait(a, b, y, 0)); else { row.waits(run.others, y - upper); row.frames(y - upper); }
         row.marks(run.others, y - upper);
       }
       c.drawImage(above.done(), left, upper);
