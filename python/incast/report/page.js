@@ -615,8 +615,9 @@
   function onCursor(u) {
     if (u.cursor.left == null || u.cursor.left < 0) return;
     cursorAt = toT(view[0] + (u.cursor.left / widthOf(u)) * (view[1] - view[0]));
-    // All charts tell of it.
-    reading ||= requestAnimationFrame(() => { reading = 0; readout(cursorAt); });
+    // All charts tell of it. Numbers that run by are written twenty times a second: each time the table is laid out anew.
+    const read = () => { reading = 0; readout(cursorAt); };
+    reading ||= moving ? setTimeout(read, 50) : requestAnimationFrame(read);
   }
   let reading = 0;
   function readout(t) {
