@@ -105,7 +105,6 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
     super::begin_programs(world, plan, &mut agenda);
     world.start(&mut agenda);
     let mut starts = Starts::new(plan, world.order);
-    let mut now = 0;
     let mut until_report = REPORT_EVERY;
     loop {
         let timer = agenda.timers.first().map(|due| due.key());
@@ -123,11 +122,10 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
             (None, None) => break,
         };
         let at = if link_first { link.map(|link| link.0) } else { own.map(|own| own.0.0) };
-        let at = at.unwrap_or(u64::MAX);
-        if at >= horizon.at {
+        let now = at.unwrap_or(u64::MAX);
+        if now >= horizon.at {
             break;
         }
-        now = at;
         if let Some(first) = link.filter(|_| link_first) {
             agenda.pop_link(first);
             pass(world, first, &mut agenda);
@@ -156,8 +154,9 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         world.advance(link, horizon.at - 1, &mut agenda);
     }
     world.bury_vanished();
-    report(world, now, world.packet_hops(), control);
-    (horizon.end(world), horizon.outcome(world))
+    let end = horizon.end(world);
+    report(world, end, world.packet_hops(), control);
+    (end, horizon.outcome(world))
 }
 
 /// What was due on a link at `at` passes on.

@@ -228,8 +228,8 @@ pub(crate) fn run<'p, O: Observer + Send>(
     if interrupted {
         return Ok((world, now, Outcome::Interrupted));
     }
-    super::report(&world, now, world.packet_hops(), control);
     let (end, outcome) = (horizon.end(&world), horizon.outcome(&world));
+    super::report(&world, end, world.packet_hops(), control);
     Ok((world, end, outcome))
 }
 

@@ -437,10 +437,9 @@ impl Sweep {
 pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &Control) -> (u64, Outcome) {
     let mut horizon = Horizon::new(plan);
     let mut sweep = Sweep::new(world, plan);
-    let mut now = 0;
     let mut until_report = REPORT_EVERY;
     while let Some(current) = sweep.first(plan).filter(|first| horizon.reaches(*first)) {
-        now = sweep.sweep(world, plan, current, horizon.at);
+        let now = sweep.sweep(world, plan, current, horizon.at);
         sweep.pass(horizon.at);
         until_report -= 1;
         if until_report == 0 {
@@ -459,8 +458,9 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         }
     }
     world.bury_vanished();
-    report(world, now, world.packet_hops(), control);
-    (horizon.end(world), horizon.outcome(world))
+    let end = horizon.end(world);
+    report(world, end, world.packet_hops(), control);
+    (end, horizon.outcome(world))
 }
 
 /// Hands every link with something due in this window to the node it leads to.

@@ -1,10 +1,12 @@
 //! Both drivers give the same bytes.
 
+use std::num::NonZeroUsize;
+
 use crate::support::{
     add_endless_and_others, add_flow, add_rounds, bytes, cable, dctcp, follow_packets, leaf_spine_load, mark_at,
     new_reno, no_marks, packets, plan, run_both, run_on, star, tcp,
 };
-use incast_packets::DriverKind;
+use incast_packets::{Control, DriverKind, RunOptions};
 use incast_plan::{Handshake, Record, Reorder, Tcp};
 use incast_protocols::{Bytes, Duration, Time};
 
@@ -244,4 +246,16 @@ fn links_with_reordering_are_not_looked_at_in_thousands_of_windows() {
     );
     network.links[0].delay = Duration::from_ns(100);
     assert_eq!(DriverKind::choose(&plan(network, new_reno(), tcp())).0, DriverKind::EventLoop);
+}
+
+/// Timers that nobody needs any more go off after the last packet, and time goes on for them.
+#[test]
+fn a_run_that_is_over_has_come_as_far_as_its_end() {
+    let plan = leaf_spine_load(4, 4, 2, 500, 3, 30, 20);
+    for (driver, threads) in [(DriverKind::EventLoop, 1), (DriverKind::Sweep, 1), (DriverKind::Sweep, 2)] {
+        let control = Control::default();
+        control.use_threads(NonZeroUsize::new(threads).unwrap());
+        let run = incast_packets::run(&plan, &RunOptions { driver: Some(driver) }, &control).unwrap();
+        assert_eq!(control.progress().now, run.end, "{driver:?} on {threads}");
+    }
 }
