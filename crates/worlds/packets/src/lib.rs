@@ -29,7 +29,6 @@ use incast_record::{Outcome, Run};
 use incast_world::{Cost, Refusal, Threads, World as AnyWorld};
 
 use observe::{Observer, Recorder, Silent};
-use partition::Partition;
 use world::World;
 
 /// The packet simulator as a world.
@@ -154,9 +153,8 @@ fn run_observed<O: Observer + Send>(
     if never_ends(plan) {
         return Err(RunError::Endless);
     }
-    let threads = if driver == DriverKind::Sweep { threads::of(plan, control.threads()).count } else { 1 };
-    if threads > 1 {
-        let partition = Partition::new(plan, threads);
+    let partition = (driver == DriverKind::Sweep).then(|| threads::parts(plan, control.threads())).flatten();
+    if let Some(partition) = partition {
         let (world, end, outcome) = driver::parallel::run(plan, &partition, control, observer)?;
         return world.finish(end, outcome, rule);
     }

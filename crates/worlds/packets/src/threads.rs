@@ -23,19 +23,22 @@ const MOST_UNFAIR: f64 = 1.25;
 
 /// As many as somebody wants, or as pay; fewer if the plan does not allow for them.
 pub(crate) fn of(plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
-    let Some(wish) = wish.map(NonZeroUsize::get) else { return Threads { count: chosen(plan), why: None } };
-    if wish == 1 {
-        return Threads { count: 1, why: None };
-    }
-    if let Some(obstacle) = obstacle(plan) {
-        return Threads { count: 1, why: Some(obstacle.to_owned()) };
-    }
-    let parts = Partition::new(plan, wish).parts;
-    let why = (parts < wish).then(|| match parts {
-        1 => "all hosts are at one switch".to_owned(),
-        parts => format!("hosts are at {parts} switches"),
+    let count = parts(plan, wish).map_or(1, |partition| partition.parts);
+    let why = wish.is_some_and(|wish| count < wish.get()).then(|| match (obstacle(plan), count) {
+        (Some(obstacle), _) => obstacle.to_owned(),
+        (None, 1) => "all hosts are at one switch".to_owned(),
+        (None, count) => format!("hosts are at {count} switches"),
     });
-    Threads { count: parts, why }
+    Threads { count, why }
+}
+
+/// The parts of the network that have a thread each; none if one thread has all of it.
+pub(crate) fn parts(plan: &Plan, wish: Option<NonZeroUsize>) -> Option<Partition> {
+    let Some(wish) = wish else { return pays(plan, available_parallelism().map_or(1, NonZeroUsize::get)) };
+    if wish.get() == 1 || obstacle(plan).is_some() {
+        return None;
+    }
+    Some(Partition::new(plan, wish.get())).filter(|partition| partition.parts > 1)
 }
 
 /// What keeps a plan on one thread.
@@ -52,20 +55,15 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
     }
 }
 
-/// How many threads pay for a plan on this machine.
-fn chosen(plan: &Plan) -> usize {
-    pays(plan, available_parallelism().map_or(1, NonZeroUsize::get))
-}
-
-/// How many threads pay for a plan on this many processors.
-fn pays(plan: &Plan, processors: usize) -> usize {
+/// The parts with which threads pay for a plan on this many processors.
+fn pays(plan: &Plan, processors: usize) -> Option<Partition> {
     let hosts = plan.network.hosts as usize;
     if processors < 2 || hosts < 2 * LEAST_HOSTS || plan.sends.len() > MOST_MESSAGES || obstacle(plan).is_some() {
-        return 1;
+        return None;
     }
     let hops = plan.packet_hops();
     if hops < LEAST_PACKET_HOPS {
-        return 1;
+        return None;
     }
     let per_window = hops / (shortest_time(plan) / window(plan)).max(1);
     let most = (per_window / LEAST_PER_WINDOW).min((hosts / LEAST_HOSTS) as u64).min(processors as u64);
@@ -73,7 +71,7 @@ fn pays(plan: &Plan, processors: usize) -> usize {
         .rev()
         .map(|parts| Partition::new(plan, parts))
         .find(|partition| partition.largest_share * partition.parts as f64 <= MOST_UNFAIR)
-        .map_or(1, |partition| partition.parts)
+        .filter(|partition| partition.parts > 1)
 }
 
 /// A time that a run takes at least, or nearly so: no host gets what is for it faster than its link carries it.
@@ -121,6 +119,10 @@ mod tests {
     use incast_protocols::Time;
     use incast_testing::{add_flow, leaf_spine_load, packets, star_load};
 
+    fn threads(plan: &Plan, processors: usize) -> usize {
+        pays(plan, processors).map_or(1, |partition| partition.parts)
+    }
+
     fn load(flows: u32, slower: u64) -> Plan {
         let mut plan = leaf_spine_load(20, 20, 10, flows, 1, 250, 65);
         for send in &mut plan.sends {
@@ -132,11 +134,11 @@ mod tests {
     #[test]
     fn threads_are_chosen_where_each_has_enough_to_do_in_every_window() {
         let plan = load(4_000, 1);
-        assert_eq!([1, 2, 4].map(|processors| pays(&plan, processors)), [1, 2, 4]);
-        assert_eq!(pays(&plan, 64), 9, "no more have as much to do as others");
-        assert_eq!(pays(&load(4_000, 40), 2), 1, "the same work in forty times as many windows");
-        assert_eq!(pays(&load(500, 1), 2), 1, "it is over soon");
-        assert_eq!(pays(&star_load(41, 20_000, &packets(250)), 2), 1, "there is one switch");
+        assert_eq!([1, 2, 4].map(|processors| threads(&plan, processors)), [1, 2, 4]);
+        assert_eq!(threads(&plan, 64), 9, "no more have as much to do as others");
+        assert_eq!(threads(&load(4_000, 40), 2), 1, "the same work in forty times as many windows");
+        assert_eq!(threads(&load(500, 1), 2), 1, "it is over soon");
+        assert_eq!(threads(&star_load(41, 20_000, &packets(250)), 2), 1, "there is one switch");
     }
 
     #[test]
@@ -146,7 +148,7 @@ mod tests {
             add_flow(&mut plan, sender, 0, Some(1 << 20), Time(0), Handshake::Counted);
         }
         assert!(plan.packet_hops() > LEAST_PACKET_HOPS);
-        assert_eq!(pays(&plan, 2), 1);
+        assert_eq!(threads(&plan, 2), 1);
         // It has half of the bytes, and four parts cannot have a quarter each.
         assert!(Partition::new(&plan, 4).largest_share > 0.5);
     }
