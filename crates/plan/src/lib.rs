@@ -3,6 +3,7 @@
 
 mod cost;
 mod noise;
+mod part;
 mod tcp;
 mod validate;
 
