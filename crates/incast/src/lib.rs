@@ -15,13 +15,17 @@ pub use incast_record as record;
 pub use incast_scenario as scenario;
 pub use incast_units as units;
 
+pub use pilot::{Pilot, Told};
+
 pub use incast_ideal::Ideal;
 pub use incast_linux::Linux;
 pub use incast_packets::Packets;
 pub use incast_plan::Plan;
 pub use incast_record::Run;
 pub use incast_scenario::{Override, Report, Scenario};
-pub use incast_world::{Control, Cost, Progress, Refusal, RunError, Threads, World};
+pub use incast_world::{Control, Cost, Progress, Refusal, RunError, Shown, Threads, Work, World};
+
+mod pilot;
 
 use std::fmt;
 

@@ -8,13 +8,16 @@ use incast_protocols::{Bytes, Rate, Time};
 /// SYN, SYN-ACK and ACK, and as many to close.
 const CONNECTION_PACKETS: u64 = 6;
 
-/// Packet-hops of a plan if nothing is lost: segments and their ACKs over the shortest paths, connections opened
-/// and closed. Flows without end count what their receiver's link carries until the run's end.
-pub(crate) fn packet_hops(plan: &Plan) -> u64 {
+/// Packets of a plan if nothing is lost, and their packet-hops: segments and their ACKs over the shortest paths, connections
+/// opened and closed. Flows without end count what their receiver's link carries until the run's end.
+pub(crate) fn packets_and_hops(plan: &Plan) -> (u64, u64) {
     let mut paths = Paths::new(&plan.network);
-    let mut hops: u64 = 0;
+    let (mut all, mut hops) = (0_u64, 0_u64);
     // Sizes may be absurd; this is an estimate.
-    let mut add = |length: u64, packets: u64| hops = hops.saturating_add(length.saturating_mul(packets));
+    let mut add = |length: u64, packets: u64| {
+        all = all.saturating_add(packets);
+        hops = hops.saturating_add(length.saturating_mul(packets));
+    };
     let mut endless = BTreeMap::new();
     for connection in plan.connections.iter().filter(|connection| connection.handshake == Handshake::Counted) {
         add(paths.hops(connection.client, connection.server), CONNECTION_PACKETS);
@@ -44,7 +47,7 @@ pub(crate) fn packet_hops(plan: &Plan) -> u64 {
     for (host, (class, length)) in endless {
         add(length, packets(plan, class, Bytes((paths.rate(host).0 as f64 * seconds / 8.0) as u64)));
     }
-    hops
+    (all, hops)
 }
 
 /// Bytes that a plan takes itself.

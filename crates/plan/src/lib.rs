@@ -130,7 +130,13 @@ impl Plan {
     /// Packet-hops in a world of packets if nothing is lost.
     #[must_use]
     pub fn packet_hops(&self) -> u64 {
-        cost::packet_hops(self)
+        self.packets_and_hops().1
+    }
+
+    /// The packets that are sent if nothing is lost, and their packet-hops.
+    #[must_use]
+    pub fn packets_and_hops(&self) -> (u64, u64) {
+        cost::packets_and_hops(self)
     }
 
     /// What it takes in memory itself.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use incast::protocols::{Bytes, Time};
 use incast::record::{self, Spill};
-use incast::{Control, Cost, Job, Threads};
+use incast::{Control, Cost, Job, Pilot, Threads, Work};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -22,6 +22,42 @@ use crate::scenario::{Planned, Wanted, planned, refuse_to_exhaust};
 /// How a run ended: what was recorded, or why it failed.
 type Ending = Result<Arc<record::Run>, String>;
 
+/// What a pilot tells of its run.
+#[pyclass(frozen, module = "incast._native")]
+#[derive(Debug)]
+pub(crate) struct Told(incast::Told);
+
+#[pymethods]
+impl Told {
+    #[getter]
+    const fn packet_hops(&self) -> u64 {
+        self.0.cost.packet_hops
+    }
+
+    #[getter]
+    const fn memory_bytes(&self) -> u64 {
+        self.0.cost.memory.0
+    }
+
+    /// If connections go on to accumulate as they did.
+    #[getter]
+    const fn memory_most_bytes(&self) -> u64 {
+        self.0.most_memory.0
+    }
+
+    /// Of what the pilot has run a part of.
+    #[getter]
+    const fn packet_hops_of_part(&self) -> u64 {
+        self.0.packet_hops
+    }
+
+    /// How many times as long as that the run takes.
+    #[getter]
+    const fn times(&self) -> f64 {
+        self.0.times
+    }
+}
+
 /// A run under way.
 #[pyclass(frozen, module = "incast._native")]
 #[derive(Debug)]
@@ -33,6 +69,35 @@ pub(crate) struct Run {
     reserve: u64,
     desk: Arc<Desk<Ending>>,
     threads: Option<(usize, Option<String>)>,
+    work: Work,
+    /// If that is what it is.
+    pilot: Option<Arc<Pilot>>,
+}
+
+impl Run {
+    /// A run that has not begun.
+    fn new(job: &Job, cost: Cost, spill: Option<PathBuf>) -> Self {
+        let control = spill.map_or_else(Control::default, |directory| Control::spilling(Spill::into(directory)));
+        Self {
+            control: Arc::new(control),
+            stop_at: job.plan.stop_at,
+            cost,
+            reserve: memory::available().map_or(0, memory::reserve),
+            desk: Arc::default(),
+            threads: None,
+            work: Work::of(&job.plan),
+            pilot: None,
+        }
+    }
+
+    fn begin(self, carry_out: impl FnOnce() -> Ending + Send + 'static) -> PyResult<Self> {
+        let desk = Arc::clone(&self.desk);
+        thread::Builder::new()
+            .name("incast-run".into())
+            .spawn(move || desk.leave(carry_out()))
+            .map_err(|error| RunError::new_err(format!("cannot start a thread: {error}")))?;
+        Ok(self)
+    }
 }
 
 fn carry_out(job: &Job, control: &Control) -> Ending {
@@ -60,31 +125,57 @@ impl Run {
         let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, stop)?;
         let rows = if spill.is_some() { Bytes::ZERO } else { cost.rows };
         refuse_to_exhaust(cost.memory + rows)?;
-        let control = spill.map_or_else(Control::default, |directory| Control::spilling(Spill::into(directory)));
-        let (control, desk) = (Arc::new(control), Arc::new(Desk::default()));
+        let mut run = Self::new(&job, cost, spill);
         if let Some(available) = memory::available() {
             // Lists double when they grow, and are sorted and written as tables in the end.
-            control.limit_recorded(Bytes(available / 4));
+            run.control.limit_recorded(Bytes(available / 4));
         }
-        let threads = threads.map(|wish| {
-            control.use_threads(wish);
+        run.threads = threads.map(|wish| {
+            run.control.use_threads(wish);
             let Threads { count, why } = job.world.threads(&job.plan, Some(wish));
             (count, why)
         });
-        let reserve = memory::available().map_or(0, memory::reserve);
-        let (watched, stop_at) = (Arc::clone(&control), job.plan.stop_at);
-        let run = Self { control: watched, stop_at, cost, reserve, desk: Arc::clone(&desk), threads };
-        thread::Builder::new()
-            .name("incast-run".into())
-            .spawn(move || desk.leave(carry_out(&job, &control)))
-            .map_err(|error| RunError::new_err(format!("cannot start a thread: {error}")))?;
-        Ok(run)
+        let control = Arc::clone(&run.control);
+        run.begin(move || carry_out(&job, &control))
     }
 
-    /// Packet-hops if nothing is lost, and memory in bytes: estimates.
+    /// Starts the pilot of a run in a world of packets: what that takes is then known by its [`told`](Self::told). There is
+    /// none if it would take too much memory.
+    #[staticmethod]
+    fn pilot(
+        py: Python<'_>,
+        text: String,
+        file: String,
+        overrides: Vec<String>,
+        seed: Option<u64>,
+        world: Option<String>,
+        spill: PathBuf,
+    ) -> PyResult<Option<Self>> {
+        let Planned { job, cost } = planned(py, Wanted { text, file, overrides, seed, world }, None)?;
+        let Some(pilot) = Pilot::new(job, &cost).map(Arc::new) else { return Ok(None) };
+        let mut run = Self::new(&pilot.job, cost, Some(spill));
+        Pilot::limit(&run.control);
+        run.pilot = Some(Arc::clone(&pilot));
+        let control = Arc::clone(&run.control);
+        run.begin(move || carry_out(&pilot.job, &control)).map(Some)
+    }
+
+    /// What a pilot tells once it has ended, unless it was ended before.
+    fn told(&self) -> Option<Told> {
+        let ended = matches!(*self.desk.found(), Some(Ok(_)));
+        self.pilot.as_ref().filter(|_| ended)?.told(&self.control).map(Told)
+    }
+
+    /// Packet-hops if the rest goes on as the run has done so far, and memory in bytes by its plan and the connections that it
+    /// has opened: estimates.
     #[getter]
-    const fn expected(&self) -> (u64, u64) {
-        (self.cost.packet_hops, self.cost.memory.0)
+    fn expected(&self) -> (u64, u64) {
+        let progress = self.control.progress();
+        let share = self.work.share(&progress);
+        let packet_hops =
+            if share > 0.0 { (progress.packet_hops as f64 / share) as u64 } else { self.cost.packet_hops };
+        let more = progress.open_ends.saturating_sub(self.cost.open_ends) * self.cost.open_end.0;
+        (packet_hops, self.cost.memory.0 + more)
     }
 
     /// If a number of threads was asked for: on how many it runs, and why on fewer.
@@ -102,6 +193,8 @@ impl Run {
         dict.set_item("simulated_s", progress.now.as_secs_f64())?;
         dict.set_item("stop_at_s", self.stop_at.map(Time::as_secs_f64))?;
         dict.set_item("packet_hops", progress.packet_hops)?;
+        dict.set_item("share", self.work.share(&progress))?;
+        dict.set_item("open_ends", progress.open_ends)?;
         dict.set_item("messages_done", progress.messages_done)?;
         dict.set_item("messages_total", progress.messages_total)?;
         dict.set_item("finished", finished)?;

@@ -1,6 +1,7 @@
 //! How others see a run that goes on, and stop it.
 
 use std::num::NonZeroUsize;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use incast_protocols::{Bytes, Time};
@@ -20,8 +21,13 @@ pub struct Control {
     packet_hops: AtomicU64,
     messages_left: AtomicU64,
     messages_total: AtomicU64,
+    payload: AtomicU64,
+    open_ends: AtomicU64,
     /// How many threads a run is to use, or zero if it is to choose.
     threads: AtomicUsize,
+    /// A pilot ends after so many packet-hops; zero for any other run.
+    pilot: AtomicU64,
+    halfway: OnceLock<Progress>,
 }
 
 /// How far a run has come.
@@ -35,6 +41,10 @@ pub struct Progress {
     pub messages_done: u64,
     /// Messages of known size.
     pub messages_total: u64,
+    /// What has arrived in order, of requests, too.
+    pub payload: Bytes,
+    /// The most ends of connections that memory has held at once; of a run on several threads, those of one of them.
+    pub open_ends: u64,
 }
 
 impl Control {
@@ -63,6 +73,24 @@ impl Control {
     /// Sets the number of threads that a run uses if it can. Otherwise it chooses. Results do not depend on it.
     pub fn use_threads(&self, threads: NonZeroUsize) {
         self.threads.store(threads.get(), Ordering::Relaxed);
+    }
+
+    /// Makes the run a pilot: it ends, as if it were cancelled, once it has had so many packet-hops. It looks at their number
+    /// often enough, and at nothing else, so that it ends at the same point on any machine.
+    pub fn end_after(&self, packet_hops: u64) {
+        self.pilot.store(packet_hops, Ordering::Relaxed);
+    }
+
+    /// After how many packet-hops the run ends, if it is a pilot.
+    #[must_use]
+    pub fn ends_after(&self) -> Option<u64> {
+        Some(self.pilot.load(Ordering::Relaxed)).filter(|packet_hops| *packet_hops > 0)
+    }
+
+    /// How far a pilot had come with half of its packet-hops, if it has had as many.
+    #[must_use]
+    pub fn halfway(&self) -> Option<Progress> {
+        self.halfway.get().copied()
     }
 
     /// How many threads somebody wants a run to use.
@@ -102,6 +130,8 @@ impl Control {
             packet_hops: self.packet_hops.load(Ordering::Relaxed),
             messages_done: total.saturating_sub(self.messages_left.load(Ordering::Relaxed)),
             messages_total: total,
+            payload: Bytes(self.payload.load(Ordering::Relaxed)),
+            open_ends: self.open_ends.load(Ordering::Relaxed),
         }
     }
 
@@ -116,6 +146,26 @@ impl Control {
         self.now.store(now, Ordering::Relaxed);
         self.packet_hops.store(packet_hops, Ordering::Relaxed);
         self.messages_left.store(messages_left, Ordering::Relaxed);
+    }
+
+    /// A world of packets says, before it [reports](Self::report), how many bytes have arrived in order.
+    pub fn note_payload(&self, bytes: u64) {
+        self.payload.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Likewise how many ends of connections memory has held at most.
+    pub fn note_open_ends(&self, most: u64) {
+        self.open_ends.store(most, Ordering::Relaxed);
+    }
+
+    /// After a report: whether a pilot has had all its packet-hops.
+    pub fn is_enough(&self) -> bool {
+        let Some(most) = self.ends_after() else { return false };
+        let progress = self.progress();
+        if 2 * progress.packet_hops >= most {
+            self.halfway.get_or_init(|| progress);
+        }
+        progress.packet_hops >= most
     }
 
     /// Whether somebody wants the run to end.

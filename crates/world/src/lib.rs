@@ -10,6 +10,7 @@
 mod control;
 mod curve;
 pub mod incasts;
+mod pilot;
 pub mod random;
 mod routing;
 pub mod rows;
@@ -18,6 +19,7 @@ pub mod tie;
 
 pub use control::{Control, Progress};
 pub use curve::Curve;
+pub use pilot::{Shown, Work};
 pub use routing::{Forwarding, Routes};
 pub use starts::Starts;
 
@@ -57,6 +59,11 @@ pub trait World: Sync {
     /// What carrying out `plan` will take if nothing is lost.
     fn cost(&self, plan: &Plan) -> Cost;
 
+    /// The same, where a pilot has shown what a plan can hardly tell.
+    fn cost_shown(&self, plan: &Plan, _shown: Shown) -> Cost {
+        self.cost(plan)
+    }
+
     /// How many threads a run of `plan` uses if `wish` are asked for; without a wish the world chooses.
     fn threads(&self, _plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
         let why = wish.is_some_and(|wish| wish.get() > 1).then(|| format!("the world {} uses one", self.name()));
@@ -90,11 +97,15 @@ pub struct Cost {
     pub memory: Bytes,
     /// What rows take beside it if memory holds all of them.
     pub rows: Bytes,
+    /// The most ends of connections that are in memory at once; zero in a world without packets.
+    pub open_ends: u64,
+    /// What each of them takes.
+    pub open_end: Bytes,
 }
 
 impl Cost {
     /// What a process takes that has loaded everything it needs to run a scenario from Python and to write its tables.
-    pub const PROCESS: Bytes = Bytes(45_000_000);
+    pub const PROCESS: Bytes = Bytes(38_000_000);
 }
 
 /// A key of a scenario that a world cannot honour.

@@ -77,7 +77,7 @@ impl World for Linux {
             packet_hops: plan.packet_hops(),
             seconds: seconds.min(stop) + setting_up,
             memory: Cost::PROCESS + plan.memory(),
-            rows: incast_protocols::Bytes::ZERO,
+            ..Cost::default()
         }
     }
 

@@ -65,6 +65,45 @@ impl Horizon {
     }
 }
 
+/// How often a run looks at its control.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    most: u32,
+    /// Steps between two looks.
+    every: u32,
+    left: u32,
+    /// Of a pilot: about how many packet-hops lie between two looks.
+    pace: Option<u64>,
+    packet_hops: u64,
+}
+
+impl Looks {
+    /// A look after every so many steps. A pilot may look more often, so that it ends soon after its last packet-hop.
+    pub(crate) fn new(most: u32, control: &Control) -> Self {
+        const OF_A_PILOT: u64 = 32;
+        let pace = control.ends_after().map(|all| all / OF_A_PILOT);
+        let every = if pace.is_some() { 1 } else { most };
+        Self { most, every, left: every, pace, packet_hops: 0 }
+    }
+
+    /// A step was made. Returns whether it is time to look.
+    #[inline]
+    pub(crate) const fn are_due(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+
+    /// There had been so many packet-hops at a look.
+    pub(crate) fn seen(&mut self, packet_hops: u64) {
+        if let Some(pace) = self.pace {
+            let many = packet_hops - self.packet_hops > pace;
+            self.every = if many { (self.every / 2).max(1) } else { (self.every * 2).min(self.most) };
+            self.packet_hops = packet_hops;
+        }
+        self.left = self.every;
+    }
+}
+
 /// Arms the first round of every aggregator.
 pub(crate) fn begin_programs<O: Observer>(world: &World<'_, O>, plan: &Plan, schedule: &mut impl Schedule) {
     for (number, aggregator) in plan.aggregators.iter().enumerate().filter(|one| world.has(one.1.host)) {
@@ -74,6 +113,11 @@ pub(crate) fn begin_programs<O: Observer>(world: &World<'_, O>, plan: &Plan, sch
 
 /// Lets others see how far a run has come, and stop it.
 pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, packet_hops: u64, control: &Control) -> bool {
+    control.note_payload(world.payload());
+    control.note_open_ends(world.open_ends());
     control.report(now, packet_hops, world.unfinished);
-    control.is_cancelled() || control.is_too_much(world.observer.recorded()) || world.written().is_err()
+    control.is_enough()
+        || control.is_cancelled()
+        || control.is_too_much(world.observer.recorded())
+        || world.written().is_err()
 }

@@ -26,7 +26,7 @@ use std::num::NonZeroUsize;
 
 use incast_plan::{Link, Plan, Reorder};
 use incast_record::{Outcome, Run};
-use incast_world::{Cost, Refusal, Threads, World as AnyWorld};
+use incast_world::{Cost, Refusal, Shown, Threads, World as AnyWorld};
 
 use observe::{Observer, Recorder, Silent};
 use world::World;
@@ -49,7 +49,11 @@ impl AnyWorld for Packets {
     }
 
     fn cost(&self, plan: &Plan) -> Cost {
-        cost::of(plan)
+        cost::of(plan, None)
+    }
+
+    fn cost_shown(&self, plan: &Plan, shown: Shown) -> Cost {
+        cost::of(plan, Some(shown))
     }
 
     fn threads(&self, plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {

@@ -11,7 +11,7 @@ use incast_record::Outcome;
 
 use super::calendar::Calendar;
 use super::timers::{Due, Timers};
-use super::{Horizon, report};
+use super::{Horizon, Looks, report};
 use crate::observe::Observer;
 use crate::world::{Schedule, Target, World};
 use incast_world::Control;
@@ -105,7 +105,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
     super::begin_programs(world, plan, &mut agenda);
     world.start(&mut agenda);
     let mut starts = Starts::new(plan, world.order);
-    let mut until_report = REPORT_EVERY;
+    let mut looks = Looks::new(REPORT_EVERY, control);
     loop {
         let timer = agenda.timers.first().map(|due| due.key());
         let own = match (starts.first(plan), timer) {
@@ -137,11 +137,10 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
             }
             world.fire(now, entity, &mut agenda);
         }
-        until_report -= 1;
-        if until_report == 0 {
-            until_report = REPORT_EVERY;
+        if looks.are_due() {
             world.bury_vanished();
             let packet_hops = world.packet_hops_lately();
+            looks.seen(packet_hops);
             if report(world, now, packet_hops, control) {
                 return (now, Outcome::Interrupted);
             }

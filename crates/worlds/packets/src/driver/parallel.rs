@@ -110,6 +110,7 @@ struct Told {
     finished_at: u64,
     /// These are told only in windows whose end is reported.
     packet_hops: u64,
+    payload: u64,
     recorded: u64,
     cancelled: bool,
 }
@@ -125,6 +126,7 @@ impl Told {
             unfinished: self.unfinished + other.unfinished,
             finished_at: if self.finished_at > other.finished_at { self.finished_at } else { other.finished_at },
             packet_hops: self.packet_hops + other.packet_hops,
+            payload: self.payload + other.payload,
             recorded: self.recorded + other.recorded,
             cancelled: self.cancelled || other.cancelled,
         }
@@ -274,6 +276,7 @@ fn run_part<O: Observer>(
             until_report = REPORT_EVERY;
             world.bury_vanished();
             told.packet_hops = world.packet_hops_lately();
+            told.payload = world.payload();
             told.recorded = world.observer.recorded().0;
             // One of them looks, so that all see the same. What a disk did not take ends the run.
             told.cancelled = part == 0 && control.is_cancelled() || world.written().is_err();
@@ -282,6 +285,7 @@ fn run_part<O: Observer>(
         round += 1;
         if reports {
             if part == 0 {
+                control.note_payload(all.payload);
                 control.report(now, all.packet_hops, all.unfinished);
             }
             if all.cancelled || control.is_too_much(Bytes(all.recorded)) {

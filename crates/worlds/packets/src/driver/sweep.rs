@@ -13,7 +13,7 @@ use incast_plan::{Link, Node, Plan};
 use incast_record::Outcome;
 
 use super::timers::{Due, Timers};
-use super::{Horizon, report, window};
+use super::{Horizon, Looks, report, window};
 use crate::observe::Observer;
 use crate::packet::Packet;
 use crate::world::frontier::Crossings;
@@ -437,15 +437,14 @@ impl Sweep {
 pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &Control) -> (u64, Outcome) {
     let mut horizon = Horizon::new(plan);
     let mut sweep = Sweep::new(world, plan);
-    let mut until_report = REPORT_EVERY;
+    let mut looks = Looks::new(REPORT_EVERY, control);
     while let Some(current) = sweep.first(plan).filter(|first| horizon.reaches(*first)) {
         let now = sweep.sweep(world, plan, current, horizon.at);
         sweep.pass(horizon.at);
-        until_report -= 1;
-        if until_report == 0 {
-            until_report = REPORT_EVERY;
+        if looks.are_due() {
             world.bury_vanished();
             let packet_hops = world.packet_hops_lately();
+            looks.seen(packet_hops);
             if report(world, now, packet_hops, control) {
                 return (now, Outcome::Interrupted);
             }

@@ -124,6 +124,16 @@ impl<'p, O: Observer> World<'p, O> {
         self.counted.packet_hops
     }
 
+    /// What has arrived in order.
+    pub(crate) fn payload(&self) -> u64 {
+        self.curve.sum()
+    }
+
+    /// The most ends of connections that there have been at once: places of those that are over are used again.
+    pub(crate) const fn open_ends(&self) -> u64 {
+        self.endpoints.len() as u64
+    }
+
     /// Whether a host is simulated here.
     pub(crate) fn has(&self, host: u32) -> bool {
         self.frontier.as_ref().is_none_or(|frontier| frontier.partition.of_host(host) == frontier.part)

@@ -9,6 +9,7 @@ mod fork_join;
 mod hpcc;
 mod ictcp;
 mod noise;
+mod pilot;
 mod places;
 mod port_studies;
 mod ports;

@@ -1,0 +1,88 @@
+//! A short run that shows what a long one takes.
+
+use std::num::NonZeroUsize;
+
+use incast_plan::Plan;
+use incast_protocols::Bytes;
+use incast_world::{Control, Cost, Shown, Work};
+
+use crate::Job;
+
+/// The first part of a run: of all its traffic, or of some connections if there are many.
+#[derive(Debug)]
+pub struct Pilot {
+    /// What is run.
+    pub job: Job,
+    /// The whole, if that is more.
+    whole: Option<Plan>,
+}
+
+/// What a pilot tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Told {
+    /// What the whole run takes.
+    pub cost: Cost,
+    /// What it takes in memory if connections go on to accumulate as they did in the pilot.
+    pub most_memory: Bytes,
+    /// Packet-hops of what was run, if it had been run to its end.
+    pub packet_hops: u64,
+    /// How many times as long as that the whole run takes.
+    pub times: f64,
+}
+
+impl Pilot {
+    /// It ends after so many packet-hops. An incast that collapses is past the first round of its losses by then, if it has
+    /// no more than [`MOST_CONNECTIONS`](Self::MOST_CONNECTIONS).
+    pub const PACKET_HOPS: u64 = 1_000_000;
+    /// As many connections are open at once, and no more.
+    pub const MOST_CONNECTIONS: usize = 20_000;
+    /// There are no more messages, of which each takes four packet-hops or more.
+    pub const MOST_MESSAGES: usize = 250_000;
+    /// What a pilot takes in memory at most.
+    pub const MOST_MEMORY: Bytes = Bytes(300_000_000);
+
+    /// That of a run; nothing if even a part of it takes too much memory.
+    #[must_use]
+    pub fn new(job: Job, cost: &Cost) -> Option<Self> {
+        if cost.open_ends <= 2 * Self::MOST_CONNECTIONS as u64 && cost.memory <= Self::MOST_MEMORY {
+            return Some(Self { job, whole: None });
+        }
+        let part = job.plan.part(Self::MOST_CONNECTIONS, Self::MOST_MESSAGES);
+        let fits = job.world.cost(&part).memory <= Self::MOST_MEMORY;
+        fits.then(|| Self { whole: Some(job.plan), job: Job { plan: part, world: job.world } })
+    }
+
+    /// Has a run that is about to begin end when the pilot does, on one thread.
+    pub fn limit(control: &Control) {
+        control.end_after(Self::PACKET_HOPS);
+        control.use_threads(NonZeroUsize::MIN);
+    }
+
+    /// What it has shown, once it has ended; nothing if it was ended before.
+    #[must_use]
+    pub fn told(&self, control: &Control) -> Option<Told> {
+        let Job { plan, world } = &self.job;
+        let shown = Work::of(plan).shown(control)?;
+        let part = world.cost_shown(plan, shown);
+        let all = self.whole.as_ref().unwrap_or(plan);
+        let shown_of_all = match &self.whole {
+            Some(whole) => of_whole(shown, &world.cost(plan), &world.cost(whole)),
+            None => shown,
+        };
+        let cost = world.cost_shown(all, shown_of_all);
+        let most = Shown { open_ends: shown_of_all.most_open_ends, ..shown_of_all };
+        let most_memory = world.cost_shown(all, most).memory;
+        Some(Told { cost, most_memory, packet_hops: shown.packet_hops, times: cost.seconds / part.seconds })
+    }
+}
+
+/// What a part has shown, of the whole: as much more as their plans say.
+fn of_whole(shown: Shown, part: &Cost, whole: &Cost) -> Shown {
+    let times = |part: u64, whole: u64| whole as f64 / part.max(1) as f64;
+    let ends = times(part.open_ends, whole.open_ends);
+    Shown {
+        packet_hops: (shown.packet_hops as f64 * times(part.packet_hops, whole.packet_hops)) as u64,
+        open_ends: (shown.open_ends as f64 * ends) as u64,
+        most_open_ends: (shown.most_open_ends as f64 * ends) as u64,
+    }
+}
