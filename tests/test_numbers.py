@@ -52,6 +52,8 @@ def _progress(**known: object) -> _native.Progress:
         "simulated_s": 0.0,
         "stop_at_s": None,
         "packet_hops": 0,
+        "share": 0.0,
+        "open_ends": 0,
         "messages_done": 0,
         "messages_total": 0,
         "finished": False,

@@ -62,6 +62,10 @@ class Progress(TypedDict):
     simulated_s: float
     stop_at_s: float | None
     packet_hops: int
+    share: float
+    """What is done of it, by payload or by its end time; zero in a world without packets that has no end time."""
+    open_ends: int
+    """The most ends of connections that were open at once."""
     messages_done: int
     messages_total: int
     finished: bool
@@ -83,6 +87,20 @@ class Result:
     def summary_json(self) -> str: ...
 
 @final
+@type_check_only
+class Told:
+    """What a pilot tells of its run."""
+
+    packet_hops: int
+    memory_bytes: int
+    memory_most_bytes: int
+    """If connections go on to accumulate as they did."""
+    packet_hops_of_part: int
+    """Of what the pilot has run a part of."""
+    times: float
+    """How many times as long as that the run takes."""
+
+@final
 class Run:
     @staticmethod
     def start(
@@ -95,6 +113,16 @@ class Run:
         spill: str | PathLike[str] | None = None,
         threads: int | None = None,
     ) -> Run: ...
+    @staticmethod
+    def pilot(
+        text: str,
+        file: str,
+        overrides: list[str],
+        seed: int | None,
+        world: str | None,
+        spill: str | PathLike[str],
+    ) -> Run | None: ...
+    def told(self) -> Told | None: ...
     @property
     def expected(self) -> tuple[int, int]: ...
     @property

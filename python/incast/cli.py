@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -254,15 +255,14 @@ def check(
 ) -> None:
     """Check a scenario without running it, and estimate what a run takes.
 
-    The time is that of this machine, by the first 0.4 s of a run whose results are thrown away.
+    A short run, whose results are thrown away, shows what packets sent again take, and how fast this machine is.
     """
     if as_json:
         from incast import pilot
 
         source = scenarios.read(scenario)
         checked = scenarios.check(source, changes or [], seed, world)
-        checked["seconds"] = pilot.seconds(source, changes or [], seed, world, checked)
-        print(json.dumps(checked))
+        print(json.dumps(checked | asdict(pilot.cost(source, changes or [], seed, world, checked))))
         return
     _say_cost(scenarios.read(scenario), changes or [], seed, world)
 
@@ -275,8 +275,7 @@ def _say_cost(source: scenarios.Source, changes: list[str], seed: int | None, wo
     print(checked["summary"], flush=True)
     for warning in checked["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
-    seconds = pilot.seconds(source, changes, seed, world, checked)
-    print(pilot.line(checked["packet_hops"], checked["memory_bytes"], seconds))
+    print(pilot.cost(source, changes, seed, world, checked).line())
 
 
 @app.command

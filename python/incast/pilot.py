@@ -1,16 +1,19 @@
-"""What a run will take: packet-hops and memory by its plan, and time by a pilot, the first part of a second of it.
+"""What a run will take, by a pilot: a short run whose results are thrown away.
 
-How long a packet-hop takes depends on more than can be told from a plan: the windows that come about, what the caches
-of this machine hold, and what else it is doing. The pilot's results are thrown away.
+Packets are lost and sent again, connections wait for each other, and caches hold what they can: little of that can be
+told from a plan. A pilot ends after a million packet-hops, at the same point on any machine. Of a run that has many
+connections open at once it has 20,000, since it would take much memory and see only how an incast collapses. What it
+shows of packet-hops and memory is the same everywhere; how long its packet-hops take is that of this machine.
 
-A pilot takes nearly the memory of its run, whose network and connections it builds. Where that is much, the plan's own
-time counts, and the pilot of another run says how fast this machine is.
+Where even that would take too much memory, the plan's own time counts, and the pilot of another run says how fast this
+machine is.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,27 +24,27 @@ if TYPE_CHECKING:
 
     from incast._native import Checked, Run
 
-# Time of a processor that a pilot takes once the network is built; by the clock, the most for building and for both.
+# A pilot takes less, by its processor's time, unless the machine is slow; then the plan counts.
+_PATIENCE_S = 10.0
+# Where there are no packets to be counted: the time of a pilot.
 _PILOT_S = 0.4
-_BUILDING_S = 3.0
-# The first packets take longer: memory is new.
-_WARMING_S = 0.15
-_PATIENCE_S = 5.0
-_POLL_S = 0.02
-# By the estimate of the plan: runs below end within a second on any machine.
-_SHORT_S = 0.02
-# Likewise: beyond, a pilot would take more than a check is to take, 500 MB.
-_MUCH_BYTES = 300_000_000
+# The first packets take longer, until so many have gone or so much time: memory is new.
+_WARMING_HOPS = 250_000
+_WARMING_S = 0.1
+_POLL_S = 0.005
+# An estimate is to be as good as that; where it cannot be, the most is said, too.
+_MUCH_MORE = 1.5
 # The example whose pilot says how fast this machine is: it has ten million packet-hops, and 400 hosts.
 _USUAL = "leaf-spine"
 
 
-def line(packet_hops: int, memory_bytes: int, seconds: float) -> str:
-    """Say in words what a run takes."""
+def line(packet_hops: int, memory_bytes: int, seconds: float, *, most_bytes: int = 0) -> str:
+    """Say in words what a run takes; also what memory it takes at most, if that is much more."""
     hops = f"{packet_hops / 1e6:,.1f} million" if packet_hops >= 1e6 else f"{packet_hops:,}"
     took = "less than a second" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else text.duration(seconds)
     # The ideal model has no packets.
-    takes = [f"{memory(memory_bytes)} of memory", f"{took} on one core"]
+    up_to = f" (or up to {memory(most_bytes)})" if most_bytes > _MUCH_MORE * memory_bytes else ""
+    takes = [f"{memory(memory_bytes)} of memory{up_to}", f"{took} on one core"]
     return ", ".join([f"{hops} packet-hops"] * bool(packet_hops) + takes)
 
 
@@ -51,59 +54,96 @@ def memory(in_bytes: int) -> str:
     return f"{gigabytes:.1f} GB" if gigabytes >= 1 else f"{in_bytes / 1e6:.0f} MB"
 
 
-def seconds(
-    source: scenarios.Source, changes: list[str], seed: int | None, world: str | None, checked: Checked
-) -> float:
-    """Return the time that a run takes here; runs on a kernel take their time in the real world, and have no pilot."""
-    if checked["world"] == "linux" or (checked["packet_hops"] and checked["seconds"] < _SHORT_S):
-        return checked["seconds"]
-    if checked["memory_bytes"] > _MUCH_BYTES:
-        usual = scenarios.Source(_native.example(_USUAL), _USUAL, _USUAL)
-        return checked["seconds"] * correction([(usual, [], scenarios.check(usual, [], None))])
+@dataclass(frozen=True)
+class Cost:
+    """What a run takes."""
+
+    packet_hops: int
+    memory_bytes: int
+    memory_most_bytes: int
+    """What it may take in memory if connections go on to accumulate."""
+    seconds: float
+
+    def line(self) -> str:
+        """Say it in words."""
+        return line(self.packet_hops, self.memory_bytes, self.seconds, most_bytes=self.memory_most_bytes)
+
+
+def cost(source: scenarios.Source, changes: list[str], seed: int | None, world: str | None, checked: Checked) -> Cost:
+    """Return what a run takes here; runs on a kernel take their time in the real world, and have no pilot."""
+    planned = Cost(checked["packet_hops"], checked["memory_bytes"], checked["memory_bytes"], checked["seconds"])
+    if checked["world"] == "linux":
+        return planned
+    spill = Path(tempfile.gettempdir())
     # As a run does that writes its tables: rows of what is over, or has not begun, are not in memory.
-    handle = scenarios.start(source, changes, seed, world, spill=Path(tempfile.gettempdir()))
+    if not checked["packet_hops"]:
+        handle = scenarios.start(source, changes, seed, world, spill=spill)
+    elif (pilot := scenarios.pilot(source, changes, seed, world, spill)) is not None:
+        handle = pilot
+    else:
+        usual = scenarios.Source(_native.example(_USUAL), _USUAL, _USUAL)
+        times = correction([(usual, [], scenarios.check(usual, [], None))]).seconds
+        return replace(planned, seconds=planned.seconds * times)
     try:
-        return _extrapolated(handle, checked)
+        return _shown(handle, planned)
     finally:
         handle.cancel()
 
 
-def correction(
-    points: Iterable[tuple[scenarios.Source, list[str], Checked]],
-) -> float:
-    """Return by how much the times of these runs differ from those that their plans say, as a factor."""
-    measured = planned = 0.0
+@dataclass(frozen=True)
+class Correction:
+    """By how much what runs take differs from what their plans say, as factors."""
+
+    packet_hops: float
+    seconds: float
+
+
+def correction(points: Iterable[tuple[scenarios.Source, list[str], Checked]]) -> Correction:
+    """Hold the plans of these runs against their pilots."""
+    hops = planned_hops = 0
+    seconds = planned_s = 0.0
     for source, changes, checked in points:
-        measured += seconds(source, changes, 1, None, checked)
-        planned += checked["seconds"]
-    return measured / planned if planned else 1.0
+        shown = cost(source, changes, 1, None, checked)
+        hops += shown.packet_hops
+        planned_hops += checked["packet_hops"]
+        seconds += shown.seconds
+        planned_s += checked["seconds"]
+    return Correction(hops / planned_hops if planned_hops else 1.0, seconds / planned_s if planned_s else 1.0)
 
 
-def _extrapolated(handle: Run, checked: Checked) -> float:
-    started_s, started = time.process_time(), time.monotonic()
-    while not (finished := handle.wait(_POLL_S)) and not handle.progress()["simulated_s"]:
-        if time.monotonic() - started > _BUILDING_S:
-            return time.process_time() - started_s + checked["seconds"]
-    begun_s = warm_s = time.process_time()
-    before = 0
-    # Its own time, which is less than that of the clock where others use the processors, too.
-    while not finished and (used_s := time.process_time() - begun_s) < _PILOT_S:
-        if used_s < _WARMING_S:
-            warm_s, before = time.process_time(), _done(handle)
-        if time.monotonic() - started > _PATIENCE_S:
+def _shown(handle: Run, planned: Cost) -> Cost:
+    """Wait for a pilot, and say what it has shown."""
+    started_s = begun_s = warm_s = reached_s = time.process_time()
+    warm = reached = 0
+    while not (finished := handle.wait(_POLL_S)):
+        now_s, done = time.process_time(), _done(handle)
+        if not handle.progress()["simulated_s"]:
+            # It still builds the network.
+            begun_s = warm_s = now_s
+        elif done < _WARMING_HOPS and now_s - begun_s < _WARMING_S:
+            warm_s, warm = now_s, done
+        if done > reached:
+            reached_s, reached = now_s, done
+        if now_s - started_s > (_PATIENCE_S if planned.packet_hops else _PILOT_S):
             break
-        finished = handle.wait(_POLL_S)
-    ended_s = time.process_time()
-    share = (_done(handle) - before) / max(_total(handle, checked), 1)
-    if finished or not share:
-        return ended_s - started_s + (0 if finished else checked["seconds"])
-    return begun_s - started_s + (ended_s - warm_s) / share
+    ended_s, done = time.process_time(), _done(handle)
+    if done > reached:
+        reached_s = ended_s
+    told = handle.told() if finished else None
+    of_part = told.packet_hops_of_part if told else planned.packet_hops or handle.progress()["messages_total"]
+    if done >= of_part or (finished and not told):
+        seconds = ended_s - started_s
+    elif done > warm:
+        # What is to be written down of all messages in the end is that of the whole run.
+        beside_s = begun_s - started_s + ended_s - reached_s
+        seconds = beside_s + (reached_s - warm_s) / (done - warm) * of_part
+    else:
+        seconds = ended_s - started_s + planned.seconds
+    if told is None:
+        return replace(planned, seconds=seconds)
+    return Cost(told.packet_hops, told.memory_bytes, told.memory_most_bytes, seconds * told.times)
 
 
 def _done(handle: Run) -> int:
     progress = handle.progress()
     return progress["packet_hops"] or progress["messages_done"]
-
-
-def _total(handle: Run, checked: Checked) -> int:
-    return checked["packet_hops"] or handle.progress()["messages_total"]

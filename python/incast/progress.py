@@ -22,6 +22,8 @@ _LOG_EVERY_S = 10.0
 _ROOM_FOR_FACTS = 80
 # Time after which the speed of a run is known.
 _PILOT_S = 0.5
+# As many as a pilot has at least: 1,000,000 for 20,000 connections.
+_HOPS_PER_END = 25
 
 
 @dataclass(frozen=True)
@@ -176,10 +178,15 @@ def follow(run: Run) -> None:
             if not progress["simulated_s"]:  # still building the network: speed counts from the first event
                 meter.started, begun_s = time.monotonic(), time.process_time()
             used_s = time.process_time() - begun_s
-            if not is_said and used_s >= _PILOT_S:
+            if not is_said and used_s >= _PILOT_S and _is_past_the_first_losses(progress):
                 is_said = True
                 meter.say(_expected(run, progress, used_s))
             meter.show()
+
+
+def _is_past_the_first_losses(progress: Progress) -> bool:
+    """Say whether what has happened so far is typical: an incast that collapses loses most packets at its beginning."""
+    return progress["packet_hops"] >= _HOPS_PER_END * progress["open_ends"]
 
 
 def _expected(run: Run, progress: Progress, used_s: float) -> tuple[str, float]:
@@ -187,11 +194,9 @@ def _expected(run: Run, progress: Progress, used_s: float) -> tuple[str, float]:
     from incast import pilot
 
     packet_hops, memory_bytes = run.expected
-    done, total = progress["packet_hops"], packet_hops
-    if not packet_hops:
-        done, total = progress["messages_done"], progress["messages_total"]
-    expected_s = used_s * total / done if done else 0.0
-    return f"{pilot.line(packet_hops, memory_bytes, expected_s)}, by its first {_PILOT_S:g} s", expected_s
+    share = progress["share"] if packet_hops else progress["messages_done"] / max(progress["messages_total"], 1)
+    expected_s = used_s / share if share else 0.0
+    return f"{pilot.line(packet_hops, memory_bytes, expected_s)}, by its first {used_s:.1f} s", expected_s
 
 
 def state(progress: Progress, elapsed_s: float) -> State:

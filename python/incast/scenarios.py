@@ -155,6 +155,16 @@ def start(
     return _native.Run.start(source.text, source.file, changes, _checked(seed), world, stop, spill, threads)
 
 
+def pilot(source: Source, changes: list[str], seed: int | None, world: str | None, spill: Path) -> _native.Run | None:
+    """Start the pilot of a run in a world of packets; there is none if it would take too much memory.
+
+    Raises:
+        ScenarioError: it cannot be run.
+
+    """
+    return _native.Run.pilot(source.text, source.file, changes, _checked(seed), world, spill)
+
+
 def check(source: Source, changes: list[str], seed: int | None, world: str | None = None) -> _native.Checked:
     """Check a scenario and that `world`, by default its own, can carry it out.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RUN_S = 8e-3
 PACKET_HOP_S = 0.08e-6
 # Studies that seem to take longer are compared with pilots.
-_LONG_S = 30.0
+_LONG_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,16 @@ def of(study: Study, known: Table | None, *, trusting: bool = False, checked: Se
     hops = sum(point["packet_hops"] for point in points) * study.seeds
     seconds = sum(point["seconds"] for point in points) * study.seeds
     if seconds >= _LONG_S and not trusting:
-        seconds *= _correction(study, points)
+        shown = _correction(study, points)
+        hops = round(hops * shown.packet_hops)
+        seconds *= shown.seconds
     return Cost(runs, hops, (runs * RUN_S + seconds) / 60, memory, was_measured=False)
 
 
-def _correction(study: Study, points: Sequence[Checked]) -> float:
+def _correction(study: Study, points: Sequence[Checked]) -> pilot.Correction:
     """Hold what the plans of some points say against their pilots: a quick one, the middle one and the slowest."""
     if study.scenario is None:
-        return 1.0
+        return pilot.Correction(1.0, 1.0)
     source = scenarios.read(study.scenario)
     ranked = sorted(zip(plan.distinct(study), points, strict=True), key=lambda pair: pair[1]["seconds"])
     chosen = [ranked[len(ranked) // 4], ranked[len(ranked) // 2], ranked[-1]]
