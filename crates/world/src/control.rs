@@ -41,7 +41,7 @@ pub struct Progress {
     pub messages_done: u64,
     /// Messages of known size.
     pub messages_total: u64,
-    /// What has arrived in order, of requests, too.
+    /// What has arrived, each byte once, in order or not; of requests, too.
     pub payload: Bytes,
     /// The most ends of connections that memory has held at once; of a run on several threads, those of one of them.
     pub open_ends: u64,
@@ -148,7 +148,7 @@ impl Control {
         self.messages_left.store(messages_left, Ordering::Relaxed);
     }
 
-    /// A world of packets says, before it [reports](Self::report), how many bytes have arrived in order.
+    /// A world of packets says, before it [reports](Self::report), how many bytes have arrived.
     pub fn note_payload(&self, bytes: u64) {
         self.payload.store(bytes, Ordering::Relaxed);
     }

@@ -53,12 +53,6 @@ impl Curve {
         }
     }
 
-    /// All that was delivered.
-    #[must_use]
-    pub fn sum(&self) -> u64 {
-        self.bytes.iter().sum()
-    }
-
     /// The first instant after the bin that `now` lies in.
     #[must_use]
     pub const fn bin_end(&self, now: u64) -> u64 {

@@ -125,6 +125,8 @@ pub(crate) struct World<'p, O> {
     pub(crate) finished_at: u64,
     pub(crate) totals: Totals,
     curve: Curve,
+    /// Payload that has arrived, each byte once, also beyond a gap.
+    arrived: u64,
     /// The latest time at which a packet reached its host.
     pub(crate) last_delivery: u64,
     /// Where this is the world of a part of the network.
@@ -348,6 +350,7 @@ impl<O: Observer> World<'_, O> {
         let controlled = endpoint.flow.is_some();
         if let Some(data) = &arrived.data {
             self.curve.add(now, data.delivered);
+            self.arrived += data.new;
             if self.watches_progress {
                 self.note_progress(now, packet, data.delivered);
             }

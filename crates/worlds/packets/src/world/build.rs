@@ -208,6 +208,7 @@ impl<'p, O: Observer> World<'p, O> {
             finished_at: 0,
             totals: Totals::default(),
             curve: Curve::default(),
+            arrived: 0,
             last_delivery: 0,
             frontier: None,
             counted: Counted::default(),

@@ -124,9 +124,9 @@ impl<'p, O: Observer> World<'p, O> {
         self.counted.packet_hops
     }
 
-    /// What has arrived in order.
-    pub(crate) fn payload(&self) -> u64 {
-        self.curve.sum()
+    /// Payload that has arrived, each byte once. In an incast much of it lies beyond a gap for a long time.
+    pub(crate) const fn payload(&self) -> u64 {
+        self.arrived
     }
 
     /// The most ends of connections that there have been at once: places of those that are over are used again.
@@ -330,6 +330,7 @@ impl<O: Observer> World<'_, O> {
         self.last_delivery = self.last_delivery.max(other.last_delivery);
         self.totals.sent += other.totals.sent;
         self.totals.delivered += other.totals.delivered;
+        self.arrived += other.arrived;
         self.curve.join(&other.curve);
         self.observer.join(other.observer);
     }
