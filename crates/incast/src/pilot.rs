@@ -62,11 +62,12 @@ impl Pilot {
     #[must_use]
     pub fn told(&self, control: &Control) -> Option<Told> {
         let Job { plan, world } = &self.job;
-        let shown = Work::of(plan).shown(control)?;
+        let planned = world.cost(plan);
+        let shown = Work::of(plan).shown(control)?.with_planned(planned.open_ends);
         let part = world.cost_shown(plan, shown);
         let all = self.whole.as_ref().unwrap_or(plan);
         let shown_of_all = match &self.whole {
-            Some(whole) => of_whole(shown, &world.cost(plan), &world.cost(whole)),
+            Some(whole) => of_whole(shown, &planned, &world.cost(whole)),
             None => shown,
         };
         let cost = world.cost_shown(all, shown_of_all);

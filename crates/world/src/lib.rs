@@ -105,7 +105,7 @@ pub struct Cost {
 
 impl Cost {
     /// What a process takes that has loaded everything it needs to run a scenario from Python and to write its tables.
-    pub const PROCESS: Bytes = Bytes(38_000_000);
+    pub const PROCESS: Bytes = Bytes(33_000_000);
 }
 
 /// A key of a scenario that a world cannot honour.

@@ -10,6 +10,8 @@ pub struct Work {
     /// Payload of messages and requests, and some for each message; nothing where a message has no end.
     bytes: Option<u64>,
     stop_at: Option<u64>,
+    /// The longest time after which what was lost is sent again, for the first time.
+    waits: u64,
 }
 
 /// What a pilot has shown of its run.
@@ -21,6 +23,20 @@ pub struct Shown {
     pub open_ends: u64,
     /// ... and how many at most, if their number goes on to grow as it did.
     pub most_open_ends: u64,
+}
+
+impl Shown {
+    /// What becomes of connections of which the plan of the run says how many are open at once. If there are many more they
+    /// accumulate, since packets are lost. Then their number grows nearly as it did: those that can go on come back.
+    #[must_use]
+    pub fn with_planned(self, open_ends: u64) -> Self {
+        let (now, most) = (self.open_ends, self.most_open_ends);
+        if now > 2 * open_ends {
+            return Self { open_ends: now + (most - now) / 4 * 3, ..self };
+        }
+        let open_ends = now.max(open_ends.min(most));
+        Self { open_ends, most_open_ends: open_ends, ..self }
+    }
 }
 
 impl Work {
@@ -38,7 +54,8 @@ impl Work {
         let bytes = sizes
             .chain(asked)
             .try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?).saturating_add(Self::PER_MESSAGE)));
-        Self { bytes, stop_at: plan.stop_at.map(|stop| stop.0) }
+        let waits = plan.classes.iter().map(|class| class.tcp.rto_initial.0).max().unwrap_or(0);
+        Self { bytes, stop_at: plan.stop_at.map(|stop| stop.0), waits }
     }
 
     /// The share of a run that is done: of its bytes, or of its time if it has an end before. Without either it is that of
@@ -72,13 +89,32 @@ impl Work {
         if done <= before {
             return None;
         }
-        let at_end = |half: u64, end: u64| end as f64 + (end - half) as f64 / (done - before) * (1.0 - done);
-        // Where connections accumulate, they may go on to do so or stop at any time: half-way between, as a factor.
-        let most = at_end(half.open_ends, end.open_ends);
-        Some(Shown {
-            packet_hops: at_end(half.packet_hops, end.packet_hops) as u64,
-            open_ends: (most * end.open_ends as f64).sqrt() as u64,
-            most_open_ends: most as u64,
-        })
+        let more = |half: u64, end: u64| end.saturating_sub(half) as f64 / (done - before);
+        let packet_hops = end.packet_hops + (more(half.packet_hops, end.packet_hops) * (1.0 - done)) as u64;
+        // Connections that wait for a timer are there until it goes off, and others come meanwhile.
+        let meanwhile = done * self.waits as f64 / end.now.0.max(1) as f64;
+        let grows = more(half.open_ends, end.open_ends) * meanwhile.min(1.0 - done);
+        Some(Shown { packet_hops, open_ends: end.open_ends, most_open_ends: end.open_ends + grows as u64 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_accumulate_where_there_are_many_more_than_planned() {
+        let shown = Shown { packet_hops: 5, open_ends: 1_000, most_open_ends: 9_000 };
+        let ends = |planned: u64| {
+            let Shown { packet_hops, open_ends, most_open_ends } = shown.with_planned(planned);
+            assert_eq!(packet_hops, 5);
+            (open_ends, most_open_ends)
+        };
+        assert_eq!(ends(400), (7_000, 9_000));
+        // They come and go.
+        assert_eq!(ends(800), (1_000, 1_000));
+        assert_eq!(ends(1_500), (1_500, 1_500));
+        // The pilot has the first of them.
+        assert_eq!(ends(20_000), (9_000, 9_000));
     }
 }

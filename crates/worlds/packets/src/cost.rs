@@ -16,17 +16,20 @@ use crate::DriverKind;
 use crate::link::Link;
 use crate::tcp::Endpoint;
 
-/// What every planned message and connection takes in lists of what has not begun or is over.
+/// What every planned message takes in lists of what has not begun or is over.
 const LISTED: u64 = 45;
+/// The same for a connection; with its timers, which stay until they are due.
+const LISTED_CONNECTION: u64 = 100;
+/// What a row of a message takes before it goes to disk, and how many there are.
+const ROW: u64 = size_of::<Flow>() as u64;
+const BATCH_ROWS: u64 = 1 << 16;
 /// What a message takes while tables are written: its completion time and slowdown, among all and in its class.
 const SUMMED_UP: u64 = 24;
-/// What a row of a message takes in a part of a table that is being written, and how many rows it takes that for: fitted
-/// to runs of 20,000 to 2,000,000 messages.
+/// What a row of a message takes in a part of a table that is being written, and how many rows it takes that for ...
 const WRITTEN: u64 = 150;
 const PART_ROWS: u64 = 1 << 18;
-/// The same before it is encoded.
-const GATHERED: u64 = 420;
-const BATCH_ROWS: u64 = 1 << 16;
+/// ... and before it is encoded, in a batch. Both are fitted to runs of 6,000 to 666,000 messages.
+const GATHERED: u64 = 700;
 /// What rows of a table of recordings take at most that have not gone to disk.
 const MOST_KEPT: u64 = 9_000_000;
 /// What a part of such a table takes at most that is being written, one table after the other.
@@ -64,7 +67,7 @@ pub(crate) fn of(plan: &Plan, shown: Option<Shown>) -> Cost {
 }
 
 /// What an end of an open connection takes, and its half of a row.
-const OPEN_END: u64 = (size_of::<Endpoint<AnySender, AnyEcho>>() + size_of::<Flow>() / 2) as u64 + BESIDE_ENDPOINT;
+const OPEN_END: u64 = size_of::<Endpoint<AnySender, AnyEcho>>() as u64 + ROW / 2 + BESIDE_ENDPOINT;
 
 /// Time of a processor. Beside packet-hops that find everything in the cache there is what takes time to fetch from memory:
 /// the connection of each packet. Where there are more packet-hops than planned, packets were dropped, most of them at the
@@ -101,20 +104,23 @@ fn messages(plan: &Plan) -> u64 {
 
 fn memory(plan: &Plan, packet_hops: u64, open_ends: u64) -> Bytes {
     let messages = messages(plan);
-    let running = messages.max(plan.connections.len() as u64) * LISTED
+    let running = plan.memory().0
+        + messages * LISTED
+        + plan.connections.len() as u64 * LISTED_CONNECTION
+        + messages.min(BATCH_ROWS) * ROW
         + plan.network.links.len() as u64 * LINK
         + open_ends * OPEN_END;
-    // Nothing of the run is there any more when its tables are written.
+    // Nothing of the run is there any more when its tables are written, nor its plan.
     let writing = messages * SUMMED_UP + messages.min(PART_ROWS) * WRITTEN + messages.min(BATCH_ROWS) * GATHERED;
     let recorded = recorded(plan, packet_hops);
     let kept: u64 = recorded.iter().map(|bytes| bytes.min(&MOST_KEPT)).sum();
     let written = recorded.iter().map(|bytes| bytes.min(&MOST_WRITTEN)).max().unwrap_or(&0);
-    Bytes(Cost::PROCESS.0 + plan.memory().0 + running.max(writing) + kept + written)
+    Bytes(Cost::PROCESS.0 + running.max(writing) + kept + written)
 }
 
 fn rows(plan: &Plan, packet_hops: u64) -> Bytes {
     let recorded = recorded(plan, packet_hops).iter().map(|bytes| bytes.saturating_sub(MOST_KEPT)).sum::<u64>();
-    Bytes(messages(plan) * size_of::<Flow>() as u64 + recorded)
+    Bytes(messages(plan) * ROW + recorded)
 }
 
 /// How many connections are open at once, if every host receives what is for it in the order of its start, at the rate of
