@@ -93,8 +93,6 @@ class Told:
 
     packet_hops: int
     memory_bytes: int
-    memory_most_bytes: int
-    """If connections go on to accumulate as they did."""
     packet_hops_of_part: int
     """Of what the pilot has run a part of."""
     times: float

@@ -32,19 +32,16 @@ _PILOT_S = 0.4
 _WARMING_HOPS = 250_000
 _WARMING_S = 0.1
 _POLL_S = 0.005
-# An estimate is to be as good as that; where it cannot be, the most is said, too.
-_MUCH_MORE = 1.5
 # The example whose pilot says how fast this machine is: it has ten million packet-hops, and 400 hosts.
 _USUAL = "leaf-spine"
 
 
-def line(packet_hops: int, memory_bytes: int, seconds: float, *, most_bytes: int = 0) -> str:
-    """Say in words what a run takes; also what memory it takes at most, if that is much more."""
+def line(packet_hops: int, memory_bytes: int, seconds: float) -> str:
+    """Say in words what a run takes."""
     hops = f"{packet_hops / 1e6:,.1f} million" if packet_hops >= 1e6 else f"{packet_hops:,}"
     took = "less than a second" if seconds < 1 else f"{seconds:.1f} s" if seconds < 10 else text.duration(seconds)
     # The ideal model has no packets.
-    up_to = f" (or up to {memory(most_bytes)})" if most_bytes > _MUCH_MORE * memory_bytes else ""
-    takes = [f"{memory(memory_bytes)} of memory{up_to}", f"{took} on one core"]
+    takes = [f"{memory(memory_bytes)} of memory", f"{took} on one core"]
     return ", ".join([f"{hops} packet-hops"] * bool(packet_hops) + takes)
 
 
@@ -60,18 +57,16 @@ class Cost:
 
     packet_hops: int
     memory_bytes: int
-    memory_most_bytes: int
-    """What it may take in memory if connections go on to accumulate."""
     seconds: float
 
     def line(self) -> str:
         """Say it in words."""
-        return line(self.packet_hops, self.memory_bytes, self.seconds, most_bytes=self.memory_most_bytes)
+        return line(self.packet_hops, self.memory_bytes, self.seconds)
 
 
 def cost(source: scenarios.Source, changes: list[str], seed: int | None, world: str | None, checked: Checked) -> Cost:
     """Return what a run takes here; runs on a kernel take their time in the real world, and have no pilot."""
-    planned = Cost(checked["packet_hops"], checked["memory_bytes"], checked["memory_bytes"], checked["seconds"])
+    planned = Cost(checked["packet_hops"], checked["memory_bytes"], checked["seconds"])
     if checked["world"] == "linux":
         return planned
     spill = Path(tempfile.gettempdir())
@@ -141,7 +136,7 @@ def _shown(handle: Run, planned: Cost) -> Cost:
         seconds = ended_s - started_s + planned.seconds
     if told is None:
         return replace(planned, seconds=seconds)
-    return Cost(told.packet_hops, told.memory_bytes, told.memory_most_bytes, seconds * told.times)
+    return Cost(told.packet_hops, told.memory_bytes, seconds * told.times)
 
 
 def _done(handle: Run) -> int:

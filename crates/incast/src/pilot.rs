@@ -22,8 +22,6 @@ pub struct Pilot {
 pub struct Told {
     /// What the whole run takes.
     pub cost: Cost,
-    /// What it takes in memory if connections go on to accumulate as they did in the pilot.
-    pub most_memory: Bytes,
     /// Packet-hops of what was run, if it had been run to its end.
     pub packet_hops: u64,
     /// How many times as long as that the whole run takes.
@@ -63,7 +61,7 @@ impl Pilot {
     pub fn told(&self, control: &Control) -> Option<Told> {
         let Job { plan, world } = &self.job;
         let planned = world.cost(plan);
-        let shown = Work::of(plan).shown(control)?.with_planned(planned.open_ends);
+        let shown = Work::of(plan).shown(control, planned.open_ends)?;
         let part = world.cost_shown(plan, shown);
         let all = self.whole.as_ref().unwrap_or(plan);
         let shown_of_all = match &self.whole {
@@ -71,19 +69,15 @@ impl Pilot {
             None => shown,
         };
         let cost = world.cost_shown(all, shown_of_all);
-        let most = Shown { open_ends: shown_of_all.most_open_ends, ..shown_of_all };
-        let most_memory = world.cost_shown(all, most).memory;
-        Some(Told { cost, most_memory, packet_hops: shown.packet_hops, times: cost.seconds / part.seconds })
+        Some(Told { cost, packet_hops: shown.packet_hops, times: cost.seconds / part.seconds })
     }
 }
 
 /// What a part has shown, of the whole: as much more as their plans say.
 fn of_whole(shown: Shown, part: &Cost, whole: &Cost) -> Shown {
-    let times = |part: u64, whole: u64| whole as f64 / part.max(1) as f64;
-    let ends = times(part.open_ends, whole.open_ends);
+    let times = |shown: u64, part: u64, whole: u64| (shown as f64 * whole as f64 / part.max(1) as f64) as u64;
     Shown {
-        packet_hops: (shown.packet_hops as f64 * times(part.packet_hops, whole.packet_hops)) as u64,
-        open_ends: (shown.open_ends as f64 * ends) as u64,
-        most_open_ends: (shown.most_open_ends as f64 * ends) as u64,
+        packet_hops: times(shown.packet_hops, part.packet_hops, whole.packet_hops),
+        open_ends: times(shown.open_ends, part.open_ends, whole.open_ends),
     }
 }

@@ -39,12 +39,6 @@ impl Told {
         self.0.cost.memory.0
     }
 
-    /// If connections go on to accumulate as they did.
-    #[getter]
-    const fn memory_most_bytes(&self) -> u64 {
-        self.0.most_memory.0
-    }
-
     /// Of what the pilot has run a part of.
     #[getter]
     const fn packet_hops_of_part(&self) -> u64 {

@@ -10,6 +10,8 @@ pub struct Work {
     /// Payload of messages and requests, and some for each message; nothing where a message has no end.
     bytes: Option<u64>,
     stop_at: Option<u64>,
+    /// When the last message or job begins, of those whose start is known.
+    last_start: u64,
     /// The longest time after which what was lost is sent again, for the first time.
     waits: u64,
 }
@@ -19,24 +21,8 @@ pub struct Work {
 pub struct Shown {
     /// Packet-hops of the whole run.
     pub packet_hops: u64,
-    /// The most ends of connections that it has in memory at once ...
+    /// The most ends of connections that it has in memory at once.
     pub open_ends: u64,
-    /// ... and how many at most, if their number goes on to grow as it did.
-    pub most_open_ends: u64,
-}
-
-impl Shown {
-    /// What becomes of connections of which the plan of the run says how many are open at once. If there are many more they
-    /// accumulate, since packets are lost. Then their number grows nearly as it did: those that can go on come back.
-    #[must_use]
-    pub fn with_planned(self, open_ends: u64) -> Self {
-        let (now, most) = (self.open_ends, self.most_open_ends);
-        if now > 2 * open_ends {
-            return Self { open_ends: now + (most - now) / 4 * 3, ..self };
-        }
-        let open_ends = now.max(open_ends.min(most));
-        Self { open_ends, most_open_ends: open_ends, ..self }
-    }
 }
 
 impl Work {
@@ -55,7 +41,8 @@ impl Work {
             .chain(asked)
             .try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?).saturating_add(Self::PER_MESSAGE)));
         let waits = plan.classes.iter().map(|class| class.tcp.rto_initial.0).max().unwrap_or(0);
-        Self { bytes, stop_at: plan.stop_at.map(|stop| stop.0), waits }
+        let starts = plan.sends.iter().map(|send| send.start.0).chain(plan.aggregators.iter().map(|one| one.start.0));
+        Self { bytes, stop_at: plan.stop_at.map(|stop| stop.0), last_start: starts.max().unwrap_or(0), waits }
     }
 
     /// The share of a run that is done: of its bytes, or of its time if it has an end before. Without either it is that of
@@ -71,50 +58,54 @@ impl Work {
         work.max(self.stop_at.map_or(0.0, |stop| of(progress.now.0, stop))).min(1.0)
     }
 
-    /// What a pilot that has ended shows of its run; nothing if it was cancelled, or has hardly begun. The rest is taken to go
-    /// on as the second half of the pilot did.
+    /// What a pilot that has ended shows of its run, whose plan says how many ends are open at once; nothing if it was
+    /// cancelled, or has hardly begun. Of packet-hops, the rest is taken to go on as the second half of the pilot did.
     #[must_use]
-    pub fn shown(&self, control: &Control) -> Option<Shown> {
+    pub fn shown(&self, control: &Control, planned_ends: u64) -> Option<Shown> {
         let end = control.progress();
         if control.is_cancelled() {
             return None;
         }
         if control.ends_after().is_none_or(|most| end.packet_hops < most) {
             // It is the whole run.
-            let open_ends = end.open_ends;
-            return Some(Shown { packet_hops: end.packet_hops, open_ends, most_open_ends: open_ends });
+            return Some(Shown { packet_hops: end.packet_hops, open_ends: end.open_ends });
         }
         let half = control.halfway()?;
         let (before, done) = (self.share(&half), self.share(&end));
         if done <= before {
             return None;
         }
-        let more = |half: u64, end: u64| end.saturating_sub(half) as f64 / (done - before);
-        let packet_hops = end.packet_hops + (more(half.packet_hops, end.packet_hops) * (1.0 - done)) as u64;
-        // Connections that wait for a timer are there until it goes off, and others come meanwhile.
-        let meanwhile = done * self.waits as f64 / end.now.0.max(1) as f64;
-        let grows = more(half.open_ends, end.open_ends) * meanwhile.min(1.0 - done);
-        Some(Shown { packet_hops, open_ends: end.open_ends, most_open_ends: end.open_ends + grows as u64 })
+        let per_share = (end.packet_hops - half.packet_hops) as f64 / (done - before);
+        let packet_hops = end.packet_hops + (per_share * (1.0 - done)) as u64;
+        Some(Shown { packet_hops, open_ends: self.open_ends(&half, &end, planned_ends) })
+    }
+
+    /// Connections accumulate if there are many more than planned: packets are lost, and wait for a timer. Then others come
+    /// as they did, until the last has begun or the first go on.
+    fn open_ends(&self, half: &Progress, end: &Progress, planned: u64) -> u64 {
+        let so_far = end.open_ends;
+        let per_ps = so_far.saturating_sub(half.open_ends) as f64 / (end.now.0 - half.now.0).max(1) as f64;
+        let later = self.last_start.saturating_sub(end.now.0).min(self.waits);
+        let as_before = so_far + (per_ps * later as f64) as u64;
+        if so_far > 2 * planned { as_before } else { so_far.max(planned.min(as_before)) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use incast_protocols::Time;
 
     #[test]
     fn connections_accumulate_where_there_are_many_more_than_planned() {
-        let shown = Shown { packet_hops: 5, open_ends: 1_000, most_open_ends: 9_000 };
-        let ends = |planned: u64| {
-            let Shown { packet_hops, open_ends, most_open_ends } = shown.with_planned(planned);
-            assert_eq!(packet_hops, 5);
-            (open_ends, most_open_ends)
-        };
-        assert_eq!(ends(400), (7_000, 9_000));
-        // They come and go.
-        assert_eq!(ends(800), (1_000, 1_000));
-        assert_eq!(ends(1_500), (1_500, 1_500));
-        // The pilot has the first of them.
-        assert_eq!(ends(20_000), (9_000, 9_000));
+        let progress = |now: u64, open_ends: u64| Progress { now: Time(now), open_ends, ..Progress::default() };
+        let (half, end) = (progress(100, 600), progress(200, 1_000));
+        let work = Work { bytes: None, stop_at: None, last_start: 2_200, waits: 5_000 };
+        let ends = |work: Work, planned: u64| work.open_ends(&half, &end, planned);
+        assert_eq!(ends(work, 400), 9_000, "until the last has begun");
+        assert_eq!(ends(Work { waits: 500, ..work }, 400), 3_000, "until the first go on");
+        assert_eq!(ends(Work { last_start: 150, ..work }, 400), 1_000, "all have begun");
+        assert_eq!([800, 1_500].map(|planned| ends(work, planned)), [1_000, 1_500], "they come and go");
+        assert_eq!(ends(work, 20_000), 9_000, "the pilot has the first of them");
     }
 }

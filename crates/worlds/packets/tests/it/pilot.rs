@@ -13,7 +13,7 @@ fn pilot(plan: &Plan, packet_hops: u64, driver: DriverKind) -> (Run, Option<Prog
     let control = Control::default();
     control.end_after(packet_hops);
     let run = run(plan, &RunOptions { driver: Some(driver) }, &control).unwrap();
-    (run, control.halfway(), control.progress(), Work::of(plan).shown(&control).unwrap())
+    (run, control.halfway(), control.progress(), Work::of(plan).shown(&control, 0).unwrap())
 }
 
 fn whole(plan: &Plan) -> (Run, Progress) {
@@ -54,7 +54,7 @@ fn a_pilot_that_comes_to_the_end_of_its_run_shows_what_it_took() {
     let (run, progress) = whole(&plan);
     let (same, half, end, shown) = pilot(&plan, 1_000_000, DriverKind::Sweep);
     assert_eq!((same.totals, same.outcome, half, end), (run.totals, Outcome::Complete, None, progress));
-    assert_eq!((shown.packet_hops, shown.open_ends, shown.most_open_ends), (run.totals.packet_hops, 100, 100));
+    assert_eq!((shown.packet_hops, shown.open_ends), (run.totals.packet_hops, 100));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_pilot_that_was_cancelled_shows_nothing() {
     control.end_after(1_000_000);
     control.cancel();
     run(&plan, &RunOptions::default(), &control).unwrap();
-    assert_eq!(Work::of(&plan).shown(&control), None);
+    assert_eq!(Work::of(&plan).shown(&control, 0), None);
 }
 
 /// Its plan says half of that: what is dropped and sent again can be seen, but not be planned.
@@ -157,7 +157,7 @@ fn what_is_shown_counts_instead_of_what_is_planned() {
     let plan = collapse(50, 1);
     let planned = Packets.cost(&plan);
     let open_ends = planned.open_ends + 1_000;
-    let shown = Shown { packet_hops: 10 * planned.packet_hops, open_ends, most_open_ends: open_ends };
+    let shown = Shown { packet_hops: 10 * planned.packet_hops, open_ends };
     let cost = Packets.cost_shown(&plan, shown);
     assert_eq!((cost.packet_hops, cost.open_ends), (shown.packet_hops, open_ends));
     assert_eq!(cost.memory, planned.memory + Bytes(1_000 * planned.open_end.0));
