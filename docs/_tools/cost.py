@@ -35,7 +35,7 @@ class Draw(NamedTuple):
     """How many times as much traffic as some million packet-hops they have."""
 
 
-# The estimates were fitted with the first at hand. The second and the third were set before they were measured, and what
+# The estimates were fitted with the first at hand. The second and third were set before they were measured, and what
 # they showed changed the estimates. The fourth was set before it was measured, and nothing was changed after it.
 DRAWS = {
     "drawn": Draw(24, 20261125, 1),
