@@ -327,11 +327,11 @@ def test_a_run_that_ended_early_never_replaces_one_that_did_not(incast: Command,
 def test_check_and_a_dry_run_say_what_a_run_takes(incast: Command, small: Path, tmp_path: Path) -> None:
     told = incast("check", small).stdout.splitlines()
     assert told[0].startswith("small: ")
-    assert re.fullmatch(r"4,160 packet-hops, 4\d MB of memory, less than a second on one core", told[1]), told[1]
+    assert re.fullmatch(r"4,345 packet-hops, 3\d MB of memory, less than a second on one core", told[1]), told[1]
     assert incast("run", small, "--dry-run").stdout.splitlines() == told
     assert not (tmp_path / "out").exists()
     ideal = incast("check", small, "--world", "ideal", "--set", "record={}").stdout.splitlines()
-    assert re.fullmatch(r"4\d MB of memory, less than a second on one core", ideal[1]), ideal[1]
+    assert re.fullmatch(r"3\d MB of memory, less than a second on one core", ideal[1]), ideal[1]
 
 
 # Written out, its messages take seconds and 1.4 GB.

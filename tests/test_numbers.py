@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +81,16 @@ def test_the_progress_line_says_time_speed_messages_and_time_left() -> None:
 def test_the_progress_line_of_a_run_without_packets_tells_no_speed() -> None:
     shown = _line(2.0, simulated_s=0.002, messages_done=1000, messages_total=4000)
     assert shown == "simulated 2 ms  1,000/4,000 messages  6 s left"
+
+
+def test_a_run_says_what_it_takes_by_the_share_that_has_arrived_once_its_first_losses_are_over() -> None:
+    run = SimpleNamespace(expected=(30_000_000, 60_000_000))
+    known = _progress(packet_hops=1_500_000, share=0.05, open_ends=40_000)
+    said = "30.0 million packet-hops, 60 MB of memory, 12 s on one core, by its first 0.6 s"
+    told, expected_s = progress._expected(run, known, 0.6)  # type: ignore[arg-type]
+    assert (told, round(expected_s, 6)) == (said, 12.0)
+    assert progress._is_past_the_first_losses(known)
+    assert not progress._is_past_the_first_losses({**known, "packet_hops": 999_999})
 
 
 def test_the_progress_of_runs_says_how_many_how_fast_and_what_is_left() -> None:
