@@ -92,6 +92,11 @@ def test_the_pilot_of_a_part_counts_as_often_as_the_whole_takes_longer(
     told = pilot.cost(source, [], None, None, scenarios.check(source, [], None))
     assert told.packet_hops == 40_000_000
     assert told.seconds == pytest.approx(8 * 5.5, rel=0.1)
+    # It saw neither all workers nor the end.
+    assert told.line().endswith("; packet-hops and time may be 3 times that")
+    _paced(monkeypatch, Paced(900_000, 1e6, times=8.0))
+    told = pilot.cost(source, [], None, None, scenarios.check(source, [], None))
+    assert (told.times_at_most, told.line()[-8:]) == (1, "one core")
 
 
 def test_without_patience_for_a_slow_pilot_the_plan_counts(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
