@@ -96,8 +96,8 @@ def measure(page: Path, width: int, height: int, scale: float) -> dict[str, list
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, tempfile.TemporaryDirectory() as profile:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         command = [
-            browser, *programs.FLAGS, f"--user-data-dir={profile}/profile", f"--window-size={max(width, 500)},{height + 150}",
-            f"--force-device-scale-factor={scale}",
+            browser, *programs.FLAGS, f"--user-data-dir={profile}/profile",
+            f"--window-size={max(width, 500)},{height + 150}", f"--force-device-scale-factor={scale}",
             # A page needs a debugger's port to stay open.
             "--remote-debugging-port=0", f"http://127.0.0.1:{server.server_port}/",
         ]  # fmt: skip
