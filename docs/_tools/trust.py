@@ -157,13 +157,16 @@ def _mutants() -> str:
         judged = int(mutants) - int(broken)
         noticed = judged - int(removed) - int(explained) - int(left)
         rows.append((what, f"{judged:,}", f"{noticed:,}", explained, left))
-    newer = re.search(r"^(.*) are newer", text, re.MULTILINE)[1]  # type: ignore[index]
+    last = re.search(r"^On \d{4}-\d\d-\d\d .* tried,", text, re.MULTILINE)
+    if not last:
+        raise SystemExit(f"{MUTANTS}: no date of what was tried last")
     return (
         "## Mutants\n\n[Mutation testing](../explanation/mutants.md) changes the code in one place. Those that do not "
         "compile do not count; the rest was noticed, had no effect and was removed, is explained, or is unnoticed.\n\n"
         + _table(("code", "mutants", "noticed", "explained", "unnoticed"), rows)
         + "\nBy `make mutants`, those of TCP, and of ICTCP and all below it, by programs of their own, when these "
-        "parts were written or later. What is newer has not been tested so: " + newer[0].lower() + newer[1:] + ".\n"
+        f"parts were written or later. {last[0].removesuffix(',')}. What the table does not name has not been tested "
+        "so.\n"
     )
 
 
