@@ -34,7 +34,10 @@ def test_what_commands_say_is_read() -> None:
     files = [
         {
             "filename": str(trust.ROOT / path),
-            "summary": {kind: {"covered": covered, "count": count} for kind, count in (("lines", 10), ("regions", 30))},
+            "summary": {
+                kind: {"covered": covered, "count": count}
+                for kind, count in (("lines", 10), ("regions", 30), ("branches", 12))
+            },
         }
         for path, covered in (
             ("crates/plan/src/a.rs", 5),
@@ -46,6 +49,7 @@ def test_what_commands_say_is_read() -> None:
     assert trust.coverage(tally + json.dumps({"data": [{"files": files}]}, separators=(",", ":")) + "\n") == {
         "lines": {"plan": [15, 20], "worlds/ideal": [1, 10]},
         "regions": {"plan": [15, 60], "worlds/ideal": [1, 30]},
+        "branches": {"plan": [15, 24], "worlds/ideal": [1, 12]},
         "runs": 2,
         "simulated_s": 2.5,
         "packet_hops": 10,

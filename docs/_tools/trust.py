@@ -73,7 +73,7 @@ def conform(said: str) -> dict[str, Any]:
 
 def coverage(said: str) -> dict[str, Any]:
     """Read what tests reach, by crate, from the JSON of llvm-cov, and what runs have simulated meanwhile."""
-    reached: dict[str, dict[str, list[int]]] = {"lines": {}, "regions": {}}
+    reached: dict[str, dict[str, list[int]]] = {"lines": {}, "regions": {}, "branches": {}}
     start = said.find('{"data"')
     if start < 0:
         raise SystemExit(said[-2000:])
@@ -171,7 +171,7 @@ def _mutants() -> str:
 
 
 def _coverage(data: dict[str, Any]) -> str:
-    head = "## Lines that tests reach\n\n"
+    head = "## Lines and branches that tests reach\n\n"
     if "coverage" not in data:
         return (
             head
@@ -180,15 +180,16 @@ def _coverage(data: dict[str, Any]) -> str:
     measured = data["coverage"]
     rows = []
     for crate, (lines, of_lines) in measured["lines"].items():
-        regions, of_regions = measured["regions"][crate]
-        shares = [f"{100 * lines / of_lines:.1f} %", f"{of_lines:,}", f"{100 * regions / of_regions:.1f} %"]
-        rows.append((f"`crates/{crate}`", *shares, f"{of_regions:,}"))
+        cells = [f"{100 * lines / of_lines:.1f} %", f"{of_lines:,}"]
+        for kind in ("regions", "branches"):
+            reached, of = measured[kind][crate]
+            cells += [f"{100 * reached / of:.1f} %" if of else "", f"{of:,}"]
+        rows.append((f"`crates/{crate}`", *cells))
     return (
         head + "By the tests in Rust of these crates alone; the other crates are not measured. Nor "
         "are tests in Python counted, which run most commands. A region is a piece "
-        "of code without a branch in it. How often both ways of a branch were taken is not measured: only Rust's "
-        "nightly compiler can.\n\n"
-        + _table(("crate", "lines reached", "of", "regions reached", "of"), rows)
+        "of code without a branch in it. A branch has two ways, which count as two.\n\n"
+        + _table(("crate", "lines reached", "of", "regions reached", "of", "ways of branches taken", "of"), rows)
         + f"\nWith every assertion and overflow check on, {measured['runs']:,} runs of the packet simulator simulated "
         f"{measured['simulated_s']:,} s and {measured['packet_hops']:,} packet-hops meanwhile. {_by(measured)}"
         # What was different that once; the next measurement has none of it.
