@@ -48,8 +48,18 @@ class LeafSpine(NamedTuple):
         return [f"topology.{name}={count * self.side}" for name, count in sizes.items()]
 
 
+# Messages per second and host whose payload is 60 % of its link of 10 Gbit/s; their mean size is 94,976 bytes.
+_MESSAGES = (
+    'kind = "poisson", flows = 1, start = "1ms", pairs = "any", connections = "fresh", sizes = { '
+    'kind = "mixture", share_of = "bytes", parts = ['
+    '{ share = 0.2, sizes = { kind = "uniform", min = "8KiB", max = "32KiB" } }, '
+    '{ share = 0.8, sizes = { kind = "constant", size = "1MiB" } }] }'
+)
+_MESSAGES_PER_S = 0.6 * 10e9 / 8 / 94_976
+
+
 class FatTree(NamedTuple):
-    """A fat tree with the same links, loaded alike between aggregation and core switches."""
+    """A fat tree with the same links and messages, which fill 60 % of what hosts can send."""
 
     ports: int
 
@@ -63,8 +73,8 @@ class FatTree(NamedTuple):
         link = '{ rate = "10Gbps", delay = "10us" }'
         return [
             f'topology={{ kind = "fat-tree", ports = {self.ports}, host_link = {link}, fabric_link = {link} }}',
-            'traffic.messages.reference="named-links"',
-            'traffic.messages.links=["aggregation *->core *"]',
+            # A load would ask for all shortest paths, of which there are too many.
+            f"traffic.messages={{ {_MESSAGES}, rate_per_s = {self.hosts * _MESSAGES_PER_S:.0f} }}",
         ]
 
 
@@ -188,16 +198,12 @@ def scale(most_flows: int, *, as_json: bool, plot: Path | None = None) -> None:
 def _draw(rows: list[dict[str, Any]], file: Path) -> None:
     from incast import figures
 
-    def line(work: str) -> tuple[list[float], list[float]]:
-        found = [row for row in rows if row["work"] == work]
-        return [float(row["packet_hops"]) / 1e6 for row in found], [float(row["cpu_ns_per_hop"]) for row in found]
-
-    names = {
-        "more flows": "leaf-spine, 400 hosts",
-        "more hosts": "leaf-spine, 1,600 hosts and more",
-        "fat tree": "fat tree, 432 hosts and more",
-    }
-    lines = {name: line(work) for work, name in names.items() if any(row["work"] == work for row in rows)}
+    lines: dict[str, tuple[list[float], list[float]]] = {}
+    for work, network in (("more flows", "leaf-spine"), ("more hosts", "leaf-spine"), ("fat tree", "fat tree")):
+        if found := [row for row in rows if row["work"] == work]:
+            hosts = " to ".join(f"{count:,}" for count in sorted({found[0]["hosts"], found[-1]["hosts"]}))
+            cost = [float(row["cpu_ns_per_hop"]) for row in found]
+            lines[f"{network}, {hosts} hosts"] = [float(row["packet_hops"]) / 1e6 for row in found], cost
     output.write(file, figures.png(figures.cost(lines, "packet-hops of the run (millions)")))
 
 

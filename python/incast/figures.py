@@ -206,7 +206,7 @@ def cost(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], axis: str
     with rc(style):
         figure, (axes,) = stacked(1, 3.2, style)
         for (label, (size, ns)), look in zip(lines.items(), looks(lines), strict=True):
-            axes.plot(size, ns, linewidth=1.8, label=label, **look.line(style))
+            axes.plot(size, ns, linewidth=1.8, label=label, **(look.line(style) | {"markevery": 1}))
         axes.set(xscale="log", xlabel=axis, ylabel="CPU time per packet-hop (ns)")
         axes.set_ylim(0, axes.dataLim.ymax * 1.1)
         number_decades(axes.xaxis, style.letters // 8)
