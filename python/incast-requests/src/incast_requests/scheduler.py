@@ -172,7 +172,7 @@ class Slot:
 
     def _find_connection(self) -> Connection | None:
         given = self._socket
-        if type(given) is Peer:
+        if isinstance(given, Peer):
             self._peer = given
             return given.connection
         sock = given if type(given) is socket.socket else sockets.socket_of(given)
