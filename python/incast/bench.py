@@ -24,8 +24,8 @@ _CHILD = (
     "measured = json.loads(b(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]))); "
     "print(json.dumps({**measured, 'cpu_s': time.process_time() - begin}))"
 )
-# Of the scale table: flows on 400 hosts, and 50 flows per host on more of them, in a leaf-spine network with so many
-# times the leaves, spines and hosts per leaf, and in a fat tree of switches with so many ports.
+# Of the scale table: numbers of flows on 400 hosts; then, with 50 flows per host, leaf-spine networks with this many
+# times the leaves, spines and hosts per leaf, and fat trees by the ports of their switches.
 _FLOWS = (2_000, 20_000, 200_000, 2_000_000)
 _SIDES = (2, 4, 8)
 _FAT_TREES = (12, 20, 30, 46)
@@ -211,12 +211,12 @@ class Turn(NamedTuple):
     """What one run took, with everything around it but the start of its process."""
 
     packet_hops: int
-    wall_s: float
+    seconds: float
 
     @property
     def ns_per_hop(self) -> float:
         """What a packet-hop costs."""
-        return self.wall_s * 1e9 / self.packet_hops
+        return self.seconds * 1e9 / self.packet_hops
 
 
 def against(command: str, flows: int, repeat: int, threads: int) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 10.0
 # Where there are no packets to be counted: the time of a pilot.
 _PILOT_S = 0.4
-# The first packets take longer, until so many have gone or so much time: memory is new.
+# The first packets take longer, as memory is new: these packet-hops, or this time, do not count.
 _WARMING_HOPS = 250_000
 _WARMING_S = 0.1
 _POLL_S = 0.005

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import incast
-from side_by_side import dctcp_loss, world
+from incast.bench import Turn
+from side_by_side import cost, dctcp_loss, world
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,18 +38,6 @@ begun = time.process_time()
 result = incast.run(given["scenario"], set=given["set"], threads=1)
 print(json.dumps([result.summary_dict["packet_hops"], time.process_time() - begun]))
 """
-
-
-class Turn(NamedTuple):
-    """What one run took."""
-
-    packet_hops: int
-    cpu_s: float
-
-    @property
-    def ns_per_hop(self) -> float:
-        """CPU time of a packet-hop."""
-        return self.cpu_s * 1e9 / self.packet_hops
 
 
 class Work(NamedTuple):
@@ -115,12 +103,11 @@ def fat_tree(ports: int, flows: int, segments: int) -> Work:
             file = Path(folder) / "days.toml"
             head = DAYS_HEAD.format(folder=folder, ports=ports)
             file.write_text("\n".join([head, *flows]), encoding="utf-8")
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            before_s = cost.cpu_s_of_children()
             subprocess.run([DAYS, file], capture_output=True, check=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            cpu_s = cost.cpu_s_of_children() - before_s
             with (Path(folder) / "sinks.csv").open(encoding="utf-8") as rows:
                 received = sum(int(row["received_packets"]) for row in csv.DictReader(rows))
-        cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return Turn(received * 2 * DAYS_LINKS, cpu_s)
 
     return Work(
@@ -194,8 +181,8 @@ def in_turns(work: Work, rounds: int) -> None:
             turns[name].append(work.programs[name]())
     mine = turns["ours"]
     for name, taken in turns.items():
-        cost = [turn.ns_per_hop for turn in taken]
-        row = f"| {work.name} | {name} | {taken[0].packet_hops:,} | {spread(cost, '.0f')} "
+        ns_per_hop = [turn.ns_per_hop for turn in taken]
+        row = f"| {work.name} | {name} | {taken[0].packet_hops:,} | {spread(ns_per_hop, '.0f')} "
         apart = abs(taken[0].packet_hops / mine[0].packet_hops - 1)
         if name == "ours":
             row += "| |"

@@ -29,14 +29,14 @@ pub struct Told {
 }
 
 impl Pilot {
-    /// It ends after so many packet-hops. An incast that collapses is past the first round of its losses by then, if it has
+    /// It ends after this many packet-hops. An incast that collapses is past the first round of its losses by then, if it has
     /// no more than [`MOST_CONNECTIONS`](Self::MOST_CONNECTIONS).
     pub const PACKET_HOPS: u64 = 1_000_000;
-    /// As many connections are open at once, and no more.
+    /// The most connections that are open at once.
     pub const MOST_CONNECTIONS: usize = 20_000;
-    /// There are no more messages, of which each takes four packet-hops or more.
+    /// The most messages. Each takes four packet-hops or more.
     pub const MOST_MESSAGES: usize = 250_000;
-    /// What a pilot takes in memory at most.
+    /// The most memory that a pilot may take.
     pub const MOST_MEMORY: Bytes = Bytes(300_000_000);
 
     /// That of a run; nothing if even a part of it takes too much memory.

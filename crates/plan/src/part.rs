@@ -6,9 +6,9 @@ use crate::{Aggregator, Connection, Link, Network, Node, Plan, Record, Round, Se
 const NONE: u32 = u32::MAX;
 
 impl Plan {
-    /// About so many of its connections and messages at most: those of the first jobs and rounds, and the first that are sent
-    /// unasked, each in proportion. Of an aggregator that has too many connections the first workers are left. Hosts that no
-    /// connection needs go, too, and no series is recorded.
+    /// A plan with about `connections` and `messages` at most: those of the first jobs and rounds, and the first that are sent
+    /// unasked, each in proportion. An aggregator with too many connections keeps its first workers. Hosts that no connection
+    /// needs are left out, and no series is recorded.
     #[must_use]
     pub fn part(&self, connections: usize, messages: usize) -> Self {
         let asked: usize = self.aggregators.iter().map(connections_of).sum();
@@ -98,7 +98,7 @@ fn first_aggregators(
     first.into_iter().map(|(_, one)| one).collect()
 }
 
-/// An aggregator with its first workers and rounds, so many at most.
+/// An aggregator with its first `workers` and `rounds` at most.
 fn first_of(one: &Aggregator, workers: usize, rounds: usize) -> Aggregator {
     let first = |connections: &[u32]| connections.iter().copied().take(workers).collect();
     let round = |round: &Round| Round { responses: round.responses.iter().take(workers).cloned().collect() };

@@ -62,7 +62,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// How much has come since the connection had received so much, but for what has been counted.
+    /// Bytes that came after the first `before_bytes`, without those that have been counted.
     pub(crate) fn count(&mut self, before_bytes: u64, received_bytes: u64) -> u64 {
         let before = before_bytes.max(std::mem::replace(&mut self.counted, received_bytes));
         received_bytes.saturating_sub(before)

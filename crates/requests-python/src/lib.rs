@@ -252,8 +252,8 @@ impl Core {
         }
     }
 
-    /// A response is complete that came over a connection which had received so much before. `told_bytes` of it are known already,
-    /// and so many segments that came out of order. `expect_bytes` counts if the connection is closed.
+    /// A response over a connection is complete. The connection had received `before_bytes` when it was asked for. `progress` was
+    /// told `told_bytes` of it, and `out_of_order_segments` were seen before. `expect_bytes` counts if the connection is closed.
     #[expect(clippy::too_many_arguments, reason = "one call in place of three")]
     fn finish_over(
         this: &Bound<'_, Self>,

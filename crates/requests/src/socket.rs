@@ -165,7 +165,7 @@ impl Info {
         matches!(self.state, ESTABLISHED | FIN_WAIT_1 | FIN_WAIT_2)
     }
 
-    /// Segments that arrived beyond a gap since so many had.
+    /// Segments that have arrived beyond a gap since `out_of_order` was `before`.
     #[must_use]
     pub const fn out_of_order_since(&self, before: u32) -> u64 {
         self.out_of_order.wrapping_sub(before) as u64

@@ -25,7 +25,7 @@ pub struct Control {
     open_ends: AtomicU64,
     /// How many threads a run is to use, or zero if it is to choose.
     threads: AtomicUsize,
-    /// A pilot ends after so many packet-hops; zero for any other run.
+    /// The number of packet-hops after which a pilot ends; zero for any other run.
     pilot: AtomicU64,
     halfway: OnceLock<Progress>,
 }
@@ -75,8 +75,8 @@ impl Control {
         self.threads.store(threads.get(), Ordering::Relaxed);
     }
 
-    /// Makes the run a pilot: it ends, as if it were cancelled, once it has had so many packet-hops. It looks at their number
-    /// often enough, and at nothing else, so that it ends at the same point on any machine.
+    /// Makes the run a pilot: after `packet_hops` it ends as if it were cancelled. It looks at their number often, and at nothing
+    /// else, so that it ends at the same point on any machine.
     pub fn end_after(&self, packet_hops: u64) {
         self.pilot.store(packet_hops, Ordering::Relaxed);
     }

@@ -27,7 +27,7 @@ _OF_PACKETS = (
     "arrive_ps", "wait_ps", "dropped", "link", "connection", "from_client", "offset_bytes", "payload_bytes",
     "wire_bytes",
 )  # fmt: skip
-# Flows are looked up for so many packets at once: for all together it would take several times their memory.
+# Packets whose flows are looked up at once: for all packets together it would take several times their memory.
 _AT_ONCE = 1_000_000
 # What a run has to record for all of this, and how to have it recorded.
 _AGAIN = "run the scenario again with incast run --report"

@@ -50,12 +50,17 @@ def measure() -> Cost:
         "initialWindow": 1,
         "rtoMinMs": 10,
     }
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before_s = cpu_s_of_children()
     world.printed(world.OUT, dctcp_loss.listed(result), arguments)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    ns3_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    ns3_s = cpu_s_of_children() - before_s
     summary = result.summary_dict
     return Cost(summary["flows"], summary["packet_hops"], ns3_s, ours_s)
+
+
+def cpu_s_of_children() -> float:
+    """Return the CPU time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def packet_hops_of(name: str) -> int:

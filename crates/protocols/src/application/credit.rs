@@ -184,7 +184,7 @@ impl Application for Credit {
     }
 
     fn heeds_outcomes(&self) -> bool {
-        matches!(self.limit, Limit::Learned(_))
+        self.watches_progress()
     }
 
     fn watches_progress(&self) -> bool {

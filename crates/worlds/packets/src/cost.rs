@@ -167,7 +167,7 @@ impl Receivers {
         Self { rates, free_at, round_trip: Duration(4 * (of_host + of_switch)).as_secs_f64() }
     }
 
-    /// When a host has received so much that begins to arrive now or once it has received what came before.
+    /// When a host has received `bytes` that begin to arrive now, or once it has received what came before.
     fn receive(&mut self, host: u32, now: f64, bytes: f64) -> f64 {
         let free_at = &mut self.free_at[host as usize];
         *free_at = free_at.max(now) + bytes * 8.0 / self.rates[host as usize];

@@ -78,7 +78,7 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// A look after every so many steps. A pilot may look more often, so that it ends soon after its last packet-hop.
+    /// Looks after every `most` steps. A pilot may look more often, so that it ends soon after its last packet-hop.
     pub(crate) fn new(most: u32, control: &Control) -> Self {
         const OF_A_PILOT: u64 = 32;
         let pace = control.ends_after().map(|all| all / OF_A_PILOT);
@@ -93,7 +93,7 @@ impl Looks {
         self.left == 0
     }
 
-    /// There had been so many packet-hops at a look.
+    /// A look found `packet_hops`. Sets how many steps later the next one is.
     pub(crate) fn seen(&mut self, packet_hops: u64) {
         if let Some(pace) = self.pace {
             let many = packet_hops - self.packet_hops > pace;

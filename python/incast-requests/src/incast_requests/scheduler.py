@@ -151,8 +151,12 @@ class Slot:
     def _leave(self, *, complete: bool) -> None:
         scheduler = self._scheduler
         if complete and self.received_bytes is None and not self._abandoned:
-            # What most do, in half the time.
-            scheduler._complete(self)
+            connection = self._connection
+            # What is learned of a peer serves the next request. Of another connection only a scheduler that learns
+            # wants to know more.
+            if not scheduler._heeds_outcomes and self._peer is None:
+                connection = None
+            scheduler._finish(self, self._expect or 0, True, connection)
             return
         complete = complete and not self._abandoned
         received = self.received_bytes
@@ -377,26 +381,8 @@ class Scheduler:
         if self._timer is None:
             self._set_timer()
 
-    def _complete(self, slot: Slot) -> None:
-        """Take that a response is complete, of a size that the socket or the program said before."""
-        connection = slot._connection
-        # What becomes known of a peer serves the next request; of another connection it serves a scheduler that learns.
-        if connection is None or self._closed or not (self._heeds_outcomes or slot._peer is not None):
-            self._finish(slot, slot._expect or 0, True)
-            return
-        if self._seen:
-            self._seen.pop(slot._id, None)
-        self._completed += 1
-        now = self._clock()
-        assert slot._connection is not None  # noqa: S101 - it was looked at
-        self._core.finish_over(
-            now, slot._id, connection, slot._received_before, slot._expect or 0, slot._told, slot._gaps
-        )
-        if self._hooks:
-            self._tell("returned", slot._id, now)
-            self._tell_woken()
-
-    def _finish(self, slot: Slot, received_bytes: int, complete: bool) -> None:
+    def _finish(self, slot: Slot, received_bytes: int, complete: bool, connection: Connection | None = None) -> None:
+        """Take that a request is over. With a connection, that is asked how much it received, if it is still open."""
         if self._seen:
             self._seen.pop(slot._id, None)
         if complete:
@@ -405,11 +391,13 @@ class Scheduler:
             self._failed += 1
         if self._closed:
             return
-        received_bytes -= slot._told
-        if received_bytes < 0:
-            received_bytes = 0
         now = self._clock()
-        self._core.finish(now, slot._id, received_bytes, slot._gaps)
+        if connection is None:
+            self._core.finish(now, slot._id, max(received_bytes - slot._told, 0), slot._gaps)
+        else:
+            self._core.finish_over(
+                now, slot._id, connection, slot._received_before, received_bytes, slot._told, slot._gaps
+            )
         if self._hooks:
             self._tell("returned", slot._id, now)
             self._tell_woken()
@@ -501,8 +489,9 @@ class Scheduler:
             self._tell_woken()
 
     def _tell_woken(self) -> None:
-        for request in self._core.take_woken():
-            self._tell("granted", request, self._clock())
+        if self._hooks:
+            for request in self._core.take_woken():
+                self._tell("granted", request, self._clock())
 
     def _tell(self, kind: Kind, request: int | None, now: int) -> None:
         waiting, _, in_use, budget, changes, why = self._core.status()

@@ -22,7 +22,7 @@ impl Nic {
         Self { controller: Rdtcp::new(config, &context), mss, now: Time(1), ends: Vec::new(), left: Vec::new() }
     }
 
-    /// A flow of so many segments, the first of which came 100 us after the SYN-ACK.
+    /// A flow of this many segments. Its first one came 100 us after the SYN-ACK.
     fn after_a_round_trip(segments: u64, config: &Config) -> Self {
         let mut nic = Self::new(1000, config);
         nic.open(segments);

@@ -22,7 +22,7 @@ fn whole(plan: &Plan) -> (Run, Progress) {
     (run, control.progress())
 }
 
-/// As many workers send one segment at once, for which a port has little room, so many times.
+/// In each of `rounds`, `workers` send one segment each at once through a port with little room.
 fn collapse(workers: u32, rounds: u32) -> Plan {
     let network = star(workers + 1, cable(1_000_000_000, Duration::from_us(1)), &packets(9), &no_marks());
     let mut plan = plan(network, new_reno(), tcp());

@@ -37,7 +37,7 @@ fn cut(mut knee: Knee, requests: u64) -> Knee {
     knee
 }
 
-/// So many requests of 1000 bytes.
+/// Requests of 1000 bytes each.
 fn under_way(requests: u64) -> Outstanding {
     Outstanding { requests, bytes: u128::from(requests * 1000) }
 }
@@ -46,7 +46,7 @@ fn grant(knee: &mut Knee, at: u64, requests: u64) {
     knee.on_granted(Time(at), Bytes(1000), under_way(requests));
 }
 
-/// A request that was granted at `at` is over, and leaves so many under way.
+/// A request that was granted at `at` is over. `requests` are still under way.
 fn finish(knee: &mut Knee, now: u64, at: u64, received: u64, requests: u64) {
     let outcome = Outcome { received: Bytes(received), out_of_order: 0 };
     knee.on_finished(Time(now), &Grant::new(Time(at), RequestId(0), Bytes(1000)), &outcome, under_way(requests));
