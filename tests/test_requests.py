@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import gc
 import importlib.metadata
@@ -50,7 +51,7 @@ def nothing_left(scheduler: Scheduler) -> None:
     assert (status.waiting, status.outstanding, status.in_use_bytes, status.draining) == (0, 0, 0, 0)
     assert status.completed + status.failed + status.withdrawn == status.asked
     assert scheduler._core.waiters() == 0
-    assert not scheduler._seen
+    assert scheduler._core.seen() == []
 
 
 class Server:
@@ -850,6 +851,53 @@ def test_losses_of_others_are_told_once(run: Run, caplog: pytest.LogCaptureFixtu
                 assert scheduler.status().losses_of_others is futile
                 assert len(caplog.records) == messages
             assert "others fill the port" in caplog.text
+
+    run(program)
+
+
+def test_a_task_that_goes_away_while_it_waits_withdraws(run: Run) -> None:
+    async def program() -> None:
+        async with requests.open(FIXED) as scheduler, scheduler.slot(expect_bytes=50_000):
+
+            async def second() -> None:
+                async with scheduler.slot(expect_bytes=50_000):
+                    raise AssertionError("it has no room")
+
+            # As an event loop does that is closed while tasks wait.
+            task = second()
+            task.send(None)
+            assert scheduler.status().waiting == 1
+            task.close()
+            assert scheduler.status().waiting == 0
+            assert scheduler.status().withdrawn == 1
+
+    run(program)
+
+
+def test_what_a_slot_is_entered_with_is_awaited_once(run: Run) -> None:
+    async def program() -> None:
+        async with requests.open(FIXED) as scheduler:
+            slot = scheduler.slot(expect_bytes=50_000)
+            assert slot.request == -1
+            entering = slot.__aenter__()
+            # Nothing is asked for yet.
+            assert scheduler.status().asked == 0
+            assert await entering is slot
+            assert slot.request == 0
+            await slot.__aexit__(None, None, None)
+            with pytest.raises(RuntimeError, match="make another"):
+                await slot.__aenter__()
+            with pytest.raises(RuntimeError, match="entered once"):
+                await entering
+            assert asyncio.iscoroutine(entering)
+            assert asyncio.iscoroutine(scheduler.slot(expect_bytes=1).__aexit__(None, None, None))
+            async with contextlib.AsyncExitStack() as stack:
+                one = await stack.enter_async_context(scheduler.slot(expect_bytes=50_000))
+                assert one.request == 1
+                with pytest.raises(TimeoutError), anyio.fail_after(0.01):
+                    await scheduler.slot(expect_bytes=50_000).__aenter__()
+                assert scheduler.status().withdrawn == 1
+            nothing_left(scheduler)
 
     run(program)
 

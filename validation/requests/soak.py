@@ -117,7 +117,7 @@ def _sample(scheduler: requests.Scheduler, queries: int, after_s: float) -> Samp
         descriptors=len(os.listdir("/proc/self/fd")),  # noqa: PTH208 - their names are all there is
         tasks=len(asyncio.all_tasks()),
         in_use_bytes=status.in_use_bytes,
-        remembered=scheduler._core.waiters() + len(scheduler._seen) + len(scheduler._draining),  # noqa: SLF001
+        remembered=scheduler._core.waiters() + len(scheduler._core.seen()) + len(scheduler._draining),  # noqa: SLF001
     )
 
 

@@ -4,6 +4,7 @@
 use incast_requests::socket::{Info, info, limit_window};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use crate::Core;
 
@@ -11,7 +12,7 @@ use crate::Core;
 #[cfg(target_os = "linux")]
 const LEAST_SEGMENTS: u64 = 4;
 /// A connection with no known window lets through all that was asked for.
-const NO_WINDOW: u64 = 1 << 62;
+pub(crate) const NO_WINDOW: u64 = 1 << 62;
 
 /// The fields of `incast_requests.sockets.Info`.
 #[cfg(target_os = "linux")]
@@ -40,7 +41,7 @@ pub(crate) struct Connection {
 #[pymethods]
 impl Connection {
     #[new]
-    fn new(sock: Py<PyAny>) -> Self {
+    pub(crate) fn new(sock: Py<PyAny>) -> Self {
         Self { sock, received: None, out_of_order: 0, counted: 0, lets_through: NO_WINDOW, unlimited: false }
     }
 
@@ -66,6 +67,24 @@ impl Connection {
     pub(crate) fn count(&mut self, before_bytes: u64, received_bytes: u64) -> u64 {
         let before = before_bytes.max(std::mem::replace(&mut self.counted, received_bytes));
         received_bytes.saturating_sub(before)
+    }
+}
+
+/// A server to which there is one connection at a time.
+#[pyclass(module = "incast_requests._core", subclass)]
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    #[pyo3(get, set)]
+    pub(crate) connection: Option<Py<Connection>>,
+}
+
+#[pymethods]
+impl Peer {
+    /// Its arguments are those of the class in Python.
+    #[new]
+    #[pyo3(signature = (*_connection))]
+    fn new(_connection: &Bound<'_, PyTuple>) -> Self {
+        Self::default()
     }
 }
 

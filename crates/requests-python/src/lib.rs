@@ -1,9 +1,10 @@
 //! The extension module `incast_requests._core`: the scheduler of requests that the simulator has, for programs in Python.
 //!
-//! It decides and wakes whom it lets go: the package `incast_requests` asks it on behalf of tasks, and tells it the time. What wakes
-//! is what each request waits with (`Core.wait`), which has the methods of a future.
+//! It decides and wakes whom it lets go: the package `incast_requests` asks it on behalf of tasks. What wakes is what each request
+//! waits with (`Core.wait`), which has the methods of a future. What every request goes through is here too (`Slot`).
 
 mod connection;
+mod slot;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,17 +19,38 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Peer};
+use crate::slot::Slot;
 
 const PS_PER_NS: u64 = 1000;
+
+/// The event loop that a scheduler serves.
+#[derive(Debug)]
+struct Host {
+    /// Whether the caller runs in it.
+    is_here: Py<PyAny>,
+    /// Makes what a task waits with.
+    new_waiter: Py<PyAny>,
+    /// What a task awaits before it asks, if it would not hear of its cancellation otherwise.
+    checkpoint: Option<Py<PyAny>>,
+}
 
 /// A scheduler, and the grants that it has given and not got back.
 #[pyclass(module = "incast_requests._core")]
 #[derive(Debug)]
 struct Core {
     scheduler: AnyApplication,
+    /// Nanoseconds that never go back.
+    clock: Py<PyAny>,
+    host: Option<Host>,
+    closed: bool,
     grants: HashMap<u64, Grant>,
     waiters: HashMap<u64, Py<PyAny>>,
+    /// Requests with a connection, for the signals that can only be asked for.
+    seen: HashMap<u64, Py<Slot>>,
+    /// Whether `timer` will be called when its time has come.
+    #[pyo3(get, set)]
+    timed: bool,
     /// Requests that were woken, if somebody wants to know (`follow`).
     woken: Option<Vec<u64>>,
     next: u64,
@@ -45,18 +67,66 @@ struct Core {
     windows_limited: u64,
     /// What is asked in place of the kernel, by tests.
     kernel: Option<Py<PyAny>>,
+    counts: Counts,
+}
+
+/// What became of requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    completed: u64,
+    failed: u64,
+    withdrawn: u64,
 }
 
 impl Core {
-    fn time(&mut self, now_ns: u64) -> Time {
-        let origin = *self.origin_ns.get_or_insert(now_ns);
-        Time(now_ns.saturating_sub(origin).wrapping_mul(PS_PER_NS))
+    /// The time. Nothing is borrowed meanwhile, as the clock may be a function of Python.
+    fn now(this: &Bound<'_, Self>) -> PyResult<Time> {
+        let py = this.py();
+        let clock = this.borrow().clock.clone_ref(py);
+        let now_ns: u64 = clock.call0(py)?.extract(py)?;
+        let origin_ns = *this.borrow_mut().origin_ns.get_or_insert(now_ns);
+        Ok(Time(now_ns.saturating_sub(origin_ns).wrapping_mul(PS_PER_NS)))
     }
 
-    fn queue(&mut self, now: Time, expect_bytes: Option<u64>, window_bytes: Option<u64>) -> u64 {
+    /// Whether the caller runs in the event loop that it serves.
+    fn is_here(this: &Bound<'_, Self>) -> PyResult<bool> {
+        let py = this.py();
+        let ask = this.borrow().host.as_ref().map(|host| host.is_here.clone_ref(py));
+        ask.map_or(Ok(false), |ask| ask.call0(py)?.is_truthy(py))
+    }
+
+    /// What a request with this number waits with from now on.
+    fn new_waiter<'py>(this: &Bound<'py, Self>, request: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = this.py();
+        let Some(make) = this.borrow().host.as_ref().map(|host| host.new_waiter.clone_ref(py)) else { return Ok(None) };
+        let waiter = make.into_bound(py).call0()?;
+        this.borrow_mut().wait(request, waiter.clone().unbind());
+        Ok(Some(waiter))
+    }
+
+    /// A request: its number, and whether it may go at once. `window_bytes` is what its connection can have under way.
+    fn ask(this: &Bound<'_, Self>, expect_bytes: Option<u64>, window_bytes: u64) -> PyResult<(u64, bool)> {
+        let now = Self::now(this)?;
+        let id = Self::wake(this, now, |core| core.queue(now, expect_bytes, window_bytes))?;
+        Ok((id, this.borrow().grants.contains_key(&id)))
+    }
+
+    /// Nothing of a request's response is under way any more, of which so much has come.
+    fn finish(this: &Bound<'_, Self>, request: u64, outcome: Outcome) -> PyResult<()> {
+        let now = Self::now(this)?;
+        this.borrow_mut().received += outcome.received.0;
+        if Self::wake(this, now, |core| core.give_back(now, request, outcome))? {
+            Ok(())
+        } else {
+            Err(PyValueError::new_err(format!("request {request} has no grant")))
+        }
+    }
+
+    fn queue(&mut self, now: Time, expect_bytes: Option<u64>, window_bytes: u64) -> u64 {
         let id = self.next;
         self.next += 1;
-        let request = Request { id: RequestId(id), expected: expect_bytes.map(Bytes), window: window_bytes.map(Bytes) };
+        let request =
+            Request { id: RequestId(id), expected: expect_bytes.map(Bytes), window: Some(Bytes(window_bytes)) };
         self.scheduler.on_request(now, request);
         id
     }
@@ -89,13 +159,9 @@ impl Core {
     }
 
     /// Does something that may let requests go, and wakes them. Nothing is borrowed while a request is woken, as that may ask again.
-    fn wake<T>(this: &Bound<'_, Self>, now_ns: u64, done: impl FnOnce(&mut Self, Time) -> T) -> PyResult<T> {
+    fn wake<T>(this: &Bound<'_, Self>, now: Time, done: impl FnOnce(&mut Self) -> T) -> PyResult<T> {
         let py = this.py();
-        let (now, found) = {
-            let mut core = this.borrow_mut();
-            let now = core.time(now_ns);
-            (now, done(&mut core, now))
-        };
+        let found = done(&mut this.borrow_mut());
         loop {
             let next = this.borrow_mut().poll(now);
             let Some((request, waiter)) = next else { return Ok(found) };
@@ -117,12 +183,13 @@ const NOTHING: Outcome = Outcome { received: Bytes(0), out_of_order: 0 };
 
 #[pymethods]
 impl Core {
-    /// `application`: what a scenario has under `stack.application`, as JSON.
+    /// `application`: what a scenario has under `stack.application`, as JSON. `clock`: nanoseconds that never go back.
     #[new]
-    #[pyo3(signature = (application, *, rate_bps, base_rtt_ns, buffer_bytes, mss_bytes, workers, rto_min_ns, fits_segments))]
+    #[pyo3(signature = (application, clock, *, rate_bps, base_rtt_ns, buffer_bytes, mss_bytes, workers, rto_min_ns, fits_segments))]
     #[expect(clippy::too_many_arguments, reason = "each has a name in Python")]
     fn new(
         application: &str,
+        clock: Py<PyAny>,
         rate_bps: u64,
         base_rtt_ns: u64,
         buffer_bytes: u64,
@@ -146,8 +213,13 @@ impl Core {
         };
         Ok(Self {
             scheduler: choice.build(&context),
+            clock,
+            host: None,
+            closed: false,
             grants: HashMap::new(),
             waiters: HashMap::new(),
+            seen: HashMap::new(),
+            timed: false,
             woken: None,
             next: 0,
             origin_ns: None,
@@ -157,31 +229,29 @@ impl Core {
             received: 0,
             windows_limited: 0,
             kernel: None,
+            counts: Counts::default(),
         })
     }
 
-    /// A request: its number, and whether it may go at once. `window_bytes` is what its connection can have under way.
-    fn ask(
-        this: &Bound<'_, Self>,
-        now_ns: u64,
-        expect_bytes: Option<u64>,
-        window_bytes: Option<u64>,
-    ) -> PyResult<(u64, bool)> {
-        let id = Self::wake(this, now_ns, |core, now| core.queue(now, expect_bytes, window_bytes))?;
-        Ok((id, this.borrow().grants.contains_key(&id)))
+    /// Begins to serve an event loop. `is_here` says whether the caller runs in it, `new_waiter` makes what a task waits with, and
+    /// `checkpoint` is awaited before a task asks.
+    fn open(&mut self, is_here: Py<PyAny>, new_waiter: Py<PyAny>, checkpoint: Option<Py<PyAny>>) {
+        self.host = Some(Host { is_here, new_waiter, checkpoint });
     }
 
-    /// A request over a connection: its number, whether it may go at once, and what the connection had received before; nothing if
-    /// the connection is closed, or is none of TCP.
-    fn ask_over(
-        this: &Bound<'_, Self>,
-        now_ns: u64,
-        expect_bytes: Option<u64>,
-        connection: &Bound<'_, Connection>,
-    ) -> PyResult<(u64, bool, Option<u64>)> {
-        let (before, window) = connection.borrow_mut().before_request(this)?;
-        let (id, goes) = Self::ask(this, now_ns, expect_bytes, Some(window))?;
-        Ok((id, goes, before))
+    /// Serves no longer. Returns what requests wait with, who must be told.
+    fn close(&mut self) -> Vec<Py<PyAny>> {
+        self.host = None;
+        self.closed = true;
+        let mut requests: Vec<_> = self.waiters.drain().collect();
+        requests.sort_unstable_by_key(|(request, _)| *request);
+        requests.into_iter().map(|(_, waiter)| waiter).collect()
+    }
+
+    /// Whether the caller runs in the event loop that it serves.
+    #[pyo3(name = "is_here")]
+    fn is_here_in_python(this: &Bound<'_, Self>) -> PyResult<bool> {
+        Self::is_here(this)
     }
 
     /// With what a request waits that may not go at once.
@@ -194,11 +264,16 @@ impl Core {
         self.waiters.len()
     }
 
-    /// All that requests wait with, who then wait no longer.
-    fn take_waiters(&mut self) -> Vec<Py<PyAny>> {
-        let mut requests: Vec<_> = self.waiters.drain().collect();
-        requests.sort_unstable_by_key(|(request, _)| *request);
-        requests.into_iter().map(|(_, waiter)| waiter).collect()
+    /// Requests with a connection that have been granted and are not over, in their order.
+    fn seen(&self, py: Python<'_>) -> Vec<Py<Slot>> {
+        let mut requests: Vec<_> = self.seen.iter().collect();
+        requests.sort_unstable_by_key(|(request, _)| **request);
+        requests.into_iter().map(|(_, slot)| slot.clone_ref(py)).collect()
+    }
+
+    /// How many requests were asked for, how many completed and failed, and how many withdrew.
+    const fn counts(&self) -> (u64, u64, u64, u64) {
+        (self.next, self.counts.completed, self.counts.failed, self.counts.withdrawn)
     }
 
     /// Asks something else in place of the kernel, for tests: a function such as `info`.
@@ -226,63 +301,33 @@ impl Core {
         self.woken.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A request is no longer wanted that waits or was let go in this very turn.
-    fn withdraw(this: &Bound<'_, Self>, now_ns: u64, request: u64) -> PyResult<()> {
-        Self::wake(this, now_ns, |core, now| {
+    /// A request is no longer wanted that waits or was let go in this very turn. Whether that changes anything: it does not after
+    /// `close`.
+    fn withdraw(this: &Bound<'_, Self>, request: u64) -> PyResult<bool> {
+        if this.borrow().closed {
+            return Ok(false);
+        }
+        let now = Self::now(this)?;
+        Self::wake(this, now, |core| {
+            core.counts.withdrawn += 1;
             if !core.give_back(now, request, NOTHING) && core.waiters.remove(&request).is_some() {
                 core.scheduler.on_withdrawn(now, RequestId(request));
             }
-        })
+        })?;
+        Ok(true)
     }
 
-    /// Nothing of a request's response is under way any more.
-    fn finish(
-        this: &Bound<'_, Self>,
-        now_ns: u64,
-        request: u64,
-        received_bytes: u64,
-        out_of_order_segments: u64,
-    ) -> PyResult<()> {
-        let outcome = Outcome { received: Bytes(received_bytes), out_of_order: out_of_order_segments };
-        this.borrow_mut().received += received_bytes;
-        if Self::wake(this, now_ns, |core, now| core.give_back(now, request, outcome))? {
-            Ok(())
-        } else {
-            Err(PyValueError::new_err(format!("request {request} has no grant")))
-        }
-    }
-
-    /// A response over a connection is complete. The connection had received `before_bytes` when it was asked for. `progress` was
-    /// told `told_bytes` of it, and `out_of_order_segments` were seen before. `expect_bytes` counts if the connection is closed.
-    #[expect(clippy::too_many_arguments, reason = "one call in place of three")]
-    fn finish_over(
-        this: &Bound<'_, Self>,
-        now_ns: u64,
-        request: u64,
-        connection: &Bound<'_, Connection>,
-        before_bytes: u64,
-        expect_bytes: u64,
-        told_bytes: u64,
-        out_of_order_segments: u64,
-    ) -> PyResult<()> {
-        let (mut received, mut out_of_order) = (expect_bytes, out_of_order_segments);
-        let mut connection = connection.borrow_mut();
-        if let Some((_, _, in_all, new)) = connection.look(this)? {
-            received = connection.count(before_bytes, in_all);
-            out_of_order += new;
-        }
-        drop(connection);
-        Self::finish(this, now_ns, request, received.saturating_sub(told_bytes), out_of_order)
-    }
-
-    /// So much payload arrived, which `finish` is not told again.
-    fn progress(this: &Bound<'_, Self>, now_ns: u64, received_bytes: u64) -> PyResult<()> {
-        Self::wake(this, now_ns, |core, now| core.scheduler.on_progress(now, Bytes(received_bytes)))
+    /// So much payload arrived, so long ago, which the end of a response is not told again.
+    fn progress(this: &Bound<'_, Self>, received_bytes: u64, ago_ns: u64) -> PyResult<()> {
+        let Time(now) = Self::now(this)?;
+        let at = Time(now.saturating_sub(ago_ns.saturating_mul(PS_PER_NS)));
+        Self::wake(this, at, |core| core.scheduler.on_progress(at, Bytes(received_bytes)))
     }
 
     /// The time of `next_timer_ns` has come.
-    fn timer(this: &Bound<'_, Self>, now_ns: u64, out_of_order_segments: u64) -> PyResult<()> {
-        Self::wake(this, now_ns, |core, now| core.scheduler.on_timer(now, out_of_order_segments))
+    fn timer(this: &Bound<'_, Self>, out_of_order_segments: u64) -> PyResult<()> {
+        let now = Self::now(this)?;
+        Self::wake(this, now, |core| core.scheduler.on_timer(now, out_of_order_segments))
     }
 
     /// When `timer` is to be called.
@@ -294,11 +339,6 @@ impl Core {
     /// To what the receive windows of connections are to be limited.
     fn window_bytes(&self) -> Option<u64> {
         self.scheduler.window().map(|window| window.0)
-    }
-
-    /// Whether `finish` need be told what came.
-    fn heeds_outcomes(&self) -> bool {
-        self.scheduler.heeds_outcomes()
     }
 
     /// Whether `progress` is of use.
@@ -330,10 +370,19 @@ impl Core {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.clock)?;
+        if let Some(host) = &self.host {
+            visit.call(&host.is_here)?;
+            visit.call(&host.new_waiter)?;
+            visit.call(&host.checkpoint)?;
+        }
+        self.seen.values().try_for_each(|slot| visit.call(slot))?;
         self.waiters.values().chain(&self.kernel).try_for_each(|held| visit.call(held))
     }
 
     fn __clear__(&mut self) {
+        self.host = None;
+        self.seen.clear();
         self.waiters.clear();
         self.kernel = None;
     }
@@ -348,6 +397,8 @@ impl Core {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Core>()?;
     module.add_class::<Connection>()?;
+    module.add_class::<Peer>()?;
+    module.add_class::<Slot>()?;
     #[cfg(target_os = "linux")]
     {
         module.add_function(wrap_pyfunction!(connection::info_in_python, module)?)?;

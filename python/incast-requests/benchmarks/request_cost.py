@@ -67,7 +67,9 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
                 tasks.create_task(work())
 
     known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
-    async with incast_requests.open(known) as fixed, incast_requests.open() as learning:
+    # It begins with four windows, and stays there as nothing comes: as many fit as with the plan.
+    unknown = incast_requests.Plan(window_bytes=BUDGET_BYTES // 4)
+    async with incast_requests.open(known) as fixed, incast_requests.open(unknown) as learning:
 
         async def slot(
             over: incast_requests.Peer | socket.socket | None = None, of: incast_requests.Scheduler = fixed

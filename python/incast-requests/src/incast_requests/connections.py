@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from incast_requests import sockets
+from incast_requests import _core, sockets
 from incast_requests._core import Connection
 
 if TYPE_CHECKING:
     import socket
 
 
-class Peer:
+class Peer(_core.Peer):
     """A server to which there is one connection: pass it as `socket`, with each request to it.
 
     Its connection is given, or one learns of it from its responses: pass them to `Slot.use`. The scheduler remembers
@@ -19,7 +19,7 @@ class Peer:
     socket.
     """
 
-    __slots__ = ("connection",)
+    __slots__ = ()
 
     def __init__(self, connection: Any = None) -> None:  # noqa: ANN401 - whatever socket_of takes
         sock = sockets.socket_of(connection)

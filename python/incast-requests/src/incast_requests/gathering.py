@@ -52,19 +52,19 @@ class Gather:
             if not job.waits:
                 continue
             try:
-                goes = scheduler._ask(job.slot)
+                waits = job.slot._ask()
             except Exception as error:
                 job.set_exception(error)
                 continue
-            if goes:
+            if waits is None:
                 job.set_result(None)
             else:
-                scheduler._core.wait(job.slot._id, job)
+                scheduler._core.wait(waits, job)
 
     def start(self, job: Job) -> None:
         """Run a request that was granted."""
         if self._scheduler._watches:
-            self._scheduler._sent(job.slot)
+            job.slot._sent()
         self._tasks.start(job)
 
     def never(self, job: Job, error: BaseException) -> None:
@@ -84,13 +84,13 @@ class Gather:
         else:
             # First, or what its credit lets go would begin.
             self._fail(error)
-        job.slot._leave(complete=error is None)
+        job.slot._leave(error is None)
         self._one_less()
 
     def cancelled(self, job: Job) -> None:
         """Take that a request was cancelled together with the gather."""
         self._stop()
-        job.slot._leave(complete=False)
+        job.slot._leave(False)
         self._one_less()
 
     def _fail(self, error: BaseException) -> None:
@@ -109,8 +109,8 @@ class Gather:
             # Before any is withdrawn, as that may let others go.
             job.waits = False
         for job in waiting:
-            if job.slot._id >= 0:
-                self._scheduler._no_longer_waits(job.slot._id)
+            if job.slot.request >= 0:
+                self._scheduler._no_longer_waits(job.slot.request)
             self._one_less()
 
     def _one_less(self) -> None:

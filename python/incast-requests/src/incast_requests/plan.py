@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from incast_requests._core import Core
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 _MOST = 1 << 62
 # What stands for a port of which nothing is said. No scheduler that is allowed without a port looks at it.
@@ -88,8 +88,8 @@ class Plan:
         given.setdefault("learn", self.port is None and "budget" not in given)
         return given
 
-    def core(self) -> Core:
-        """Return the scheduler.
+    def core(self, clock: Callable[[], int]) -> Core:
+        """Return the scheduler. `clock` tells it the time in nanoseconds.
 
         Raises:
             ValueError: it has no such parameters.
@@ -101,6 +101,7 @@ class Plan:
             positive("port.buffer_bytes", port.buffer_bytes, "bytes")
         return Core(
             json.dumps(self.application()),
+            clock,
             rate_bps=port.rate_bps if port else _UNKNOWN_RATE_BPS,
             base_rtt_ns=round((port.base_rtt_us if port else 100.0) * 1e3),
             buffer_bytes=port.buffer_bytes if port else _UNKNOWN_BUFFER_BYTES,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from incast_requests import runtime, sockets
+from incast_requests import _core, runtime, sockets
 from incast_requests._core import Connection
 from incast_requests.connections import Peer
 from incast_requests.decisions import Decision, Kind, Status
@@ -17,9 +16,7 @@ from incast_requests.gathering import Gather, Request
 from incast_requests.plan import Plan, positive
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from incast_requests.runtime import Runtime, Timer, Waiter
+    from incast_requests.runtime import Runtime, Timer
 
 T = TypeVar("T")
 _log = logging.getLogger("incast_requests")
@@ -34,80 +31,23 @@ _DRAIN_FIRST_CHECKS = 3
 _QUIET_NS = 1_000_000_000
 
 
-def _nowhere() -> bool:
-    """Return whether a scheduler may be used here that may be used nowhere."""
-    return False
-
-
 class SchedulerClosedError(RuntimeError):
     """The scheduler was closed while a request waited for it, or before."""
 
 
-class Slot:
+class Slot(_core.Slot):
     """Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
 
     An error or a cancellation within it means that the response is not complete. Then its part of the budget comes back
     when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise.
+
+    Attributes:
+        request: its number, as in `Decision`; -1 before it is entered.
+        received_bytes: size of the response, if the program knows it better than the socket and `expect_bytes` have it.
+
     """
 
-    # Python finds these faster than what is in a dictionary or in the class.
-    __slots__ = (
-        "_abandoned",
-        "_connection",
-        "_expect",
-        "_gaps",
-        "_given_up_ns",
-        "_id",
-        "_peer",
-        "_received_before",
-        "_scheduler",
-        "_socket",
-        "_told",
-        "received_bytes",
-    )
-
-    def __init__(self, scheduler: Scheduler, expect_bytes: int | None, socket: Any) -> None:  # noqa: ANN401
-        self._scheduler = scheduler
-        self._expect = expect_bytes
-        self._socket = socket
-        self.received_bytes: int | None = None
-        """Size of the response, if the program knows it better than the socket and `expect_bytes` have it."""
-        self._id = -1
-        self._peer: Peer | None = None
-        self._connection: Connection | None = None
-        self._received_before = self._gaps = self._told = self._given_up_ns = 0
-        self._abandoned = False
-
-    @property
-    def request(self) -> int:
-        """The number of the request, as in `Decision`."""
-        return self._id
-
-    async def __aenter__(self) -> Self:
-        scheduler = self._scheduler
-        if self._id >= 0:
-            raise RuntimeError("a slot is for one request: make another")
-        if not scheduler._is_here():
-            raise scheduler._unusable()
-        if scheduler._checkpoint is not None:
-            await scheduler._checkpoint()
-        if not scheduler._ask(self):
-            request = self._id
-            waiter = scheduler._new_waiter()
-            scheduler._core.wait(request, waiter)
-            try:
-                await waiter
-            except BaseException:
-                scheduler._no_longer_waits(request)
-                raise
-        if scheduler._watches:
-            scheduler._sent(self)
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        self._leave(complete=kind is None)
+    __slots__ = ()
 
     def use(self, connection: Any) -> None:  # noqa: ANN401 - whatever socket_of takes
         """Tell the scheduler over which connection the response comes, as soon as that is known.
@@ -118,7 +58,8 @@ class Slot:
         sock = sockets.socket_of(connection)
         if sock is None or (self._connection is not None and self._connection.sock is sock):
             return
-        known = self._peer.connection if self._peer is not None else None
+        peer = self._socket if isinstance(self._socket, Peer) else None
+        known = peer.connection if peer is not None else None
         if known is None or known.sock is not sock:
             known = Connection(sock)
         found = known.look(self._scheduler._core)
@@ -129,9 +70,9 @@ class Slot:
         self._gaps += gaps
         # What has come of the response before is not told apart; it counts as expected.
         self._received_before = max(received - (self._expect or 0), 0)
-        if self._peer is not None:
-            self._peer.connection = known
-        self._scheduler._sent(self)
+        if peer is not None:
+            peer.connection = known
+        self._sent()
 
     def progress(self, received_bytes: int) -> None:
         """Tell the scheduler that so many bytes of the response have arrived: of use if the response is large.
@@ -141,52 +82,36 @@ class Slot:
         scheduler = self._scheduler
         if scheduler._watches and received_bytes > 0:
             self._told += received_bytes
-            scheduler._core.progress(scheduler._clock(), received_bytes)
+            scheduler._core.progress(received_bytes, 0)
             scheduler._tell_woken()
 
     def abandon(self) -> None:
         """Tell the scheduler that the slot is left before the response is complete."""
         self._abandoned = True
 
-    def _leave(self, *, complete: bool) -> None:
-        scheduler = self._scheduler
-        if complete and self.received_bytes is None and not self._abandoned:
-            connection = self._connection
-            # What is learned of a peer serves the next request. Of another connection only a scheduler that learns
-            # wants to know more.
-            if not scheduler._heeds_outcomes and self._peer is None:
-                connection = None
-            scheduler._finish(self, self._expect or 0, True, connection)
-            return
+    def _leave_otherwise(self, complete: bool) -> None:
+        """Leave it when its response is not complete, or is not what was expected."""
         complete = complete and not self._abandoned
         received = self.received_bytes
         if (connection := self._connection) is not None:
-            found = connection.look(scheduler._core)
+            found = connection.look(self._scheduler._core)
             if found is not None:
                 is_open, _, in_all, gaps = found
                 self._gaps += gaps
                 if not complete and is_open:
-                    scheduler._drain(self)
+                    self._scheduler._drain(self)
                     return
                 if received is None:
                     received = connection.count(self._received_before, in_all)
         if received is None:
             received = (self._expect or 0) if complete else 0
-        scheduler._finish(self, received, complete)
+        self._finish(complete, received)
 
-    def _find_connection(self) -> Connection | None:
-        given = self._socket
-        if isinstance(given, Peer):
-            self._peer = given
-            return given.connection
-        sock = given if type(given) is socket.socket else sockets.socket_of(given)
-        return None if sock is None else Connection(sock)
-
-    def _has_run_dry(self, last_data_ms: int, received_bytes: int, now: int) -> bool:
+    def _has_run_dry(self, last_data_ms: int, received_bytes: int, given_up_for_ns: int) -> bool:
         if self._expect is not None and received_bytes - self._received_before >= self._expect:
             return True
         # The last data may be that of an earlier request.
-        return min(last_data_ms * _NS_PER_MS, now - self._given_up_ns) >= _QUIET_NS
+        return min(last_data_ms * _NS_PER_MS, given_up_for_ns) >= _QUIET_NS
 
 
 class Scheduler:
@@ -200,26 +125,17 @@ class Scheduler:
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._plan = plan or Plan()
-        self._core = self._plan.core()
+        self._core = self._plan.core(clock)
         self._watches = self._core.watches_progress()
-        self._heeds_outcomes = self._core.heeds_outcomes()
         self._clock = clock
         self._hooks: list[Callable[[Decision], None]] = []
         if on_decision is not None:
             self.on_decision(on_decision)
         self._runtime: Runtime | None = None
-        self._new_waiter: Callable[[], Waiter]
-        self._is_here: Callable[[], bool] = _nowhere
-        self._checkpoint: Callable[[], Awaitable[None]] | None = None
-        # Slots with a socket, for the signals that can only be asked for.
-        self._seen: dict[int, Slot] = {}
-        self._draining: dict[int, Slot] = {}
+        # With the time at which each was given up.
+        self._draining: dict[int, tuple[Slot, int]] = {}
         self._drain_checks = 0
         self._timer: Timer | None = None
-        self._asked = 0
-        self._completed = 0
-        self._failed = 0
-        self._withdrawn = 0
         self._changes = 0
         self._warned = False
         self._closed = False
@@ -238,20 +154,19 @@ class Scheduler:
         if self._runtime is not None or self._closed:
             raise RuntimeError("a scheduler is opened once")
         self._runtime = runtime.current()
-        self._new_waiter = self._runtime.waiter
-        self._is_here = self._runtime.is_here
         # A task of asyncio is told of its cancellation where it waits, without being asked.
-        self._checkpoint = None if self._runtime.name == "asyncio" else self._runtime.checkpoint
+        checkpoint = None if self._runtime.name == "asyncio" else self._runtime.checkpoint
+        self._core.open(self._runtime.is_here, self._runtime.waiter, checkpoint)
 
     async def __aexit__(self, *_: object) -> None:
         """Close it. Requests that still wait get a `SchedulerClosedError`."""
         self._closed = True
-        self._is_here = _nowhere
+        waiters = self._core.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._draining.clear()
-        for waiter in self._core.take_waiters():
+        for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(SchedulerClosedError("the scheduler was closed"))
 
@@ -272,7 +187,7 @@ class Scheduler:
                 raise ValueError("expect_bytes: the size of the response is needed where no socket is given")
         elif type(expect_bytes) is not int or not 0 < expect_bytes < _NO_WINDOW:
             positive("expect_bytes", expect_bytes, "bytes")
-        return Slot(self, expect_bytes, socket)
+        return Slot(self, self._core, expect_bytes, socket)
 
     async def gather(
         self,
@@ -300,7 +215,7 @@ class Scheduler:
         """
         try:
             slots = self._slots(requests, expect_bytes, sockets)
-            if not self._is_here():
+            if not self._core.is_here():
                 raise self._unusable()
             assert self._runtime is not None  # noqa: S101 - it is current
             return await Gather(self, self._runtime, requests, slots, return_exceptions).run()
@@ -318,6 +233,7 @@ class Scheduler:
     def status(self) -> Status:
         """Return how it stands."""
         waiting, outstanding, in_use, budget, _, _ = self._core.status()
+        asked, completed, failed, withdrawn = self._core.counts()
         return Status(
             budget_bytes=budget,
             in_use_bytes=in_use,
@@ -325,10 +241,10 @@ class Scheduler:
             waiting=waiting,
             outstanding=outstanding,
             draining=len(self._draining),
-            asked=self._asked,
-            completed=self._completed,
-            failed=self._failed,
-            withdrawn=self._withdrawn,
+            asked=asked,
+            completed=completed,
+            failed=failed,
+            withdrawn=withdrawn,
             changes=self._core.reasons(),
             losses_of_others=self._core.losses_of_others(),
         )
@@ -356,89 +272,46 @@ class Scheduler:
             return RuntimeError("the scheduler is not open: async with incast.requests.open() as scheduler")
         return RuntimeError("the scheduler was opened in another event loop: open one in each")
 
-    def _ask(self, slot: Slot) -> bool:
-        """Put a request into the queue, and return whether it may go now."""
-        self._asked += 1
-        connection = None if slot._socket is None else slot._find_connection()
-        if connection is None:
-            slot._id, goes = self._core.ask(self._clock(), slot._expect, _NO_WINDOW)
-        else:
-            slot._id, goes, before = self._core.ask_over(self._clock(), slot._expect, connection)
-            if before is not None:
-                slot._connection = connection
-                slot._received_before = before
-        if self._hooks:
-            self._tell("granted" if goes else "waits", slot._id, self._clock())
-            self._tell_woken()
-        return goes
+    def _tell_asked(self, request: int, goes: bool) -> None:
+        self._tell("granted" if goes else "waits", request, self._clock())
+        self._tell_woken()
 
-    def _sent(self, slot: Slot) -> None:
-        """Watch a request that was sent, if the scheduler learns."""
-        if not self._watches:
-            return
-        if slot._connection is not None:
-            self._seen[slot._id] = slot
-        if self._timer is None:
-            self._set_timer()
-
-    def _finish(self, slot: Slot, received_bytes: int, complete: bool, connection: Connection | None = None) -> None:
-        """Take that a request is over. With a connection, that is asked how much it received, if it is still open."""
-        if self._seen:
-            self._seen.pop(slot._id, None)
-        if complete:
-            self._completed += 1
-        else:
-            self._failed += 1
-        if self._closed:
-            return
-        now = self._clock()
-        if connection is None:
-            self._core.finish(now, slot._id, max(received_bytes - slot._told, 0), slot._gaps)
-        else:
-            self._core.finish_over(
-                now, slot._id, connection, slot._received_before, received_bytes, slot._told, slot._gaps
-            )
-        if self._hooks:
-            self._tell("returned", slot._id, now)
-            self._tell_woken()
+    def _tell_returned(self, request: int) -> None:
+        self._tell("returned", request, self._clock())
+        self._tell_woken()
 
     def _drain(self, slot: Slot) -> None:
         """Keep the cost of a request that was given up until nothing of its response can come any more."""
         if self._closed:
-            self._finish(slot, 0, False)
+            slot._finish(False, 0)
             return
-        self._draining[slot._id] = slot
+        given_up_ns = self._clock()
+        self._draining[slot.request] = slot, given_up_ns
         self._drain_checks = 0
-        slot._given_up_ns = self._clock()
         if self._hooks:
-            self._tell("draining", slot._id, slot._given_up_ns)
+            self._tell("draining", slot.request, given_up_ns)
         if self._timer is not None:
             self._timer.cancel()
         self._set_timer()
 
     def _look_at_drains(self) -> None:
         self._drain_checks += 1
-        for request, slot in list(self._draining.items()):
+        for request, (slot, given_up_ns) in list(self._draining.items()):
             connection = slot._connection
             assert connection is not None  # noqa: S101 - only such slots drain
             received = 0
             if (found := connection.look(self._core)) is not None:
                 is_open, last_data_ms, in_all, gaps = found
                 slot._gaps += gaps
-                if is_open and not slot._has_run_dry(last_data_ms, in_all, self._clock()):
+                if is_open and not slot._has_run_dry(last_data_ms, in_all, self._clock() - given_up_ns):
                     continue
                 received = connection.count(slot._received_before, in_all)
             del self._draining[request]
-            self._finish(slot, received, False)
+            slot._finish(False, received)
 
     def _no_longer_waits(self, request: int) -> None:
-        if self._closed:
-            return
-        self._withdrawn += 1
-        now = self._clock()
-        self._core.withdraw(now, request)
-        if self._hooks:
-            self._tell("withdrawn", request, now)
+        if self._core.withdraw(request) and self._hooks:
+            self._tell("withdrawn", request, self._clock())
             self._tell_woken()
 
     def _set_timer(self) -> None:
@@ -451,6 +324,7 @@ class Scheduler:
             delays.append(max(at - self._clock(), 0) / _NS_PER_S)
         if delays:
             self._timer = self._runtime.call_later(min(delays), self._on_timer)
+        self._core.timed = self._timer is not None
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -471,7 +345,7 @@ class Scheduler:
     def _on_stall(self) -> None:
         """Look whether bytes came of which nobody has told, and else say that none did."""
         gaps, last_data_ms = 0, None
-        for slot in self._seen.values():
+        for slot in self._core.seen():
             assert slot._connection is not None  # noqa: S101 - only such slots are there
             if (found := slot._connection.look(self._core)) is None:
                 continue
@@ -479,13 +353,12 @@ class Scheduler:
             gaps += new
             if in_all > slot._received_before:
                 last_data_ms = since_ms if last_data_ms is None else min(since_ms, last_data_ms)
-        now = self._clock()
         if last_data_ms is not None:
-            self._core.progress(now - last_data_ms * _NS_PER_MS, 0)
+            self._core.progress(0, last_data_ms * _NS_PER_MS)
             self._tell_woken()
         at = self._core.next_timer_ns()
-        if gaps or (at is not None and at <= now):
-            self._core.timer(now, gaps)
+        if gaps or (at is not None and at <= self._clock()):
+            self._core.timer(gaps)
             self._tell_woken()
 
     def _tell_woken(self) -> None:
