@@ -164,6 +164,22 @@ def test_a_plan_says_where_n_star_is_unsafe(incast: Command) -> None:
     assert "fan-in is not what makes them slow" in fits
 
 
+def test_a_plan_says_what_workers_that_think_leave_of_the_rate(incast: Command) -> None:
+    path = ("plan", "--rate", "100Mbps", "--rtt", "250us", "--buffer", "64KB", "--mss", "1448B")
+    small = (*path, "--response", "8KB", "--think", "10ms")
+    found = json.loads(incast(*small, "--json").stdout)
+    # 44,800 B hold seven windows of 5,792 B; a response is two of them, and takes 10 ms and two round trips.
+    assert (found["think_s"], found["limited_at_once"]) == (0.01, 7)
+    assert found["limited_goodput_bps"] == pytest.approx(7 * 64_000 / 0.0105)
+    said = incast(*small).stdout
+    assert "at most 42.67 Mbit/s of 100 Mbit/s: each thinks for 10 ms and sends" in said
+    # Without that, a window takes a round trip alone: the link is full, unless it is a hundred times as fast.
+    large = (*path, "--response", "64KB")
+    assert json.loads(incast(*large, "--json").stdout)["limited_goodput_bps"] == 100e6
+    assert "That brings at most" not in incast(*large).stdout
+    assert "3.258 Gbit/s of 10 Gbit/s: each sends a window per round trip" in incast(*PLAN).stdout
+
+
 def test_a_deep_buffer_is_no_reason_to_wait_for_a_timeout(incast: Command) -> None:
     done = incast("plan", "--rate", "100Mbps", "--rtt", "100us", "--buffer", "1GB", "--response", "64KB", "--json")
     assert json.loads(done.stdout)["budget_bytes"] == 1_250_000
@@ -188,6 +204,7 @@ def test_a_plan_needs_one_buffer(incast: Command) -> None:
         (("--rate", "10Gbs"), "Gbps"),
         (("--rtt", "100"), "--rtt"),
         (("--response", "0B"), "--response"),
+        (("--think", "3"), "--think"),
         (("--workers", "0"), "--workers"),
         (("--workers", "1000000"), "--workers"),
         (("--initial-window", "0"), "--initial-window"),

@@ -610,6 +610,7 @@ def plan(
     ] = "kept",
     workers: Annotated[int, Parameter(help="largest number of workers to consider")] = 100,
     mss: Annotated[str, Parameter(help="maximum segment size: payload of a full packet")] = "1460B",
+    think: Annotated[str, Parameter(help="how long a worker takes before it answers, such as 5ms")] = "0s",
     initial_window: Annotated[
         int | None,
         Parameter(help="initial window of the workers, in packets [default: the paper's formula, from one]"),
@@ -629,6 +630,7 @@ def plan(
         rtt=rtt,
         response=response,
         mss=mss,
+        think=think,
         buffer=buffer,
         memory=memory,
         alpha=alpha,

@@ -26,6 +26,8 @@ _MOST_WORKERS = 100_000
 _SAFE_SHARE = 0.7
 # What waits longer in the port is sent twice: half of Linux's minimum retransmission timeout.
 _LONGEST_QUEUE_S = 0.1
+# Of the link's rate: with less, more requests at once are worth their risk.
+_ENOUGH_SHARE = 0.8
 # Of segments. Smaller windows wait for delayed ACKs.
 _LIMITED_WINDOW_PKTS = 4
 # Linux, since RFC 6928.
@@ -43,6 +45,8 @@ class Network:
     rtt_ps: int
     response_bytes: int
     mss_bytes: int
+    think_ps: int = 0
+    """How long a server takes before it answers."""
 
     @classmethod
     def read(
@@ -52,6 +56,7 @@ class Network:
         rtt: str,
         response: str,
         mss: str,
+        think: str = "0s",
         buffer: str | None = None,
         memory: str | None = None,
         alpha: float = 1.0,
@@ -64,6 +69,7 @@ class Network:
             rtt: round-trip time without queueing.
             response: size of each response.
             mss: payload of a full packet.
+            think: how long a server takes before it answers.
             buffer: buffer of the port to that link.
             memory: instead of buffer, memory that the ports of the switch share.
             alpha: a port of that memory may hold this many times what is free.
@@ -79,6 +85,7 @@ class Network:
             _quantity("time", "rtt", rtt),
             _quantity("bytes", "response", response),
             _quantity("bytes", "mss", mss),
+            _quantity("time", "think", think, least=0),
         )
         if network.response_bytes > network.mss_bytes * 2**40:
             raise ScenarioError(f"--response {response}: more than 2^40 packets of {mss}")
@@ -134,6 +141,19 @@ class Plan:
         return _LIMITED_WINDOW_PKTS * self.network.mss_bytes
 
     @property
+    def limited_at_once(self) -> int:
+        """How many workers to ask at once with such windows."""
+        return max(1, self.budget_bytes // self.limited_window_bytes)
+
+    @property
+    def limited_goodput_bps(self) -> float:
+        """What those can bring at most: each thinks, and then sends a window per round trip."""
+        network = self.network
+        round_trips = -(-network.response_bytes // self.limited_window_bytes)
+        seconds = (network.think_ps + round_trips * network.rtt_ps) / _PS_PER_S
+        return min(network.rate_bps, 8 * network.response_bytes * self.limited_at_once / seconds)
+
+    @property
     def fan_in_fits(self) -> bool:
         """Whether all workers may be asked at once, so that fan-in is not what is slow."""
         return self.safe >= int(self.workers[-1])
@@ -172,6 +192,9 @@ class Plan:
             "fan_in_fits": self.fan_in_fits,
             "budget_bytes": self.budget_bytes,
             "limited_window_bytes": self.limited_window_bytes,
+            "think_s": self.network.think_ps / _PS_PER_S,
+            "limited_at_once": self.limited_at_once,
+            "limited_goodput_bps": self.limited_goodput_bps,
             "risk": [
                 {"workers": n, "at_once": once, "in_batches": batch}
                 for n, once, batch in zip(
@@ -249,13 +272,20 @@ class Plan:
             )
         else:
             lines.append(f"  n* is safe there; {_workers(self.safe)} at once would be too.")
-        window = self.limited_window_bytes
-        limited = max(1, self.budget_bytes // window)
-        return [
-            *lines,
-            f"  With windows limited to {window:,} B ask {_workers(limited)} at once, and one more with each",
+        asks = f"ask {_workers(self.limited_at_once)} at once"
+        lines += [
+            f"  With windows limited to {self.limited_window_bytes:,} B {asks}, and one more with each",
             "  complete response: the application credit does, and so does the library incast-requests.",
         ]
+        network = self.network
+        if self.limited_goodput_bps < _ENOUGH_SHARE * network.rate_bps:
+            found, rate = text.rate(round(self.limited_goodput_bps)), text.rate(network.rate_bps)
+            thinks = f"thinks for {text.seconds(network.think_ps / _PS_PER_S)} and " if network.think_ps else ""
+            lines += [
+                f"  That brings at most {found} of {rate}: each {thinks}sends a window per round trip.",
+                "  A scheduler that learns tries if more at once pays (`learn = true`; the library without a plan).",
+            ]
+        return lines
 
     def _safe_number(self) -> str:
         if self.safe:
