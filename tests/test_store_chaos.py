@@ -159,6 +159,29 @@ def test_a_limit_on_the_size_of_files_ends_a_reproduction_with_one_message(study
     assert "File too large; finished runs are kept in" in done.stderr
 
 
+@pytest.mark.parametrize("program", ["command", "library"])
+def test_a_limit_on_the_size_of_files_leaves_the_results_of_the_run_before(
+    incast: Command, small: Path, tmp_path: Path, program: str
+) -> None:
+    out = tmp_path / "out"
+    assert incast("run", small, "--out", out, "--plots").returncode == 0
+    kept = {file.name: file.read_bytes() for file in out.iterdir()}
+    assert {"summary.json", "completion-times.png"} <= kept.keys()
+    command = {
+        "command": [*COMMAND, "run", str(small), "--seed", "2", "--out", str(out)],
+        "library": [sys.executable, "-c", f"import incast; incast.run({str(small)!r}, seed=2).write({str(out)!r})"],
+    }
+    done = subprocess.run(
+        command[program],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)),
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout
+    assert "File too large" in done.stderr
+    assert ("Traceback" in done.stderr) == (program == "library")
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == kept
+
+
 def test_a_full_disk_ends_a_sweep_with_one_message(
     inside: Command, study: Path, whole: dict[str, bytes], tmpfs: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -177,8 +177,9 @@ class Result:
         prepared = output.prepare(directory)
         if self.outcome in output.PARTIAL:
             prepared = output.prepare(output.beside(prepared))
+        files = [Path(file) for file in self._native.write(prepared)]
         output.remove_pictures(prepared)
-        return [Path(file) for file in self._native.write(prepared)]
+        return files
 
     def _known(self, name: str) -> str:
         known = self._native.tables()

@@ -234,8 +234,8 @@ def _carried_out(
     result = handle.result()
     if result.outcome in output.PARTIAL:
         directory = output.prepare(output.beside(directory))
-    output.remove_pictures(directory)
     files = [Path(file) for file in result.write(directory)]
+    output.remove_pictures(directory)
     if plots:
         from incast import figures
 

@@ -69,7 +69,10 @@ def beside(directory: Path) -> Path:
 
 
 def remove_pictures(directory: Path) -> None:
-    """Remove the figures and the page of an earlier run: they do not belong to the tables that replace its own."""
+    """Remove the figures and the page of an earlier run: they do not belong to the tables that have replaced its own.
+
+    Not before these are written: where that fails, the earlier run is still whole.
+    """
     for name in (*PICTURES, REPORT):
         (directory / name).unlink(missing_ok=True)
 

@@ -194,6 +194,43 @@ def test_a_full_disk_ends_a_sweep_on_the_kernel_with_one_message(study: Path, tm
     assert {file: now[file] for file in kept} == kept
 
 
+def test_a_full_disk_ends_a_run_on_the_kernel_with_one_message(tmpfs: Callable[[str], Path]) -> None:
+    """What the run before has left stays as it is, pictures too."""
+    disk = tmpfs("size=1m")
+    out, ballast = disk / "out", disk / "ballast"
+    run = (
+        "run", "linux", "--world", "linux", "--out", out, "--set", "traffic.requests.rounds=1",
+        "--set", "traffic.requests.workers=2", "--set", "topology.right=2", "--set", "stack.sender=dctcp",
+        "--set", 'switch.marker={ name = "ecn-threshold", threshold = "20KB" }',
+    )  # fmt: skip
+    done = incast(*run, "--plots")
+    assert done.returncode == 0, done.stderr
+    kept = {file.name: file.read_bytes() for file in out.iterdir()}
+    assert {"summary.json", "completion-times.png"} <= kept.keys()
+    free = os.statvfs(disk)
+    # Tables take some 80 KB.
+    ballast.write_bytes(bytes(free.f_bavail * free.f_bsize - 4 * 1024))
+    before, held_before, made = namespaces(Path("/proc/self")), loaded.held_by_nobody(), set[str]()
+    second = subprocess.Popen([*INCAST, *run], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while second.poll() is None:
+        made |= namespaces(Path("/proc", str(second.pid))) - before
+        time.sleep(0.05)
+    stdout, stderr = second.communicate(timeout=60)
+    assert (second.returncode, stdout) == (1, ""), stderr
+    (said,) = [line for line in stderr.splitlines() if not line.startswith("warning: ")]
+    assert said.startswith(f"incast: cannot write {out}/"), said
+    assert "No space left on device" in said
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == kept
+    assert made
+    assert not any(namespaces(process) & made for process in Path("/proc").glob("[0-9]*"))
+    assert left_in_the_kernel() == []
+    eventually(lambda: not any(kind == "prog" for kind, _ in loaded.held_by_nobody() - held_before))
+    ballast.unlink()
+    done = incast(*run)
+    assert done.returncode == 0, done.stderr
+    assert "completion-times.png" not in {file.name for file in out.iterdir()}
+
+
 def test_a_disk_that_cannot_be_written_to_is_named_before_the_kernel_is_touched(
     study: Path, tmpfs: Callable[[str], Path]
 ) -> None:
