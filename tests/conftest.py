@@ -56,6 +56,11 @@ events = true
 ENDLESS = SMALL.replace("rounds = 2", "rounds = 500000").replace("events = true", "events = false")
 
 
+def shifted(seconds: int) -> tuple[str, ...]:
+    """Return how to start a program whose clocks that nobody sets are ahead by this much, or behind."""
+    return ("unshare", "--time", "--monotonic", str(seconds), "--boottime", str(seconds))
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """Return a scenario of eight senders with drops and timeouts, everything recorded."""

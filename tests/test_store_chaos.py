@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Command, small_paper
+from conftest import Command, shifted, small_paper
 
 RUNS = 2 * 3 * 3
 ROUNDS = 4
@@ -248,3 +248,37 @@ def test_a_sweep_whose_clock_jumps_has_the_same_bytes(
     assert contents(tmp_path / "out") == whole
     done = incast("store", "verify", "out", **jumping)
     assert done.returncode == 0, done.stderr
+
+
+def in_time_namespace(seconds: int) -> tuple[str, ...]:
+    """Return how to start a program there, once it is known that this works."""
+    command = shifted(seconds)
+    done = subprocess.run(
+        [*command, "cat", "/proc/self/timens_offsets"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"needs a time namespace: {done.stderr.strip()}")
+    assert done.stdout.split() == ["monotonic", str(seconds), "0", "boottime", str(seconds), "0"]
+    return command
+
+
+def test_a_sweep_that_goes_on_in_another_time_namespace_has_the_same_bytes(
+    study: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    """A container is stopped on a machine that was up for years, and goes on on one that was started just now."""
+    out = tmp_path / "out"
+    years, none = in_time_namespace(100_000_000), in_time_namespace(-int(time.monotonic()))
+    command = [*COMMAND, "sweep", str(study), "--out", str(out), "--workers", "1"]
+    first = subprocess.Popen([*years, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while first.poll() is None and not finished(out):
+        time.sleep(0.002)
+    first.send_signal(signal.SIGINT)
+    said = first.communicate(timeout=300)[1]
+    kept = len(finished(out))
+    assert first.returncode == 128 + signal.SIGINT, said
+    assert 0 < kept < RUNS
+    again = subprocess.run([*none, *command], capture_output=True, text=True, check=False, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert f"{RUNS - kept:,} runs computed; {RUNS} of {RUNS} done" in again.stderr
+    assert contents(out) == whole

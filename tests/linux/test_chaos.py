@@ -23,14 +23,15 @@ import polars as pl
 import pytest
 
 import loaded
+from conftest import shifted
 from slow_port import HOST, RATE_BPS, Bottleneck, Host, cgroup_root, close, eventually
 from test_leftovers import settings
 
 ROOT = Path(__file__).resolve().parents[2]
 INCAST = [sys.executable, "-m", "incast"]
 MEGABYTE = 1_000_000
-# More than the machine can have been up, and less, as after a move from one that was up for longer or shorter.
-SHIFTED = ("unshare", "--time", "--monotonic", "100000000", "--boottime", "100000000")
+# Longer than the machine can have been up.
+SHIFTED = shifted(100_000_000)
 
 STUDY = """
 title = "Three senders"
