@@ -266,35 +266,20 @@ impl Sharing {
     /// The share at which a link is full if no flow on it has more than its open and own flows.
     fn full_with_others_down(&mut self, number: u32) -> Share {
         let link = &self.links[number as usize];
-        let (mut room, equals) = (link.room_for_own(), u64::from(link.own + link.open));
+        let (mut room, mut equals) = (link.room_for_own(), u64::from(link.own + link.open));
         let mut full_at = link.full_at();
-        let mut others = std::mem::take(&mut self.scratch);
-        others.clear();
-        for &slot in &self.on_link[number as usize] {
-            let flow = &self.flows[slot as usize];
-            if flow.share > full_at && flow.touched < 2 * self.sweep && flow.bottleneck != number {
-                others.push(flow.share);
-                room += flow.share as i64;
-            }
+        let on_link = self.on_link[number as usize].iter().map(|&slot| &self.flows[slot as usize]);
+        let more = on_link.filter(|flow| flow.share > full_at && flow.bottleneck != number);
+        self.scratch.clear();
+        self.scratch.extend(more.map(|flow| flow.share));
+        // Whoever has most comes down first, until nobody has more. Flows that are open, or were settled in this sweep, never
+        // do: they have no more than the sweep has come to.
+        self.scratch.sort_unstable();
+        while let Some(share) = self.scratch.pop().filter(|&share| share > full_at) {
+            room += share as i64;
+            equals += 1;
+            full_at = room.max(0) as u64 / equals;
         }
-        // Bring all of them down, then leave those out that are below already, until none is.
-        while !others.is_empty() {
-            full_at = room.max(0) as u64 / (equals + others.len() as u64);
-            let before = others.len();
-            others.retain(|&share| {
-                share > full_at || {
-                    room -= share as i64;
-                    false
-                }
-            });
-            if others.len() == before {
-                break;
-            }
-            if others.is_empty() && equals > 0 {
-                full_at = room.max(0) as u64 / equals;
-            }
-        }
-        self.scratch = others;
         full_at
     }
 
@@ -371,10 +356,8 @@ impl Sharing {
                 if other == from {
                     link.disown();
                 }
-                if link.own > 0 {
-                    let first = link.level.max(now);
-                    self.wait(other, first);
-                }
+                let first = link.level.max(now);
+                self.wait(other, first);
             }
             self.links[number as usize].own += 1;
             if was != level {

@@ -71,6 +71,62 @@ fn who_goes_leaves_its_share_to_the_others_to_the_last_unit() {
     assert_eq!([slots[0], slots[1]].map(|slot| sharing.share(slot)), [5, 5]);
 }
 
+/// The two that stay have 5 each; a unit more for one of them alone would not be fair.
+#[test]
+fn a_link_that_cannot_give_each_of_its_flows_a_unit_more_is_not_settled_anew() {
+    let mut sharing = Sharing::new(&[11, 1], 2);
+    let slots = [&[0][..], &[0], &[0, 1]].map(|path| sharing.add(path));
+    sharing.settle();
+    assert_eq!(slots.map(|slot| sharing.share(slot)), [5, 5, 1]);
+    let settled = sharing.links[0].settled;
+    sharing.remove(slots[2]);
+    assert_eq!(sharing.settle(), []);
+    assert_eq!(sharing.links[0].settled, settled);
+}
+
+/// Link 0 carries three flows of 50, two that have 25 of link 1, and five that have 1 of link 2. Two of the first go, and
+/// one comes; both others of link 1 go. Its two now have 50, and so do the two that only link 0 holds back. Until a
+/// share of 25 it looks as if link 0 could give its own flow more.
+#[test]
+fn a_flow_that_keeps_its_share_is_not_opened() {
+    let mut sharing = Sharing::new(&[205, 100, 5], 2);
+    let paths: [&[u32]; 12] =
+        [&[0], &[0], &[0], &[0, 1], &[0, 1], &[1], &[1], &[0, 2], &[0, 2], &[0, 2], &[0, 2], &[0, 2]];
+    let slots = paths.map(|path| sharing.add(path));
+    sharing.settle();
+    assert_eq!(slots.map(|slot| sharing.share(slot)), [50, 50, 50, 25, 25, 25, 25, 1, 1, 1, 1, 1]);
+    let touched = sharing.flows[slots[0] as usize].touched;
+    for slot in [slots[1], slots[2], slots[5], slots[6]] {
+        sharing.remove(slot);
+    }
+    let new = sharing.add(&[0]);
+    let mut told = sharing.settle().to_vec();
+    told.sort_by_key(|change| (change.was, change.slot));
+    let change = |slot, was| Change { slot, was, is: 50 };
+    assert_eq!(told, [change(new, 0), change(slots[3], 25), change(slots[4], 25)]);
+    assert_max_min_fair(&sharing);
+    assert_eq!(sharing.flows[slots[0] as usize].touched, touched);
+}
+
+/// Link 1 carries a flow of 10, one of 4, and one of 86. An equal part is 33; without the flow that opens there are 96 for
+/// it and the last, 48 for each.
+#[test]
+fn a_link_that_was_looked_at_waits_for_what_it_knows_and_others_for_an_equal_part() {
+    let waits_for = |seen: bool, now: Share| {
+        let mut sharing = Sharing::new(&[10, 100, 4], 2);
+        let slots = [&[0, 1][..], &[1, 2], &[1]].map(|path| sharing.add(path));
+        sharing.settle();
+        assert_eq!(slots.map(|slot| sharing.share(slot)), [10, 4, 86]);
+        if seen {
+            sharing.links[1].seen = sharing.sweep;
+        }
+        sharing.open_own(0, now);
+        sharing.links[1].waits_for
+    };
+    assert_eq!([waits_for(false, 10), waits_for(false, 40)], [33, 40]);
+    assert_eq!([waits_for(true, 10), waits_for(true, 50)], [48, 50]);
+}
+
 #[test]
 fn two_flows_on_one_link_have_half_each() {
     assert_eq!(shares(&[1000], &[&[0], &[0]]), [500, 500]);
@@ -89,6 +145,8 @@ fn who_is_held_back_elsewhere_leaves_the_rest_to_others() {
     // The second link is slow; what its flow cannot use of the first goes to the other two.
     assert_eq!(shares(&[1000, 100], &[&[0, 1], &[0], &[0]]), [100, 450, 450]);
     assert_eq!(shares(&[1000, 100, 300], &[&[0, 1], &[0, 2], &[0]]), [100, 300, 600]);
+    // Five on the first link have one unit each, however few the units, before the second is full at 4 - 1.
+    assert_eq!(shares(&[8, 4], &[&[0, 1], &[0], &[0], &[0], &[0], &[1]]), [1, 1, 1, 1, 1, 3]);
 }
 
 #[test]

@@ -45,6 +45,19 @@ fn who_is_alone_has_the_line() {
     assert_eq!(run.ports.iter().map(|port| (port.link, port.packets)).collect::<Vec<_>>(), [(1, 0), (3, 0)]);
 }
 
+#[test]
+fn a_result_says_of_which_run_it_is() {
+    let mut plan = on_a_star(2);
+    add_flow(&mut plan, 1, 0, Some(1460), Time(0), Handshake::Counted);
+    plan.name = "a star".to_owned();
+    plan.seed = 7;
+    plan.classes[0].name = "bursts".to_owned();
+    plan.warnings = vec!["it is overloaded".to_owned()];
+    let run = computed(&plan);
+    assert_eq!((run.name.as_str(), run.seed), ("a star", 7));
+    assert_eq!((run.classes, run.warnings), (vec!["bursts".to_owned()], vec!["it is overloaded".to_owned()]));
+}
+
 /// Three send to one, and one of them to another as well: of its own link the first message takes a third.
 #[test]
 fn messages_share_links_and_complete_as_if_they_did_not() {
