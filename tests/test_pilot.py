@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class Paced:
     """The pilot of a run of this many packet-hops, at a constant speed after half a second of building."""
 
-    def __init__(self, packet_hops: int, per_s: float, *, times: float = 1.0) -> None:
+    def __init__(self, packet_hops: int, per_s: float, *, times: float = 1.0, is_guess: bool = False) -> None:
         self.packet_hops, self.per_s, self.times, self.now_s = packet_hops, per_s, times, 0.0
+        self.is_guess = is_guess
         self.is_cancelled = False
 
     def wait(self, timeout_s: float) -> bool:  # noqa: D102
@@ -37,6 +38,7 @@ class Paced:
             memory_bytes=60_000_000,
             packet_hops_of_part=self.packet_hops,
             times=self.times,
+            is_guess=self.is_guess,
         )
 
     def progress(self) -> dict[str, Any]:  # noqa: D102
@@ -87,7 +89,7 @@ def test_a_pilot_tells_the_time_of_the_whole_run(
 def test_the_pilot_of_a_part_counts_as_often_as_the_whole_takes_longer(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _paced(monkeypatch, Paced(5_000_000, 1e6, times=8.0))
+    _paced(monkeypatch, Paced(5_000_000, 1e6, times=8.0, is_guess=True))
     source = scenarios.read(small)
     told = pilot.cost(source, [], None, None, scenarios.check(source, [], None))
     assert told.packet_hops == 40_000_000

@@ -97,6 +97,8 @@ class Told:
     """Of what the pilot has run a part of."""
     times: float
     """How many times as long as that the run takes."""
+    is_guess: bool
+    """It saw neither all connections that are open at once nor the end."""
 
 @final
 class Run:

@@ -2,8 +2,9 @@
 
 Packets are lost and sent again, connections wait for each other, and caches hold what they can: little of that can be
 told from a plan. A pilot ends after a million packet-hops, at the same point on any machine. Of a run that has many
-connections open at once it has 20,000, since it would take much memory and see only how an incast collapses. What it
-shows of packet-hops and memory is the same everywhere; how long its packet-hops take is that of this machine.
+connections open at once it has 20,000, since it would take much memory and see only how an incast collapses; of one
+that takes much memory because it is long it has the first 250,000 messages. What it shows of packet-hops and memory is
+the same everywhere; how long its packet-hops take is that of this machine.
 
 Where even that would take too much memory, the plan's own time counts, and the pilot of another run says how fast this
 machine is.
@@ -143,8 +144,8 @@ def _shown(handle: Run, planned: Cost) -> Cost:
         seconds = ended_s - started_s + planned.seconds
     if told is None:
         return replace(planned, seconds=seconds)
-    is_guess = told.times > 1 and done < of_part
-    return Cost(told.packet_hops, told.memory_bytes, seconds * told.times, _GUESS_TIMES if is_guess else 1)
+    guess_times = _GUESS_TIMES if told.is_guess else 1
+    return Cost(told.packet_hops, told.memory_bytes, seconds * told.times, guess_times)
 
 
 def _done(handle: Run) -> int:

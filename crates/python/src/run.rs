@@ -50,6 +50,12 @@ impl Told {
     const fn times(&self) -> f64 {
         self.0.times
     }
+
+    /// Whether it saw neither all connections that are open at once nor the end.
+    #[getter]
+    const fn is_guess(&self) -> bool {
+        self.0.is_guess
+    }
 }
 
 /// A run under way.
@@ -155,9 +161,11 @@ impl Run {
     }
 
     /// What a pilot tells once it has ended, unless it was ended before.
-    fn told(&self) -> Option<Told> {
+    fn told(&self, py: Python<'_>) -> Option<Told> {
         let ended = matches!(*self.desk.found(), Some(Ok(_)));
-        self.pilot.as_ref().filter(|_| ended)?.told(&self.control).map(Told)
+        let pilot = self.pilot.as_ref().filter(|_| ended)?;
+        // It may try a smaller part.
+        py.detach(|| pilot.told(&self.control)).map(Told)
     }
 
     /// Packet-hops if the rest goes on as the run has done so far, and memory in bytes by its plan and the connections that it

@@ -23,6 +23,7 @@ pub struct Control {
     messages_total: AtomicU64,
     payload: AtomicU64,
     open_ends: AtomicU64,
+    waiting_ends: AtomicU64,
     /// How many threads a run is to use, or zero if it is to choose.
     threads: AtomicUsize,
     /// The number of packet-hops after which a pilot ends; zero for any other run.
@@ -45,6 +46,9 @@ pub struct Progress {
     pub payload: Bytes,
     /// The most ends of connections that memory has held at once; of a run on several threads, those of one of them.
     pub open_ends: u64,
+    /// Of a pilot, when it had half of its packet-hops or all: ends of connections that wait for a timer, with no packet under
+    /// way.
+    pub waiting_ends: u64,
 }
 
 impl Control {
@@ -132,6 +136,7 @@ impl Control {
             messages_total: total,
             payload: Bytes(self.payload.load(Ordering::Relaxed)),
             open_ends: self.open_ends.load(Ordering::Relaxed),
+            waiting_ends: self.waiting_ends.load(Ordering::Relaxed),
         }
     }
 
@@ -158,14 +163,20 @@ impl Control {
         self.open_ends.store(most, Ordering::Relaxed);
     }
 
-    /// After a report: whether a pilot has had all its packet-hops.
-    pub fn is_enough(&self) -> bool {
+    /// After a report: whether a pilot has had all its packet-hops. It counts ends that wait for a timer only then, and when it
+    /// has had half of them.
+    pub fn is_enough(&self, waiting_ends: impl FnOnce() -> u64) -> bool {
         let Some(most) = self.ends_after() else { return false };
-        let progress = self.progress();
-        if 2 * progress.packet_hops >= most {
-            self.halfway.get_or_init(|| progress);
+        let packet_hops = self.packet_hops.load(Ordering::Relaxed);
+        let is_half = 2 * packet_hops >= most && self.halfway.get().is_none();
+        let is_all = packet_hops >= most;
+        if is_half || is_all {
+            self.waiting_ends.store(waiting_ends(), Ordering::Relaxed);
         }
-        progress.packet_hops >= most
+        if is_half {
+            self.halfway.get_or_init(|| self.progress());
+        }
+        is_all
     }
 
     /// Whether somebody wants the run to end.

@@ -116,7 +116,7 @@ pub(crate) fn report<O: Observer>(world: &World<'_, O>, now: u64, packet_hops: u
     control.note_payload(world.payload());
     control.note_open_ends(world.open_ends());
     control.report(now, packet_hops, world.unfinished);
-    control.is_enough()
+    control.is_enough(|| world.waiting_ends())
         || control.is_cancelled()
         || control.is_too_much(world.observer.recorded())
         || world.written().is_err()

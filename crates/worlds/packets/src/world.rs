@@ -663,6 +663,15 @@ impl<O: Observer> World<'_, O> {
         });
     }
 
+    /// Ends of connections that have no packet under way and a timer that runs.
+    pub(crate) fn waiting_ends(&self) -> u64 {
+        let open = self.ends_of.iter().filter(|ends| !ends.contains(&NONE));
+        let waiting = open.map(|ends| ends.map(|end| &self.endpoints[end as usize])).filter(|[client, server]| {
+            client.under_way + server.under_way == 0 && client.deadline().min(server.deadline()) != NEVER
+        });
+        2 * waiting.count() as u64
+    }
+
     /// The state of a connection goes once both ends are done and none of its packets is under way, so
     /// that nothing can ever ask for it again.
     fn release_if_done(&mut self, connection: u32) {

@@ -58,6 +58,23 @@ fn a_pilot_that_comes_to_the_end_of_its_run_shows_what_it_took() {
 }
 
 #[test]
+fn a_pilot_counts_the_ends_that_wait_for_a_timer() {
+    let lossless = |workers: u32| {
+        let network = star(workers + 1, cable(1_000_000_000, Duration::from_us(1)), &packets(1_000), &no_marks());
+        let mut plan = plan(network, new_reno(), tcp());
+        add_rounds(&mut plan, workers, 14_000, 1, |_, _| Duration::ZERO);
+        plan
+    };
+    for driver in [DriverKind::Sweep, DriverKind::EventLoop] {
+        let waiting = |plan: &Plan, packet_hops: u64| pilot(plan, packet_hops, driver).2.waiting_ends;
+        assert_eq!(waiting(&lossless(50), 1_000), 0, "{driver:?}");
+        // Of 500 requests that leave at once all arrive; of the responses nine and few more.
+        let ends = waiting(&collapse(500, 1), 2_000);
+        assert!((700..1_000).contains(&ends), "{ends} with {driver:?}");
+    }
+}
+
+#[test]
 fn a_pilot_that_was_cancelled_shows_nothing() {
     let plan = collapse(50, 1);
     let control = Control::default();
@@ -157,7 +174,7 @@ fn what_is_shown_counts_instead_of_what_is_planned() {
     let plan = collapse(50, 1);
     let planned = Packets.cost(&plan);
     let open_ends = planned.open_ends + 1_000;
-    let shown = Shown { packet_hops: 10 * planned.packet_hops, open_ends };
+    let shown = Shown { packet_hops: 10 * planned.packet_hops, open_ends, busy_ends: open_ends };
     let cost = Packets.cost_shown(&plan, shown);
     assert_eq!((cost.packet_hops, cost.open_ends), (shown.packet_hops, open_ends));
     assert_eq!(cost.memory, planned.memory + Bytes(1_000 * planned.open_end.0));
