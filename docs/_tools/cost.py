@@ -35,8 +35,8 @@ class Draw(NamedTuple):
     """How many times as much traffic as some million packet-hops they have."""
 
 
-# The estimates were fitted with the first at hand. The second to the fourth were set before they were measured, and what
-# they showed changed the estimates. The fifth was set before it was measured, and nothing was changed after it.
+# The estimates were fitted with the first at hand. The second to the fourth were set before they were measured, and
+# what they showed changed the estimates. The fifth was set before it was measured, and nothing was changed after it.
 DRAWS = {
     "drawn": Draw(24, 20261125, 1),
     "second": Draw(24, 7_402_931, 8),
@@ -44,8 +44,8 @@ DRAWS = {
     "fourth": Draw(24, 6_250_713, 4),
     "fifth": Draw(24, 1_874_409, 4),
 }
-# Incasts on a star of many workers, most of which lose their packets. The first set changed the estimates; the second was
-# set, and not changed after, as the fifth draw.
+# Incasts on a star of many workers, most of which lose their packets. What the first set showed changed the estimates;
+# the second was set with the fifth draw.
 COLLAPSES = {"collapse": Draw(12, 5_118_804, 1), "second-collapse": Draw(12, 9_026_351, 1)}
 
 # A run as `incast run` carries it out: packet-hops, and seconds of a processor until it was over, without the start of
@@ -185,7 +185,10 @@ def sets(folder: Path) -> dict[str, list[Path]]:
     return {
         "shipped": [each for each in sorted((ROOT / "scenarios").glob("*.toml")) if each.stem != "linux"],
         **{name: written(name, (drawn(of, number) for number in range(of.scenarios))) for name, of in DRAWS.items()},
-        **{name: written(name, (collapse(of, number) for number in range(of.scenarios))) for name, of in COLLAPSES.items()},
+        **{
+            name: written(name, (collapse(of, number) for number in range(of.scenarios)))
+            for name, of in COLLAPSES.items()
+        },
     }
 
 
