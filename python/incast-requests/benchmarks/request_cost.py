@@ -67,9 +67,16 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
                 tasks.create_task(work())
 
     known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
-    # It begins with four windows, and stays there as nothing comes: as many fit as with the plan.
-    unknown = incast_requests.Plan(window_bytes=BUDGET_BYTES // 4)
-    async with incast_requests.open(known) as fixed, incast_requests.open(unknown) as learning:
+    # It begins with four windows, so that as many fit as with the plan. Nothing comes, which is no stall.
+    unknown = incast_requests.Plan(
+        window_bytes=BUDGET_BYTES // 4, scheduler={"name": "credit", "search": {"stall": "1000s"}}
+    )
+    async with incast_requests.open(known) as fixed:
+
+        async def learning(ask: Callable[[incast_requests.Scheduler], Awaitable[object]]) -> None:
+            # Anew, as what was learned would change how many fit.
+            async with incast_requests.open(unknown) as scheduler:
+                await ask(scheduler)
 
         async def slot(
             over: incast_requests.Peer | socket.socket | None = None, of: incast_requests.Scheduler = fixed
@@ -105,10 +112,16 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
             "slot": lambda: asyncio.gather(*(slot() for _ in range(REQUESTS))),
             "slot, with a peer": lambda: asyncio.gather(*(slot(peer) for _ in range(REQUESTS))),
             "slot, with a socket": lambda: asyncio.gather(*(slot(client) for _ in range(REQUESTS))),
-            "slot, learning, with a peer": lambda: asyncio.gather(*(slot(peer, learning) for _ in range(REQUESTS))),
-            "slot, learning, with a socket": lambda: asyncio.gather(*(slot(client, learning) for _ in range(REQUESTS))),
+            "slot, learning, with a peer": lambda: learning(
+                lambda of: asyncio.gather(*(slot(peer, of) for _ in range(REQUESTS)))
+            ),
+            "slot, learning, with a socket": lambda: learning(
+                lambda of: asyncio.gather(*(slot(client, of) for _ in range(REQUESTS)))
+            ),
             "gather": lambda: fixed.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
-            "gather, learning": lambda: learning.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES),
+            "gather, learning": lambda: learning(
+                lambda of: of.gather(*(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES)
+            ),
             "gather, with peers": lambda: fixed.gather(
                 *(work() for _ in range(REQUESTS)), expect_bytes=EXPECT_BYTES, sockets=[peer] * REQUESTS
             ),
