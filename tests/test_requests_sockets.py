@@ -401,7 +401,7 @@ def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
                 # A new connection may have counted long before.
                 assert scheduler.status().cuts == {}
                 gaps = each
-            peer = Peer(streams[1])
+            peer = Peer(connection=streams[1])
             for each, cuts in ((4, {}), (6, {}), (6, {"out-of-order": 1}), (6, {"out-of-order": 1})):
                 await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[peer])
                 assert scheduler.status().cuts == cuts

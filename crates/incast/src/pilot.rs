@@ -72,9 +72,9 @@ impl Pilot {
         let is_over = control.progress().packet_hops < Self::PACKET_HOPS;
         let (of_part, of_all) = if self.is_beginning && !is_over {
             let shown = Work::of(all).shown(control, planned_of_all.open_ends)?;
-            let of_part = scaled(shown, &planned_of_all, &planned);
-            let open_ends = control.progress().open_ends;
-            (Shown { open_ends, busy_ends: open_ends, ..of_part }, shown)
+            // Connections that come after it make a packet-hop dearer by less than the plan's time says.
+            let packet_hops = scaled(shown, &planned_of_all, &planned).packet_hops;
+            (Shown { packet_hops, ..shown }, shown)
         } else {
             let shown = Work::of(plan).shown(control, planned.open_ends)?;
             let mut of_all = scaled(shown, &planned, &planned_of_all);
@@ -124,6 +124,5 @@ fn scaled(shown: Shown, from: &Cost, to: &Cost) -> Shown {
     Shown {
         packet_hops: times(shown.packet_hops, from.packet_hops, to.packet_hops),
         open_ends: times(shown.open_ends, from.open_ends, to.open_ends),
-        busy_ends: times(shown.busy_ends, from.open_ends, to.open_ends),
     }
 }

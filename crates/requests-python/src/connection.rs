@@ -4,7 +4,6 @@
 use incast_requests::socket::{Info, info, limit_window};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
 use crate::Core;
 
@@ -80,10 +79,11 @@ pub(crate) struct Peer {
 
 #[pymethods]
 impl Peer {
-    /// Its arguments are those of the class in Python.
+    /// The class in Python finds the connection: its arguments come here first.
     #[new]
-    #[pyo3(signature = (*_connection))]
-    fn new(_connection: &Bound<'_, PyTuple>) -> Self {
+    #[pyo3(signature = (connection = None))]
+    fn new(connection: Option<&Bound<'_, PyAny>>) -> Self {
+        let _ = connection;
         Self::default()
     }
 }

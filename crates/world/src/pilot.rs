@@ -23,9 +23,6 @@ pub struct Shown {
     pub packet_hops: u64,
     /// The most ends of connections that it has in memory at once.
     pub open_ends: u64,
-    /// How many of them packets find on average. Beside those that the pilot had, it is half of those that come later, without
-    /// those that only wait for a timer.
-    pub busy_ends: u64,
 }
 
 impl Work {
@@ -71,7 +68,7 @@ impl Work {
         }
         if control.ends_after().is_none_or(|most| end.packet_hops < most) {
             // It is the whole run.
-            return Some(Shown { packet_hops: end.packet_hops, open_ends: end.open_ends, busy_ends: end.open_ends });
+            return Some(Shown { packet_hops: end.packet_hops, open_ends: end.open_ends });
         }
         let half = control.halfway()?;
         let (before, done) = (self.share(&half), self.share(&end));
@@ -80,22 +77,19 @@ impl Work {
         }
         let per_share = (end.packet_hops - half.packet_hops) as f64 / (done - before);
         let packet_hops = end.packet_hops + (per_share * (1.0 - done)) as u64;
-        let (open_ends, busy_ends) = self.ends(&half, &end, planned_ends);
-        Some(Shown { packet_hops, open_ends, busy_ends })
+        Some(Shown { packet_hops, open_ends: self.open_ends(&half, &end, planned_ends) })
     }
 
     /// Connections whose packets are lost wait for a timer, and others come meanwhile as they did, until the last has begun or
-    /// the first go on. If there are many more than planned, they accumulate for whatever reason. Returns how many there will be
-    /// at most, and how many packets find.
-    fn ends(&self, half: &Progress, end: &Progress, planned: u64) -> (u64, u64) {
+    /// the first go on. If there are many more than planned, they accumulate for whatever reason.
+    fn open_ends(&self, half: &Progress, end: &Progress, planned: u64) -> u64 {
         let later = self.last_start.saturating_sub(end.now.0).min(self.waits);
         let times = later as f64 / (end.now.0 - half.now.0).max(1) as f64;
         let more = |before: u64, now: u64| (now.saturating_sub(before) as f64 * times) as u64;
         let so_far = end.open_ends;
         let as_before = so_far + more(half.open_ends, so_far);
         let waiting = more(half.waiting_ends, end.waiting_ends);
-        let open = if so_far > 2 * planned { as_before } else { so_far.max((planned + waiting).min(as_before)) };
-        (open, so_far + (open - so_far).saturating_sub(waiting) / 2)
+        if so_far > 2 * planned { as_before } else { so_far.max((planned + waiting).min(as_before)) }
     }
 }
 
@@ -109,14 +103,14 @@ mod tests {
         let progress = |now: u64, open_ends: u64| Progress { now: Time(now), open_ends, ..Progress::default() };
         let (half, end) = (progress(100, 600), progress(200, 1_000));
         let work = Work { bytes: None, stop_at: None, last_start: 2_200, waits: 5_000 };
-        let ends = |work: Work, planned: u64| work.ends(&half, &end, planned).0;
+        let ends = |work: Work, planned: u64| work.open_ends(&half, &end, planned);
         assert_eq!(ends(work, 400), 9_000, "until the last has begun");
         assert_eq!(ends(Work { waits: 500, ..work }, 400), 3_000, "until the first go on");
         assert_eq!(ends(Work { last_start: 150, ..work }, 400), 1_000, "all have begun");
         assert_eq!([800, 1_500].map(|planned| ends(work, planned)), [1_000, 1_500], "they come and go");
         assert_eq!(ends(work, 20_000), 9_000, "the pilot has the first of them");
         let end = Progress { waiting_ends: 200, ..end };
-        assert_eq!(work.ends(&half, &end, 800), (4_800, 1_000), "some wait for a timer");
-        assert_eq!(work.ends(&half, &end, 400), (9_000, 3_000), "others come and stay, too");
+        assert_eq!(work.open_ends(&half, &end, 800), 4_800, "some wait for a timer");
+        assert_eq!(work.open_ends(&half, &end, 400), 9_000, "others come and stay, too");
     }
 }

@@ -56,10 +56,9 @@ pub(crate) fn of(plan: &Plan, shown: Option<Shown>) -> Cost {
     let planned = plan.packets_and_hops();
     let packet_hops = shown.map_or(planned.1, |shown| shown.packet_hops);
     let open_ends = shown.map_or_else(|| 2 * most_open(plan), |shown| shown.open_ends);
-    let busy_ends = shown.map_or(open_ends, |shown| shown.busy_ends);
     Cost {
         packet_hops,
-        seconds: seconds(plan, planned, packet_hops, open_ends, busy_ends),
+        seconds: seconds(plan, planned, packet_hops, open_ends),
         memory: memory(plan, packet_hops, open_ends),
         rows: rows(plan, packet_hops),
         open_ends,
@@ -73,10 +72,10 @@ const OPEN_END: u64 = size_of::<Endpoint<AnySender, AnyEcho>>() as u64 + ROW / 2
 /// Time of a processor. Beside packet-hops that find everything in the cache there is what takes time to fetch from memory:
 /// the connection of each packet. Where there are more packet-hops than planned, packets were dropped, most of them at the
 /// first switch.
-fn seconds(plan: &Plan, planned: (u64, u64), packet_hops: u64, open_ends: u64, busy_ends: u64) -> f64 {
+fn seconds(plan: &Plan, planned: (u64, u64), packet_hops: u64, open_ends: u64) -> f64 {
     let links = plan.network.links.len();
     let opened = plan.connections.iter().filter(|one| one.handshake == Handshake::Counted).count();
-    let beyond = ((busy_ends * OPEN_END + links as u64 * LINK) as f64 - CACHE).max(0.0);
+    let beyond = ((open_ends * OPEN_END + links as u64 * LINK) as f64 - CACHE).max(0.0);
     let packets = planned.0 + packet_hops.saturating_sub(planned.1);
     packet_hops as f64 * seconds_per_packet_hop(plan)
         + packets as f64 * FETCH_S * beyond / (beyond + BEYOND_CACHE)

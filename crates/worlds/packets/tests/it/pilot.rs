@@ -174,7 +174,7 @@ fn what_is_shown_counts_instead_of_what_is_planned() {
     let plan = collapse(50, 1);
     let planned = Packets.cost(&plan);
     let open_ends = planned.open_ends + 1_000;
-    let shown = Shown { packet_hops: 10 * planned.packet_hops, open_ends, busy_ends: open_ends };
+    let shown = Shown { packet_hops: 10 * planned.packet_hops, open_ends };
     let cost = Packets.cost_shown(&plan, shown);
     assert_eq!((cost.packet_hops, cost.open_ends), (shown.packet_hops, open_ends));
     assert_eq!(cost.memory, planned.memory + Bytes(1_000 * planned.open_end.0));
