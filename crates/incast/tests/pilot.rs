@@ -2,8 +2,18 @@
 
 use incast::{Control, Job, Pilot, Scenario, Told};
 
+/// What both scenarios have.
+const COMMON: &str = r#"
+[hosts]
+noise = { kind = "none" }
+[switch]
+buffer = { name = "static", limit = "100packets", count_in_service = false }
+[stack]
+sender = "newreno"
+"#;
+
 fn told(text: &str) -> Told {
-    let scenario = Scenario::parse(text, "s.toml", &[]).unwrap_or_else(|report| panic!("{report}"));
+    let scenario = Scenario::parse(&[COMMON, text].concat(), "s.toml", &[]).unwrap_or_else(|report| panic!("{report}"));
     let job = Job::new(&scenario, None, None).unwrap_or_else(|report| panic!("{report}"));
     let cost = job.world.cost(&job.plan);
     let pilot = Pilot::new(job, &cost).unwrap();
@@ -31,12 +41,6 @@ left = 32
 right = 4
 edge_link = { rate = "25Gbps", delay = "50us" }
 core_link = { rate = "40Gbps", delay = "50us" }
-[hosts]
-noise = { kind = "none" }
-[switch]
-buffer = { name = "static", limit = "100packets", count_in_service = false }
-[stack]
-sender = "newreno"
 [tcp]
 profile = "linux"
 [traffic.a]
@@ -63,12 +67,6 @@ fn more_workers_lose_more_for_each_packet() {
 kind = "star"
 hosts = 60001
 link = { rate = "10Gbps", delay = "1us" }
-[hosts]
-noise = { kind = "none" }
-[switch]
-buffer = { name = "static", limit = "100packets", count_in_service = false }
-[stack]
-sender = "newreno"
 [tcp]
 profile = "paper"
 [traffic.a]

@@ -88,13 +88,6 @@ impl Core {
         Ok(Time(now_ns.saturating_sub(origin_ns).wrapping_mul(PS_PER_NS)))
     }
 
-    /// Whether the caller runs in the event loop that it serves.
-    fn is_here(this: &Bound<'_, Self>) -> PyResult<bool> {
-        let py = this.py();
-        let ask = this.borrow().host.as_ref().map(|host| host.is_here.clone_ref(py));
-        ask.map_or(Ok(false), |ask| ask.call0(py)?.is_truthy(py))
-    }
-
     /// What a request with this number waits with from now on.
     fn new_waiter<'py>(this: &Bound<'py, Self>, request: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = this.py();
@@ -249,9 +242,10 @@ impl Core {
     }
 
     /// Whether the caller runs in the event loop that it serves.
-    #[pyo3(name = "is_here")]
-    fn is_here_in_python(this: &Bound<'_, Self>) -> PyResult<bool> {
-        Self::is_here(this)
+    fn is_here(this: &Bound<'_, Self>) -> PyResult<bool> {
+        let py = this.py();
+        let ask = this.borrow().host.as_ref().map(|host| host.is_here.clone_ref(py));
+        ask.map_or(Ok(false), |ask| ask.call0(py)?.is_truthy(py))
     }
 
     /// With what a request waits that may not go at once.

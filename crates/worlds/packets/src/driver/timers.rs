@@ -24,7 +24,7 @@ impl Due {
     }
 }
 
-/// What falls due within so many picoseconds waits in one slice: about a millisecond.
+/// The length of a slice in picoseconds: about a millisecond.
 const SLICE: u64 = 1 << 30;
 
 /// Those of the first slice in a heap, and the others unsorted by slice. A connection has one entry, re-armed lazily, which stays
