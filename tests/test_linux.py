@@ -421,7 +421,8 @@ HOG = """if True:
 """
 
 
-def test_a_starved_run_is_no_result(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_starved_run_is_no_result_unless_one_asks_for_it(tmp_path: Path, kept: bool) -> None:
     """Something more urgent takes half of the only processor that the run may use."""
     cpu = min(os.sched_getaffinity(0))
     command = ["taskset", "-c", str(cpu), str(INCAST), "run", "linux", "--world", "linux"]
@@ -432,12 +433,17 @@ def test_a_starved_run_is_no_result(tmp_path: Path) -> None:
         assert urgent.stdout.readline() == "begins\n"
         done = subprocess.run(
             [*command, *few], cwd=tmp_path, capture_output=True, text=True, check=False,
-            env={**os.environ, "INCAST_LINUX_ATTEMPTS": "1"},
+            env={**os.environ, "INCAST_LINUX_ATTEMPTS": "1", "INCAST_LINUX_BUSY": "warn" if kept else "refuse"},
         )  # fmt: skip
         urgent.kill()
-    assert done.returncode == 1, done.stderr
+    tables = list((tmp_path / "out").rglob("*.parquet"))
+    if kept:
+        assert (done.returncode, bool(tables)) == (0, True), done.stderr
+        assert "warning: this machine was too busy, so this is no measurement: " in done.stderr
+        return
+    assert (done.returncode, tables) == (1, []), done.stderr
     assert "this machine is too busy to measure: 1 attempts did not count, the last because" in done.stderr
-    assert not list((tmp_path / "out").rglob("*.parquet"))
+    assert "set INCAST_LINUX_BUSY=warn to keep" in done.stderr
 
 
 SAMPLED = """\

@@ -27,6 +27,8 @@ use crate::queues::{Asking, PortCounts};
 /// How often a run is begun because the machine was too busy, unless the variable says another number, and the pause in between.
 const ATTEMPTS: u32 = 10;
 const ATTEMPTS_NAMED: &str = "INCAST_LINUX_ATTEMPTS";
+/// What happens when all of them did not count: `refuse`, or `warn`, and the last one is the run.
+const BUSY_NAMED: &str = "INCAST_LINUX_BUSY";
 const PAUSE: Wall = Wall::from_secs(2);
 /// The same because the kernel left out programs. Where it always does, the last of them counts, with a warning.
 const ATTEMPTS_AT_ALL_PROGRAMS: u32 = 4;
@@ -42,10 +44,14 @@ pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
         return Err(RunError::Failed(CANCELLED.into()));
     };
     let attempts = attempts().map_err(RunError::Failed)?;
+    let only_warn = only_warn().map_err(RunError::Failed)?;
     let mut refused = Vec::new();
     loop {
-        match attempt(plan, &routes, control).map_err(RunError::Failed)? {
-            Attempt::LeftOut(_, why) if refused.len() as u32 + 1 < ATTEMPTS_AT_ALL_PROGRAMS => refused.push(why),
+        let is_kept = only_warn && refused.len() as u32 + 1 >= attempts;
+        match attempt(plan, &routes, control, is_kept).map_err(RunError::Failed)? {
+            Attempt::LeftOut(_, why) if refused.len() as u32 + 1 < ATTEMPTS_AT_ALL_PROGRAMS.min(attempts) => {
+                refused.push(why);
+            }
             Attempt::Done(mut run) | Attempt::LeftOut(mut run, _) => {
                 if let Some(machine) = &mut run.machine {
                     machine.refused = refused.len() as u32;
@@ -62,7 +68,7 @@ pub(crate) fn run(plan: &Plan, control: &Control) -> Result<Run, RunError> {
             let last = refused.last().map_or("", String::as_str);
             return Err(RunError::Failed(format!(
                 "this machine is too busy to measure: {attempts} attempts did not count, the last because {last}; stop other work \
-                 and run the same command again"
+                 and run the same command again, or set {BUSY_NAMED}=warn to keep what is no measurement"
             )));
         }
         thread::sleep(PAUSE);
@@ -74,6 +80,15 @@ fn attempts() -> Result<u32, Failure> {
     let named = named.to_string_lossy();
     let number = named.parse().ok().filter(|number| (1..=1000).contains(number));
     number.ok_or_else(|| format!("{ATTEMPTS_NAMED} is {named:?}; allowed: 1 to 1000"))
+}
+
+fn only_warn() -> Result<bool, Failure> {
+    let Some(named) = std::env::var_os(BUSY_NAMED) else { return Ok(false) };
+    match named.to_string_lossy().as_ref() {
+        "warn" => Ok(true),
+        "refuse" => Ok(false),
+        other => Err(format!("{BUSY_NAMED} is {other:?}; allowed: \"refuse\", \"warn\"")),
+    }
 }
 
 const CANCELLED: &str = "interrupted before anything was measured";
@@ -104,7 +119,8 @@ fn alone(control: &Control) -> Result<Option<Flock<File>>, Failure> {
     }
 }
 
-fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, Failure> {
+/// Sets up, carries out and judges. If it `is_kept` whatever the machine did, that is a warning of the run.
+fn attempt(plan: &Plan, routes: &Routes, control: &Control, is_kept: bool) -> Result<Attempt, Failure> {
     let network = Network::build(plan, routes)?;
     let files =
         (0..plan.network.hosts).map(|host| HostFiles::open(network.host(host))).collect::<Result<Vec<_>, _>>()?;
@@ -112,7 +128,8 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let Some(unloaded) = Unloaded::measure(plan, routes, &network)? else {
         return Err("there is no connection".into());
     };
-    if let Some(why) = unloaded.refuse() {
+    let mut busy = unloaded.refuse();
+    if let Some(why) = busy.take_if(|_| !is_kept) {
         return Ok(Attempt::TooBusy(why));
     }
     // Detached when this function returns: after the sockets, which are in its control group.
@@ -143,7 +160,8 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     let machine = watch.end(&unloaded);
     drop(ahead);
     let interrupted = seen.outcome == incast_record::Outcome::Interrupted;
-    if let Some(why) = watch.refuse(&machine).filter(|_| !interrupted) {
+    busy = busy.or_else(|| watch.refuse(&machine).filter(|_| !interrupted));
+    if let Some(why) = busy.take_if(|_| !is_kept) {
         return Ok(Attempt::TooBusy(why));
     }
     let after = (ports.counts()?, devices(plan, routes, &files)?);
@@ -160,6 +178,9 @@ fn attempt(plan: &Plan, routes: &Routes, control: &Control) -> Result<Attempt, F
     run.events = events.into();
     run.packets = at_ports.packets;
     (run.incasts, run.alarms) = (at_ports.incasts, at_ports.alarms);
+    if let Some(why) = busy {
+        run.warnings.insert(0, format!("this machine was too busy, so this is no measurement: {why}"));
+    }
     run.warnings.extend(happened.and_then(Happened::warning));
     let left_out = counted.as_ref().and_then(Counted::warning);
     run.warnings.extend(left_out.clone());
