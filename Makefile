@@ -6,6 +6,8 @@ BIN := .venv/bin
 PAPER ?= rdtcp
 # How the simulator is built; the profiles are in Cargo.toml.
 PROFILE ?= release
+# What tests run is built once for them in Rust and in Python.
+FEATURES := $(if $(filter dev,$(PROFILE)),--features as-tests)
 # The simulator, and the scheduler for programs, which is installed without it too.
 EDITABLE := --editable . --editable python/incast-requests
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -27,7 +29,7 @@ help: ## list the targets
 
 install: prerequisites .venv/installed ## build everything; the command is then .venv/bin/incast
 	@echo "building the simulator (some minutes the first time)"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked --profile $(PROFILE)" \
+	@PATH="$(CURDIR)/$(BIN):$$PATH" MATURIN_PEP517_ARGS="--locked --profile $(PROFILE) $(FEATURES)" \
 		$(PIP) install --quiet --no-deps --no-build-isolation $(EDITABLE)
 
 quick: prerequisites ## after a change in Rust: build fast, run slower; PART=dctcp runs the tests of that part first

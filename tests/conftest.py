@@ -78,14 +78,13 @@ def endless(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def incast(tmp_path: Path) -> Command:
-    """Return a function that runs the command in an empty directory."""
+def command_in(folder: Path) -> Command:
+    """Return a function that runs the command in a directory."""
 
     def run(*arguments: str | Path, **changes: str) -> Completed:
         return subprocess.run(
             [sys.executable, "-m", "incast", *map(str, arguments)],
-            cwd=tmp_path,
+            cwd=folder,
             env={**os.environ, "COLUMNS": "200", **changes},
             capture_output=True,
             text=True,
@@ -94,6 +93,12 @@ def incast(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+@pytest.fixture
+def incast(tmp_path: Path) -> Command:
+    """Return a function that runs the command in an empty directory."""
+    return command_in(tmp_path)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Command, small_paper
+from conftest import Command, command_in, small_paper
 from incast import api
 from incast.studies import cost, execution, page_charts, plan, reading, sample, sweep, table
 from incast.studies.claims import RECORD
@@ -30,12 +30,21 @@ def paper(tmp_path: Path) -> Path:
     return small_paper(tmp_path)
 
 
-@pytest.fixture
-def kept(paper: Path, incast: Command) -> Path:
-    """Return a paper whose tables have been computed."""
-    done = incast("reproduce", "paper", "--update")
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory in which the tables of a paper have been computed."""
+    folder = tmp_path_factory.mktemp("computed")
+    small_paper(folder)
+    done = command_in(folder)("reproduce", "paper", "--update")
     assert done.returncode == 0, done.stderr
-    return paper
+    return folder
+
+
+@pytest.fixture
+def kept(tmp_path: Path, computed: Path) -> Path:
+    """Return a paper whose tables have been computed, in the directory of the command."""
+    shutil.copytree(computed, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "studies" / "paper"
 
 
 def contents(directory: Path) -> dict[str, bytes]:

@@ -122,7 +122,8 @@ class Author(Runner):
         wheels, package = self._bin / "wheels", self._bin / "package"
         for old in (wheels, package):
             shutil.rmtree(old, ignore_errors=True)
-        super().command(block, f'maturin build --quiet --profile dev --locked -i "{sys.executable}" --out "{wheels}"')
+        build = "maturin build --quiet --profile dev --features as-tests --locked"
+        super().command(block, f'{build} -i "{sys.executable}" --out "{wheels}"')
         # Cargo puts the modules of the project and the copy into the same places. Without the files it writes the
         # project's again.
         for laid_down in Path(self.environment["CARGO_TARGET_DIR"]).glob("*/**/lib_native.*"):
