@@ -390,6 +390,8 @@ impl Flow {
 }
 
 impl Row for Flow {
+    const UNIQUE: bool = true;
+
     fn order(&self, other: &Self) -> Ordering {
         self.id.cmp(&other.id)
     }

@@ -19,6 +19,9 @@ pub use sorter::Sorter;
 
 /// A row that can be written to disk, and comes before or after another one.
 pub trait Row: Clone + Serialize + DeserializeOwned {
+    /// Whether no two rows have the same order. Then they are sorted in place, without memory for a copy.
+    const UNIQUE: bool = false;
+
     /// Its order in the table; rows of the same order stay as they came.
     fn order(&self, other: &Self) -> Ordering;
 }

@@ -23,7 +23,7 @@ pub struct Spill {
 
 impl Spill {
     /// What a table of rows may take in memory.
-    const KEEP: Bytes = Bytes(8 << 20);
+    pub const KEEP: Bytes = Bytes(1 << 20);
 
     /// Into this directory, where there has to be room for everything that is recorded. It is made if there is none.
     #[must_use]

@@ -50,7 +50,11 @@ impl<T: Row> Sorter<T> {
     }
 
     fn sort(&mut self) {
-        self.rows.sort_by(T::order);
+        if T::UNIQUE {
+            self.rows.sort_unstable_by(T::order);
+        } else {
+            self.rows.sort_by(T::order);
+        }
     }
 
     /// What it takes in memory.

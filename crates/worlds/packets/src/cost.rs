@@ -9,7 +9,7 @@ use incast_protocols::sender::AnySender;
 use incast_protocols::switch::buffer::{Buffer, BufferContext};
 use incast_protocols::switch::marker::AnyMarker;
 use incast_protocols::{Bytes, Duration};
-use incast_record::{Flow, PacketSample, QueueSample, WindowSample};
+use incast_record::{Flow, PacketSample, QueueSample, Spill, WindowSample};
 use incast_world::{Cost, Shown};
 
 use crate::DriverKind;
@@ -20,9 +20,8 @@ use crate::tcp::Endpoint;
 const LISTED: u64 = 45;
 /// The same for a connection; with its timers, which stay until they are due.
 const LISTED_CONNECTION: u64 = 100;
-/// What a row of a message takes before it goes to disk, and how many there are.
+/// What a row of a message takes before it goes to disk.
 const ROW: u64 = size_of::<Flow>() as u64;
-const BATCH_ROWS: u64 = 1 << 16;
 /// What a message takes while tables are written: its completion time and slowdown, among all and in its class.
 const SUMMED_UP: u64 = 24;
 /// What a row of a message takes in a part of a table that is being written, and how many rows it takes that for ...
@@ -30,8 +29,9 @@ const WRITTEN: u64 = 150;
 const PART_ROWS: u64 = 1 << 18;
 /// ... and before it is encoded, in a batch. Both are fitted to runs of 6,000 to 666,000 messages.
 const GATHERED: u64 = 700;
-/// What rows of a table of recordings take at most that have not gone to disk.
-const MOST_KEPT: u64 = 9_000_000;
+const BATCH_ROWS: u64 = 1 << 16;
+/// What rows of a table take at most that have not gone to disk.
+const MOST_KEPT: u64 = Spill::KEEP.0;
 /// What a part of such a table takes at most that is being written, one table after the other.
 const MOST_WRITTEN: u64 = 25_000_000;
 /// What an end of an open connection has in queues and lists beside itself.
@@ -107,7 +107,7 @@ fn memory(plan: &Plan, packet_hops: u64, open_ends: u64) -> Bytes {
     let running = plan.memory().0
         + messages * LISTED
         + plan.connections.len() as u64 * LISTED_CONNECTION
-        + messages.min(BATCH_ROWS) * ROW
+        + (messages * ROW).min(MOST_KEPT)
         + plan.network.links.len() as u64 * LINK
         + open_ends * OPEN_END;
     // Nothing of the run is there any more when its tables are written, nor its plan.
