@@ -887,7 +887,7 @@ def test_what_a_slot_is_entered_with_is_awaited_once(run: Run) -> None:
             await slot.__aexit__(None, None, None)
             with pytest.raises(RuntimeError, match="make another"):
                 await slot.__aenter__()
-            with pytest.raises(RuntimeError, match="entered once"):
+            with pytest.raises(RuntimeError, match="already awaited"):
                 await entering
             assert asyncio.iscoroutine(entering)
             assert asyncio.iscoroutine(scheduler.slot(expect_bytes=1).__aexit__(None, None, None))

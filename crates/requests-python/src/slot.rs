@@ -7,7 +7,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyIterator, PyTuple, PyType};
+use pyo3::types::{PyTuple, PyType};
 
 use crate::Core;
 use crate::connection::{Connection, NO_WINDOW, Peer};
@@ -70,8 +70,25 @@ impl Slot {
         self.request.and_then(|request| request.try_into().ok()).unwrap_or(-1)
     }
 
-    fn __aenter__(this: Py<Self>) -> Entering {
-        Entering { slot: this, stage: Stage::Begins }
+    /// A task enters the slot. What it awaits before it asks, if it would not hear of its cancellation otherwise.
+    #[pyo3(name = "_begin")]
+    fn begin<'py>(this: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = this.py();
+        let core = this.borrow().core.bind(py).clone();
+        if !Core::is_here(&core)? {
+            return Err(unusable(this)?);
+        }
+        let checkpoint = core.borrow().host.as_ref().and_then(|host| Some(host.checkpoint.as_ref()?.clone_ref(py)));
+        checkpoint.map(|checkpoint| checkpoint.into_bound(py).call0()).transpose()
+    }
+
+    /// Asks for it. What its task awaits, if it has to wait.
+    #[pyo3(name = "_enter")]
+    fn enter<'py>(this: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(request) = Self::ask(this)? else { return Ok(None) };
+        let core = this.borrow().core.bind(this.py()).clone();
+        let waiter = Core::new_waiter(&core, request)?;
+        if waiter.is_none() { Err(unusable(this)?) } else { Ok(waiter) }
     }
 
     fn __aexit__(
@@ -213,165 +230,6 @@ fn connection_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, C
         py.import(intern!(py, "incast_requests.sockets"))?.call_method1(intern!(py, "socket_of"), (given,))?
     };
     if sock.is_none() { Ok(None) } else { Bound::new(py, Connection::new(sock.unbind())).map(Some) }
-}
-
-/// What `async with` awaits when a slot is entered: it ends once the request may be sent. It has all that a coroutine has, so that it
-/// may be awaited by a task of its own.
-#[pyclass(module = "incast_requests._core")]
-#[derive(Debug)]
-struct Entering {
-    slot: Py<Slot>,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Begins,
-    /// Awaits whether the task was cancelled.
-    Checks(Py<PyAny>),
-    /// Awaits its turn.
-    Waits(Py<PyAny>),
-    Over,
-}
-
-/// What a task does with something that it awaits.
-enum Step<'a, 'py> {
-    Next,
-    Send(&'a Bound<'py, PyAny>),
-    Throw(&'a Bound<'py, PyTuple>),
-}
-
-impl<'py> Step<'_, 'py> {
-    /// What it waits for next; nothing if it has ended.
-    fn of(&self, awaited: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = awaited.py();
-        let found = match self {
-            Self::Next => return awaited.cast::<PyIterator>()?.clone().next().transpose(),
-            Self::Send(value) => awaited.call_method1(intern!(py, "send"), (value,)),
-            Self::Throw(error) => awaited.call_method1(intern!(py, "throw"), *error),
-        };
-        match found {
-            Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(None),
-            found => found.map(Some),
-        }
-    }
-}
-
-impl Entering {
-    fn advance<'py>(this: &Bound<'py, Self>, mut step: Step<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
-        let py = this.py();
-        let slot = this.borrow().slot.bind(py).clone();
-        loop {
-            // Nothing is borrowed while others run.
-            let (awaited, waits) = match &this.borrow().stage {
-                Stage::Begins => (None, false),
-                Stage::Checks(awaited) => (Some(awaited.bind(py).clone()), false),
-                Stage::Waits(awaited) => (Some(awaited.bind(py).clone()), true),
-                Stage::Over => return Err(PyRuntimeError::new_err("a slot is entered once: make another")),
-            };
-            let next = match (awaited, &step) {
-                (None, Step::Throw(error)) => Err(thrown(error)?),
-                (None, _) => begin(&slot),
-                (Some(awaited), step) => match step.of(&awaited) {
-                    Ok(Some(found)) => return Ok(found),
-                    Ok(None) if waits => Ok(Stage::Over),
-                    Ok(None) => ask(&slot),
-                    Err(error) => Err(error),
-                },
-            };
-            match next {
-                Ok(Stage::Over) => {
-                    this.borrow_mut().stage = Stage::Over;
-                    Slot::sent(&slot)?;
-                    return Err(PyStopIteration::new_err((slot.unbind(),)));
-                }
-                Ok(stage) => this.borrow_mut().stage = stage,
-                Err(error) => {
-                    this.borrow_mut().stage = Stage::Over;
-                    if waits {
-                        withdraw(&slot)?;
-                    }
-                    return Err(error);
-                }
-            }
-            step = Step::Next;
-        }
-    }
-}
-
-#[pymethods]
-impl Entering {
-    fn __await__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    fn __iter__(this: Py<Self>) -> Py<Self> {
-        this
-    }
-
-    fn __next__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        Self::advance(this, Step::Next)
-    }
-
-    fn send<'py>(this: &Bound<'py, Self>, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        Self::advance(this, Step::Send(value))
-    }
-
-    #[pyo3(signature = (*error))]
-    fn throw<'py>(this: &Bound<'py, Self>, error: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        Self::advance(this, Step::Throw(error))
-    }
-
-    /// The task goes away.
-    fn close(this: &Bound<'_, Self>) -> PyResult<()> {
-        let py = this.py();
-        let stage = std::mem::replace(&mut this.borrow_mut().stage, Stage::Over);
-        if let Stage::Checks(awaited) | Stage::Waits(awaited) = &stage {
-            awaited.call_method0(py, intern!(py, "close"))?;
-        }
-        if matches!(stage, Stage::Waits(_)) {
-            withdraw(this.borrow().slot.bind(py))?;
-        }
-        Ok(())
-    }
-
-    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        if let Stage::Checks(awaited) | Stage::Waits(awaited) = &self.stage {
-            visit.call(awaited)?;
-        }
-        visit.call(&self.slot)
-    }
-}
-
-/// Asks, in the event loop that the scheduler serves, and after its checkpoint.
-fn begin(slot: &Bound<'_, Slot>) -> PyResult<Stage> {
-    let py = slot.py();
-    let core = slot.borrow().core.bind(py).clone();
-    if !Core::is_here(&core)? {
-        return Err(unusable(slot)?);
-    }
-    let checkpoint = core.borrow().host.as_ref().and_then(|host| Some(host.checkpoint.as_ref()?.clone_ref(py)));
-    match checkpoint {
-        None => ask(slot),
-        Some(checkpoint) => Ok(Stage::Checks(checkpoint.call0(py)?.call_method0(py, intern!(py, "__await__"))?)),
-    }
-}
-
-fn ask(slot: &Bound<'_, Slot>) -> PyResult<Stage> {
-    let py = slot.py();
-    let Some(request) = Slot::ask(slot)? else { return Ok(Stage::Over) };
-    let core = slot.borrow().core.bind(py).clone();
-    let Some(waiter) = Core::new_waiter(&core, request)? else { return Err(unusable(slot)?) };
-    Ok(Stage::Waits(waiter.call_method0(intern!(py, "__await__"))?.unbind()))
-}
-
-fn withdraw(slot: &Bound<'_, Slot>) -> PyResult<()> {
-    let py = slot.py();
-    let (scheduler, request) = {
-        let slot = slot.borrow();
-        (slot.scheduler.clone_ref(py), slot.request)
-    };
-    scheduler.call_method1(py, intern!(py, "_no_longer_waits"), (request,)).map(drop)
 }
 
 /// Why the scheduler serves nobody here.

@@ -49,6 +49,19 @@ class Slot(_core.Slot):
 
     __slots__ = ()
 
+    async def __aenter__(self) -> Self:
+        """Wait until the request may be sent."""
+        if (checkpoint := self._begin()) is not None:
+            await checkpoint
+        if (waiter := self._enter()) is not None:
+            try:
+                await waiter
+            except BaseException:
+                self._scheduler._no_longer_waits(self.request)
+                raise
+        self._sent()
+        return self
+
     def use(self, connection: Any) -> None:  # noqa: ANN401 - whatever socket_of takes
         """Tell the scheduler over which connection the response comes, as soon as that is known.
 
