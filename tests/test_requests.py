@@ -13,6 +13,7 @@ import logging
 import random
 import subprocess
 import sys
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -703,6 +704,19 @@ def test_hooks_hear_of_every_decision_and_cannot_do_harm(run: Run, caplog: pytes
     ]
     assert sorted(kind for kind, *_ in kinds[6:]) == ["returned", "waits", "withdrawn"]
     assert all(decision.budget_bytes == BUDGET_BYTES for decision in heard)
+
+
+def test_decisions_are_timed_by_the_clock_of_python(run: Run) -> None:
+    async def program() -> None:
+        heard: list[Decision] = []
+        before = time.monotonic_ns()
+        async with requests.open(FIXED, on_decision=heard.append) as scheduler:
+            await scheduler.gather(soon(1), soon(2), expect_bytes=BUDGET_BYTES)
+        times = [before, *(decision.at_ns for decision in heard), time.monotonic_ns()]
+        assert len(times) == 7
+        assert times == sorted(times)
+
+    run(program)
 
 
 def test_a_hook_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:

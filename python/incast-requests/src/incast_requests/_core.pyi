@@ -18,7 +18,7 @@ class Core:
     def __new__(
         cls,
         application: str,
-        clock: Callable[[], int],
+        clock: Callable[[], int] | None,
         *,
         rate_bps: int,
         base_rtt_ns: int,
@@ -35,6 +35,7 @@ class Core:
         new_waiter: Callable[[], Waiter],
         checkpoint: Callable[[], Awaitable[None]] | None,
     ) -> None: ...
+    def now_ns(self) -> int: ...
     def close(self) -> list[Queued]: ...
     def is_here(self) -> bool: ...
     def wait(self, request: int, waiter: Queued) -> None: ...

@@ -88,8 +88,8 @@ class Plan:
         given.setdefault("learn", self.port is None and "budget" not in given)
         return given
 
-    def core(self, clock: Callable[[], int]) -> Core:
-        """Return the scheduler. `clock` tells it the time in nanoseconds.
+    def core(self, clock: Callable[[], int] | None) -> Core:
+        """Return the scheduler. `clock` tells it the time in nanoseconds, in place of `time.monotonic_ns`.
 
         Raises:
             ValueError: it has no such parameters.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -135,12 +134,12 @@ class Scheduler:
         plan: Plan | None = None,
         *,
         on_decision: Callable[[Decision], None] | None = None,
-        clock: Callable[[], int] = time.monotonic_ns,
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._plan = plan or Plan()
         self._core = self._plan.core(clock)
         self._watches = self._core.watches_progress()
-        self._clock = clock
+        self._clock = self._core.now_ns
         self._hooks: list[Callable[[Decision], None]] = []
         if on_decision is not None:
             self.on_decision(on_decision)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from incast_requests import runtime
@@ -25,14 +24,14 @@ def open(  # noqa: A001 - the module is meant to be named before it
     plan: Plan | None = None,
     *,
     on_decision: Callable[[Decision], None] | None = None,
-    clock: Callable[[], int] = time.monotonic_ns,
+    clock: Callable[[], int] | None = None,
 ) -> Scheduler:
     """Return a scheduler: `async with incast.requests.open() as scheduler`.
 
     Args:
         plan: what is known of the link. Without it, the scheduler learns how much it holds.
         on_decision: is called with every decision. What it raises is logged.
-        clock: nanoseconds that never go back; for tests.
+        clock: nanoseconds that never go back, in place of `time.monotonic_ns`; for tests.
 
     Raises:
         ValueError: the plan does not fit together.
