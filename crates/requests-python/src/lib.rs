@@ -7,6 +7,7 @@ mod connection;
 mod slot;
 
 use std::collections::{BTreeMap, HashMap};
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use incast_protocols::analysis::batch::Bottleneck;
@@ -19,21 +20,37 @@ use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 use crate::connection::{Connection, Peer};
 use crate::slot::Slot;
+
+pyo3::import_exception!(asyncio, InvalidStateError);
 
 const PS_PER_NS: u64 = 1000;
 
 /// The event loop that a scheduler serves.
 #[derive(Debug)]
 struct Host {
+    /// The thread in which it was opened.
+    thread: ThreadId,
+    /// Whether it runs: who asks from `thread` is then in it, as a thread runs one at a time.
+    runs: Py<PyAny>,
     /// Whether the caller runs in it.
     is_here: Py<PyAny>,
-    /// Makes what a task waits with.
-    new_waiter: Py<PyAny>,
+    /// Makes what a task waits with, from these keywords.
+    new_waiter: (Py<PyAny>, Py<PyDict>),
+    /// `set_result` of what it makes, if it is a class: to find it in an object takes longer than to call it.
+    set_result: Option<Py<PyAny>>,
     /// What a task awaits before it asks, if it would not hear of its cancellation otherwise.
     checkpoint: Option<Py<PyAny>>,
+}
+
+impl Host {
+    fn set_result_of<'py>(&self, waiter: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
+        let set_result = self.set_result.as_ref().filter(|_| waiter.get_type().is(&self.new_waiter.0));
+        set_result.map(|set_result| set_result.bind(waiter.py()).clone())
+    }
 }
 
 /// What tells the time, in nanoseconds that never go back.
@@ -109,8 +126,11 @@ impl Core {
     /// What a request with this number waits with from now on.
     fn new_waiter<'py>(this: &Bound<'py, Self>, request: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = this.py();
-        let Some(make) = this.borrow().host.as_ref().map(|host| host.new_waiter.clone_ref(py)) else { return Ok(None) };
-        let waiter = make.into_bound(py).call0()?;
+        let (make, keywords) = match &this.borrow().host {
+            None => return Ok(None),
+            Some(Host { new_waiter: (make, keywords), .. }) => (make.bind(py).clone(), keywords.bind(py).clone()),
+        };
+        let waiter = make.call((), Some(&keywords))?;
         this.borrow_mut().wait(request, waiter.clone().unbind());
         Ok(Some(waiter))
     }
@@ -125,8 +145,11 @@ impl Core {
     /// Nothing of a request's response is under way any more, of which so much has come.
     fn finish(this: &Bound<'_, Self>, request: u64, outcome: Outcome) -> PyResult<()> {
         let now = Self::now(this)?;
-        this.borrow_mut().received += outcome.received.0;
-        if Self::wake(this, now, |core| core.give_back(now, request, outcome))? {
+        let give_back = |core: &mut Self| {
+            core.received += outcome.received.0;
+            core.give_back(now, request, outcome)
+        };
+        if Self::wake(this, now, give_back)? {
             Ok(())
         } else {
             Err(PyValueError::new_err(format!("request {request} has no grant")))
@@ -177,15 +200,24 @@ impl Core {
             let next = this.borrow_mut().poll(now);
             let Some((request, waiter)) = next else { return Ok(found) };
             let Some(waiter) = waiter else { continue };
-            if waiter.call_method0(py, intern!(py, "done"))?.is_truthy(py)? {
-                // Its task was cancelled in this very turn, and has not come to say so.
-                this.borrow_mut().give_back(now, request, NOTHING);
-                continue;
-            }
             if let Some(woken) = &mut this.borrow_mut().woken {
                 woken.push(request);
             }
-            waiter.call_method1(py, intern!(py, "set_result"), (py.None(),))?;
+            let waiter = waiter.bind(py);
+            let set_result = this.borrow().host.as_ref().and_then(|host| host.set_result_of(waiter));
+            let done = match set_result {
+                Some(set_result) => set_result.call1((waiter, py.None())),
+                None => waiter.call_method1(intern!(py, "set_result"), (py.None(),)),
+            };
+            match done {
+                Err(error) if error.is_instance_of::<InvalidStateError>(py) => {
+                    // Its task was cancelled in this very turn, and has not come to say so.
+                    let core = &mut this.borrow_mut();
+                    core.woken.as_mut().and_then(Vec::pop);
+                    core.give_back(now, request, NOTHING);
+                }
+                done => drop(done?),
+            }
         }
     }
 }
@@ -248,10 +280,18 @@ impl Core {
         })
     }
 
-    /// Begins to serve an event loop. `is_here` says whether the caller runs in it, `new_waiter` makes what a task waits with, and
-    /// `checkpoint` is awaited before a task asks.
-    fn open(&mut self, is_here: Py<PyAny>, new_waiter: Py<PyAny>, checkpoint: Option<Py<PyAny>>) {
-        self.host = Some(Host { is_here, new_waiter, checkpoint });
+    /// Begins to serve an event loop. `is_here` says whether the caller runs in it. Who is in the thread in which it was opened asks
+    /// `runs` in its place: whether it runs. `new_waiter` makes what a task waits with, and `checkpoint` is awaited before a task asks.
+    fn open(
+        &mut self,
+        py: Python<'_>,
+        runs: Py<PyAny>,
+        is_here: Py<PyAny>,
+        new_waiter: (Py<PyAny>, Py<PyDict>),
+        checkpoint: Option<Py<PyAny>>,
+    ) {
+        let set_result = new_waiter.0.getattr(py, intern!(py, "set_result")).ok();
+        self.host = Some(Host { thread: thread::current().id(), runs, is_here, new_waiter, set_result, checkpoint });
     }
 
     /// The time by its clock.
@@ -277,7 +317,10 @@ impl Core {
     /// Whether the caller runs in the event loop that it serves.
     fn is_here(this: &Bound<'_, Self>) -> PyResult<bool> {
         let py = this.py();
-        let ask = this.borrow().host.as_ref().map(|host| host.is_here.clone_ref(py));
+        let ask = this.borrow().host.as_ref().map(|host| {
+            let ask = if host.thread == thread::current().id() { &host.runs } else { &host.is_here };
+            ask.clone_ref(py)
+        });
         ask.map_or(Ok(false), |ask| ask.call0(py)?.is_truthy(py))
     }
 
@@ -401,8 +444,11 @@ impl Core {
             visit.call(clock)?;
         }
         if let Some(host) = &self.host {
+            visit.call(&host.runs)?;
             visit.call(&host.is_here)?;
-            visit.call(&host.new_waiter)?;
+            visit.call(&host.new_waiter.0)?;
+            visit.call(&host.new_waiter.1)?;
+            visit.call(&host.set_result)?;
             visit.call(&host.checkpoint)?;
         }
         self.seen.values().try_for_each(|slot| visit.call(slot))?;

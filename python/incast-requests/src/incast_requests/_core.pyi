@@ -4,7 +4,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Self, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 from incast_requests.runtime import Queued, Waiter
 from incast_requests.scheduler import Scheduler
@@ -31,8 +31,9 @@ class Core:
     timed: bool
     def open(
         self,
+        runs: Callable[[], bool],
         is_here: Callable[[], bool],
-        new_waiter: Callable[[], Waiter],
+        new_waiter: tuple[Callable[..., Waiter], dict[str, Any]],
         checkpoint: Callable[[], Awaitable[None]] | None,
     ) -> None: ...
     def now_ns(self) -> int: ...

@@ -137,6 +137,8 @@ class Job:
 
     def set_result(self, _result: None, /) -> None:
         """Let it go."""
+        if not self.waits:
+            raise asyncio.InvalidStateError
         self.waits = False
         self.gather.start(self)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ class _Waiter:
         return self._woken or self._cancelled
 
     def set_result(self, _result: None, /) -> None:
+        if self.done():
+            raise asyncio.InvalidStateError
         self._woken = True
         if self._task is not None:
             trio.lowlevel.reschedule(self._task)
@@ -129,14 +132,13 @@ class Trio:
 
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
+        self.waiter: tuple[Callable[..., Waiter], dict[str, Any]] = _Waiter, {}
 
     def is_here(self) -> bool:
         """Return whether the caller is in this run."""
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
 
-    def waiter(self) -> Waiter:
-        """Return a place in the queue."""
-        return _Waiter()
+    runs = is_here
 
     def tasks(self) -> Tasks:
         """Return a group of tasks."""

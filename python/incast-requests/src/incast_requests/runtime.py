@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -19,7 +18,12 @@ class Queued(Protocol):
         """Return whether it no longer waits."""
 
     def set_result(self, result: None, /) -> None:
-        """Let it go."""
+        """Let it go.
+
+        Raises:
+            asyncio.InvalidStateError: it no longer waits.
+
+        """
 
     def set_exception(self, error: BaseException, /) -> None:
         """Say that it never will."""
@@ -75,12 +79,14 @@ class Runtime(Protocol):
     """An event loop."""
 
     name: str
+    waiter: tuple[Callable[..., Waiter], dict[str, Any]]
+    """What makes a place in the queue for a task, and its keywords."""
+
+    def runs(self) -> bool:
+        """Return whether this loop runs. Only who is in its thread asks."""
 
     def is_here(self) -> bool:
         """Return whether the caller runs in this loop."""
-
-    def waiter(self) -> Waiter:
-        """Return a place in the queue for the task that calls."""
 
     def tasks(self) -> Tasks:
         """Return a group of tasks."""
@@ -157,8 +163,13 @@ class Asyncio:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        self.waiter: Callable[[], Waiter] = self._loop.create_future
+        # To ask asyncio which loop runs (`is_here`) is a call of the kernel: `getpid`.
+        self.runs = self._loop.is_running
+        make = self._loop.create_future
+        self.waiter: tuple[Callable[..., Waiter], dict[str, Any]] = make, {}
+        if getattr(make, "__func__", None) is asyncio.BaseEventLoop.create_future:
+            # What that does, in half the instructions.
+            self.waiter = asyncio.Future, {"loop": self._loop}
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -167,9 +178,6 @@ class Asyncio:
 
     def is_here(self) -> bool:
         """Return whether the caller runs in this loop."""
-        # A thread runs one loop at a time. To ask asyncio for it is a call of the kernel (`getpid`).
-        if get_ident() == self._thread:
-            return self._loop.is_running()
         try:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:

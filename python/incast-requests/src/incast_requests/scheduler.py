@@ -168,7 +168,7 @@ class Scheduler:
         self._runtime = runtime.current()
         # A task of asyncio is told of its cancellation where it waits, without being asked.
         checkpoint = None if self._runtime.name == "asyncio" else self._runtime.checkpoint
-        self._core.open(self._runtime.is_here, self._runtime.waiter, checkpoint)
+        self._core.open(self._runtime.runs, self._runtime.is_here, self._runtime.waiter, checkpoint)
 
     async def __aexit__(self, *_: object) -> None:
         """Close it. Requests that still wait get a `SchedulerClosedError`."""
