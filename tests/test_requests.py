@@ -299,6 +299,37 @@ def test_a_slot_that_is_cancelled_while_it_waits_lets_the_next_go(run: Run) -> N
     run(program)
 
 
+def test_a_slot_that_is_cancelled_between_others_that_wait_is_withdrawn(run: Run) -> None:
+    async def program() -> None:
+        went, scopes = [], [anyio.CancelScope() for _ in range(3)]
+        async with requests.open(FIXED) as scheduler:
+
+            async def wait(number: int) -> None:
+                with scopes[number]:
+                    async with scheduler.slot(expect_bytes=BUDGET_BYTES):
+                        went.append(number)
+
+            async with anyio.create_task_group() as group, scheduler.slot(expect_bytes=BUDGET_BYTES):
+                for number in range(3):
+                    group.start_soon(wait, number)
+                    await settled()
+                scopes[1].cancel()
+                await settled()
+                assert (scheduler.status().waiting, scheduler._core.waiters()) == (2, 2)
+            assert went == [0, 2]
+            nothing_left(scheduler)
+
+    run(program)
+
+
+def test_what_waits_stands_in_the_order_of_the_requests() -> None:
+    core = FIXED.core(None)
+    # A hook that begins tasks at once can ask again before the first request has something to wait with.
+    for request in (3, 1, 2):
+        core.wait(request, str(request))  # type: ignore[arg-type]
+    assert [str(waiter) for waiter in core.close()] == ["1", "2", "3"]
+
+
 def test_a_slot_granted_and_cancelled_in_the_same_turn_gives_its_credit_on() -> None:
     async def program() -> None:
         entered: list[str] = []

@@ -6,7 +6,7 @@
 mod connection;
 mod slot;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, VecDeque};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
@@ -78,10 +78,11 @@ struct Core {
     clock: Clock,
     host: Option<Host>,
     closed: bool,
-    grants: HashMap<u64, Grant>,
-    waiters: HashMap<u64, Py<PyAny>>,
+    grants: BTreeMap<u64, Grant>,
+    /// What requests wait with, in the order of their numbers.
+    waiters: VecDeque<(u64, Py<PyAny>)>,
     /// Requests with a connection, for the signals that can only be asked for.
-    seen: HashMap<u64, Py<Slot>>,
+    seen: BTreeMap<u64, Py<Slot>>,
     /// Whether `timer` will be called when its time has come.
     #[pyo3(get, set)]
     timed: bool,
@@ -179,7 +180,16 @@ impl Core {
         };
         let request = grant.id().0;
         self.grants.insert(request, grant);
-        Some((request, self.waiters.remove(&request)))
+        Some((request, self.take_waiter(request)))
+    }
+
+    fn take_waiter(&mut self, request: u64) -> Option<Py<PyAny>> {
+        // Most are let go in their order.
+        let at = match self.waiters.front() {
+            Some((first, _)) if *first == request => 0,
+            _ => self.waiters.binary_search_by_key(&request, |(known, _)| *known).ok()?,
+        };
+        self.waiters.remove(at).map(|(_, waiter)| waiter)
     }
 
     fn count_changes(&mut self) {
@@ -263,9 +273,9 @@ impl Core {
             clock,
             host: None,
             closed: false,
-            grants: HashMap::new(),
-            waiters: HashMap::new(),
-            seen: HashMap::new(),
+            grants: BTreeMap::new(),
+            waiters: VecDeque::new(),
+            seen: BTreeMap::new(),
             timed: false,
             woken: None,
             next: 0,
@@ -309,9 +319,7 @@ impl Core {
     fn close(&mut self) -> Vec<Py<PyAny>> {
         self.host = None;
         self.closed = true;
-        let mut requests: Vec<_> = self.waiters.drain().collect();
-        requests.sort_unstable_by_key(|(request, _)| *request);
-        requests.into_iter().map(|(_, waiter)| waiter).collect()
+        self.waiters.drain(..).map(|(_, waiter)| waiter).collect()
     }
 
     /// Whether the caller runs in the event loop that it serves.
@@ -326,7 +334,8 @@ impl Core {
 
     /// With what a request waits that may not go at once.
     fn wait(&mut self, request: u64, waiter: Py<PyAny>) {
-        self.waiters.insert(request, waiter);
+        let at = self.waiters.iter().rposition(|(earlier, _)| *earlier < request).map_or(0, |before| before + 1);
+        self.waiters.insert(at, (request, waiter));
     }
 
     /// How many requests wait with something.
@@ -336,9 +345,7 @@ impl Core {
 
     /// Requests with a connection that have been granted and are not over, in their order.
     fn seen(&self, py: Python<'_>) -> Vec<Py<Slot>> {
-        let mut requests: Vec<_> = self.seen.iter().collect();
-        requests.sort_unstable_by_key(|(request, _)| **request);
-        requests.into_iter().map(|(_, slot)| slot.clone_ref(py)).collect()
+        self.seen.values().map(|slot| slot.clone_ref(py)).collect()
     }
 
     /// How many requests were asked for, how many completed and failed, and how many withdrew.
@@ -380,7 +387,7 @@ impl Core {
         let now = Self::now(this)?;
         Self::wake(this, now, |core| {
             core.counts.withdrawn += 1;
-            if !core.give_back(now, request, NOTHING) && core.waiters.remove(&request).is_some() {
+            if !core.give_back(now, request, NOTHING) && core.take_waiter(request).is_some() {
                 core.scheduler.on_withdrawn(now, RequestId(request));
             }
         })?;
@@ -452,7 +459,7 @@ impl Core {
             visit.call(&host.checkpoint)?;
         }
         self.seen.values().try_for_each(|slot| visit.call(slot))?;
-        self.waiters.values().chain(&self.kernel).try_for_each(|held| visit.call(held))
+        self.waiters.iter().map(|(_, waiter)| waiter).chain(&self.kernel).try_for_each(|held| visit.call(held))
     }
 
     fn __clear__(&mut self) {
