@@ -13,7 +13,7 @@ use super::ecn_threshold::{self, EcnThreshold};
 use super::{Marker, MarkerContext};
 use crate::registry::{Capability, Part};
 use crate::switch::{Marks, PacketView, QueueState, Quiet};
-use crate::units::{Amount, Bytes, Duration, Rate, Time};
+use crate::units::{Amount, Bytes, Duration, Rate};
 
 /// Bytes over picoseconds, times this, are kilobits per second.
 const KBPS: i64 = 8_000_000_000;
@@ -95,7 +95,16 @@ pub enum Average {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     at: u64,
-    bytes: i64,
+    bytes: u64,
+}
+
+/// How much more bytes there are at `to` than at `from`.
+#[inline]
+const fn growth(from: Sample, to: Sample) -> i64 {
+    const fn bounded(bytes: u64) -> i64 {
+        if bytes > i64::MAX as u64 { i64::MAX } else { bytes.cast_signed() }
+    }
+    bounded(to.bytes) - bounded(from.bytes)
 }
 
 /// Growth by `bytes` within `span_ps`, in kilobits per second; bounded, so that sums are exact.
@@ -116,13 +125,13 @@ pub struct Ein {
 #[derive(Clone, Debug)]
 struct Detector {
     rate: Rate,
-    average: Average,
     warm_up: WarmUp,
-    idle: Idle,
     growth_kbps: i64,
     /// What the sum of all gradients is above while the mean is above the threshold.
     most_kbps: i64,
     packet_time: u64,
+    /// What a gradient is over at least.
+    shortest_span: u64,
     high_water: Amount,
     /// The last N gradients, where it is their mean that counts ...
     gradients_kbps: Vec<i64>,
@@ -130,12 +139,13 @@ struct Detector {
     ends: Vec<Sample>,
     samples: usize,
     next: usize,
-    /// How many of them are samples.
-    taken: usize,
+    /// Whether all of them are samples, and not only those before `next`.
+    full: bool,
     sum_kbps: i64,
+    /// The occupancy when the transmission of the last packet began, the first of several that began at once.
     last: Option<Sample>,
-    /// When the transmission of the last packet began, and its bytes.
-    departed: (Time, Bytes),
+    /// Bytes of the last packet.
+    departed: Bytes,
     /// The longest idle time that history survives.
     longest_idle: Duration,
     marking: bool,
@@ -149,15 +159,15 @@ impl Ein {
         let growth_kbps = (context.rate.0 as f64 / 1000.0 * config.growth + 0.5) as i64;
         let (gradients, ends) =
             if config.average == Average::Telescoped { (0, samples as usize) } else { (samples as usize, 0) };
+        let packet_time = context.rate.time_for(MTU).0;
         let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
         let detector = Detector {
             rate: context.rate,
-            average: config.average,
             warm_up: config.warm_up,
-            idle: config.idle,
             growth_kbps,
             most_kbps: growth_kbps.saturating_mul(i64::from(samples)),
-            packet_time: context.rate.time_for(MTU).0,
+            packet_time,
+            shortest_span: if config.average == Average::PacketTime { packet_time } else { 0 },
             high_water: match config.ecn.threshold {
                 Amount::Packets(packets) => {
                     Amount::Packets(u32::try_from(times(u64::from(packets))).unwrap_or(u32::MAX))
@@ -168,11 +178,14 @@ impl Ein {
             ends: vec![Sample::default(); ends],
             samples: samples as usize,
             next: 0,
-            taken: 0,
+            full: false,
             sum_kbps: 0,
             last: None,
-            departed: (Time(0), Bytes::ZERO),
-            longest_idle: context.rate.time_for(MTU.times(u64::from(samples))),
+            departed: Bytes::ZERO,
+            longest_idle: match config.idle {
+                Idle::Clear => context.rate.time_for(MTU.times(u64::from(samples))),
+                Idle::Keep => Duration(u64::MAX),
+            },
             marking: false,
         };
         Self { ecn: EcnThreshold::new(&config.ecn, context), detector: Box::new(detector) }
@@ -185,68 +198,55 @@ impl Detector {
         self.gradients_kbps.fill(0);
         self.ends.fill(Sample::default());
         self.next = 0;
-        self.taken = 0;
+        self.full = false;
         self.sum_kbps = 0;
-        self.last = None;
     }
 
-    #[inline]
-    fn is_idle(&self, now: Time) -> bool {
-        let (began, bytes) = self.departed;
-        let since = now.since(began);
-        // Only after a pause is it worth to know how long the last packet took.
-        self.idle == Idle::Clear
-            && since > self.longest_idle
-            && since.0 - self.longest_idle.0 > self.rate.time_for(bytes).0
+    /// Whether the port was idle for so long that it forgets, if the last transmission began `since` ago, which is more
+    /// than the longest idle time.
+    #[cold]
+    fn was_idle(&self, since: u64) -> bool {
+        since - self.longest_idle.0 > self.rate.time_for(self.departed).0
     }
 
-    /// Takes a sample, if time has passed since the last.
+    /// Takes in how the occupancy has changed between two departures, of which `sample` is the later.
     #[inline]
-    fn sample(&mut self, now: Time, bytes: i64) {
-        let sample = Sample { at: now.0, bytes };
-        let Some(last) = self.last else {
-            self.last = Some(sample);
-            return;
-        };
-        if now.0 <= last.at {
-            return;
-        }
-        let span = match self.average {
-            Average::PerSample => now.0 - last.at,
-            Average::PacketTime => (now.0 - last.at).max(self.packet_time),
-            Average::Telescoped => 0,
-        };
-        if span > 0 {
+    fn take(&mut self, last: Sample, sample: Sample) {
+        if let Some(slot) = self.gradients_kbps.get_mut(self.next) {
             // Most packets find the queue as the one before them did: then there is nothing to divide.
-            let growth = bytes - last.bytes;
-            let gradient_kbps = if growth == 0 { 0 } else { gradient_kbps(growth, span) };
-            let oldest_kbps = core::mem::replace(&mut self.gradients_kbps[self.next], gradient_kbps);
-            self.sum_kbps += gradient_kbps - oldest_kbps;
+            let gradient_kbps = if sample.bytes == last.bytes {
+                0
+            } else {
+                gradient_kbps(growth(last, sample), (sample.at - last.at).max(self.shortest_span))
+            };
+            self.sum_kbps += gradient_kbps - core::mem::replace(slot, gradient_kbps);
         } else {
             self.ends[self.next] = last;
         }
-        self.next = if self.next + 1 == self.samples { 0 } else { self.next + 1 };
-        self.taken = (self.taken + 1).min(self.samples);
-        self.last = Some(sample);
+        self.next += 1;
+        if self.next == self.samples {
+            self.next = 0;
+            self.full = true;
+        }
     }
 
     /// Whether the mean growth is above the threshold: compared as sums, so that exactly the threshold is not.
     #[inline]
     fn grows(&self) -> bool {
-        let samples = self.samples;
-        let above = match self.average {
-            Average::PerSample | Average::PacketTime => self.sum_kbps > self.most_kbps,
-            Average::Telescoped => {
-                let Some(last) = self.last else { return false };
-                // While the ring is not full its first sample is the oldest.
-                let oldest = self.ends[if self.taken < samples { 0 } else { self.next }];
-                // Departures that have not been count as a packet's time without growth each.
-                let missing = (samples - self.taken) as u64 * self.packet_time;
-                let span = i128::from(last.at - oldest.at + missing);
-                i128::from(last.bytes - oldest.bytes) * i128::from(KBPS) > i128::from(self.growth_kbps) * span
-            }
-        };
-        above && self.taken > 0 && (self.warm_up == WarmUp::Zero || self.taken == samples)
+        let above = if self.ends.is_empty() { self.sum_kbps > self.most_kbps } else { self.has_grown() };
+        above && (self.full || (self.warm_up == WarmUp::Zero && self.next > 0))
+    }
+
+    /// The same of the growth since the oldest sample over the time since then.
+    fn has_grown(&self) -> bool {
+        let Some(last) = self.last else { return false };
+        // While the ring is not full its first sample is the oldest.
+        let (oldest, taken) = if self.full { (self.next, self.samples) } else { (0, self.next) };
+        let oldest = self.ends[oldest];
+        // Departures that have not been count as a packet's time without growth each.
+        let missing = (self.samples - taken) as u64 * self.packet_time;
+        let span = i128::from(last.at - oldest.at + missing);
+        i128::from(growth(oldest, last)) * i128::from(KBPS) > i128::from(self.growth_kbps) * span
     }
 
     #[inline]
@@ -260,11 +260,23 @@ impl Detector {
     /// Whether the packet whose transmission begins is marked.
     #[inline]
     fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> bool {
-        if self.is_idle(queue.now) {
-            self.clear();
+        let sample = Sample { at: queue.now.0, bytes: queue.bytes(true).0 };
+        match self.last {
+            // Departures at the same instant add no sample.
+            Some(last) if sample.at <= last.at => {}
+            Some(last) => {
+                let since = sample.at - last.at;
+                // Only after a pause is it worth to know how long the last packet took.
+                if since > self.longest_idle.0 && self.was_idle(since) {
+                    self.clear();
+                } else {
+                    self.take(last, sample);
+                }
+                self.last = Some(sample);
+            }
+            None => self.last = Some(sample),
         }
-        self.sample(queue.now, queue.bytes(true).0.min(i64::MAX as u64).cast_signed());
-        self.departed = (queue.now, packet.bytes);
+        self.departed = packet.bytes;
         self.marking = self.grows() || (self.marking && self.is_above_high_water(queue));
         self.marking
     }
@@ -302,6 +314,7 @@ impl Part for Ein {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Time;
 
     /// 10 Gbit/s: 1500 bytes take 1.2 us, and a quarter of the line rate is 312.5 bytes per us.
     const RATE: Rate = Rate(10_000_000_000);
@@ -384,9 +397,9 @@ mod tests {
         let mut marker = marker(2, 1_000_000, |_| ());
         assert!(!depart(&mut marker, 0, 0));
         assert!(depart(&mut marker, STEP_PS, 1500));
-        let (sum, taken) = (marker.detector.sum_kbps, marker.detector.taken);
+        let (sum, next) = (marker.detector.sum_kbps, marker.detector.next);
         assert!(depart(&mut marker, STEP_PS, 0), "the mean is as it was");
-        assert_eq!((marker.detector.sum_kbps, marker.detector.taken), (sum, taken));
+        assert_eq!((marker.detector.sum_kbps, marker.detector.next), (sum, next));
     }
 
     /// A fan-in of eight at line rate is seen with the second departure, of two with the 13th.
