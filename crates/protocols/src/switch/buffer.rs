@@ -58,9 +58,17 @@ pub struct PortIndex(pub u32);
 #[auto_impl::auto_impl(Box)]
 pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
     /// What becomes of `packet`, bound for `port` whose queue is `queue`. It is asked about every packet that does not
-    /// find a [quiet](Self::quiet) queue; what it admits or trims uses memory until
-    /// [`on_departure`](Self::on_departure).
+    /// find a [quiet](Self::quiet) queue and is not [taken in unseen](Self::takes); what it admits or trims uses memory
+    /// until [`on_departure`](Self::on_departure).
     fn admit(&mut self, port: PortIndex, queue: &QueueState, packet: &PacketView) -> Verdict;
+
+    /// Whether a packet of this size, bound for `port`, is taken in unseen: it would be admitted whatever its queue is.
+    /// If so, it has been admitted; if not, nothing has happened. Only asked of a buffer that
+    /// [couples its ports](Self::couples_ports), since another is [quiet](Self::quiet). It need not have been told yet of
+    /// departures that are due, which makes it look fuller than it is.
+    fn takes(&mut self, _port: PortIndex, _bytes: Bytes) -> bool {
+        false
+    }
 
     /// A packet of this size leaves the memory at `port`: its transmission begins, or it was evicted. Only told to a
     /// buffer that [couples its ports](Self::couples_ports).
@@ -71,9 +79,9 @@ pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
         Quiet::NEVER
     }
 
-    /// Whether what one port holds changes what another may take. Such a buffer hears of
-    /// arrivals and departures at all its ports in order of time; ports that do not couple are simulated one by one,
-    /// which is faster.
+    /// Whether what one port holds changes what another may take. Such a buffer hears of arrivals and departures at all
+    /// its ports in order of time, up to what it [takes in unseen](Self::takes); ports that do not couple are simulated
+    /// one by one, which is faster.
     fn couples_ports(&self) -> bool {
         false
     }

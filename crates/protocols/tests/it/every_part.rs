@@ -8,6 +8,7 @@ use incast_protocols::application::{
     Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId,
 };
 use incast_protocols::echo::{Echo, EchoChoice, EchoContext, Feedback};
+use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
 use incast_protocols::switch::buffer::static_limit::{self, Admit, Static};
 use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
 use incast_protocols::switch::marker::ecn_threshold::{self, MarkPoint};
@@ -445,6 +446,15 @@ fn buffers() -> Vec<BufferChoice> {
     BufferChoice::defaults().into_iter().chain(static_limits().into_iter().map(BufferChoice::Static)).collect()
 }
 
+/// Shared memories of a few packets.
+fn small_memories() -> impl Iterator<Item = BufferChoice> {
+    [(0.5, 0, 1), (1.0, 0, 1), (8.0, 3000, 1), (0.3, 1000, 256)].into_iter().map(|(alpha, reserve, cell)| {
+        let alpha = Alpha::try_from(alpha).expect("it is in range");
+        let (size, reserve, cell) = (Bytes(60_000), Bytes(reserve), Bytes(cell));
+        BufferChoice::DynamicThreshold(dynamic_threshold::Config { size, alpha, reserve, cell })
+    })
+}
+
 proptest! {
     #![proptest_config(config())]
 
@@ -473,6 +483,38 @@ proptest! {
                     let over = if config.admit == Admit::IfBelow { bytes } else { 0 };
                     prop_assert!(held + more <= limit + over);
                 }
+            }
+        }
+    }
+
+    /// What a buffer takes in unseen it would have admitted, and then it would know the same. What it does not leaves no trace.
+    #[test]
+    fn a_buffer_takes_in_unseen_what_it_would_have_admitted(packets in packets()) {
+        for choice in BufferChoice::defaults().into_iter().chain(small_memories()) {
+            let name = choice.info().name;
+            let mut buffer = choice.build(&BufferContext { ports: 2 });
+            let (mut ports, mut now) = ([Port::new(), Port::new()], 0);
+            for &(gap, bytes, ecn_capable) in &packets {
+                now += gap * 1000;
+                for (index, port) in ports.iter_mut().enumerate() {
+                    port.advance(now, |_, bytes, _| buffer.on_departure(PortIndex(index as u32), Bytes(bytes)));
+                }
+                let index = (bytes % 2) as usize;
+                let mut asked = buffer.clone();
+                let taken = buffer.takes(PortIndex(index as u32), Bytes(bytes));
+                if !taken {
+                    prop_assert_eq!(format!("{buffer:?}"), format!("{asked:?}"), "\"{}\" learns what it refuses", name);
+                }
+                let verdict =
+                    asked.admit(PortIndex(index as u32), &ports[index].state(now), &packet(bytes, ecn_capable));
+                if taken {
+                    prop_assert_eq!(verdict, Verdict::Admit, "\"{}\" takes in unseen what it would refuse", name);
+                    prop_assert_eq!(format!("{buffer:?}"), format!("{asked:?}"), "\"{}\" learns something else", name);
+                }
+                if verdict == Verdict::Admit {
+                    ports[index].enqueue(now, bytes, ecn_capable);
+                }
+                buffer = asked;
             }
         }
     }

@@ -38,19 +38,23 @@ fn print(name: &str, plan: &Plan) {
     println!("{name:32} {:016x}  packet-hops {}, drops {}", hash.0, run.totals.packet_hops, run.totals.dropped);
 }
 
-/// Everything at every port and of some connections is written down.
-fn recorded(mut plan: Plan) -> Plan {
-    let links = plan.network.links.iter().zip(0..).filter(|(link, _)| link.port.is_some());
-    let ports: Vec<u32> = links.map(|(_, number)| number).collect();
-    plan.record = Record {
-        queue_statistics: true,
-        queue_series: ports.clone(),
-        window_series: (0..20).collect(),
-        events: true,
-        packets: (0..plan.network.links.len() as u32).collect(),
-        incasts: ports,
-        ..plan.record
-    };
+fn ports(plan: &Plan) -> Vec<u32> {
+    plan.network.links.iter().zip(0..).filter(|(link, _)| link.port.is_some()).map(|(_, number)| number).collect()
+}
+
+/// Every queue, some connections and all events are written down.
+fn queues_recorded(mut plan: Plan) -> Plan {
+    let queue_series = ports(&plan);
+    plan.record =
+        Record { queue_statistics: true, queue_series, window_series: (0..20).collect(), events: true, ..plan.record };
+    plan
+}
+
+/// Packets at every port, too.
+fn recorded(plan: Plan) -> Plan {
+    let mut plan = queues_recorded(plan);
+    plan.record.packets = (0..plan.network.links.len() as u32).collect();
+    plan.record.incasts = ports(&plan);
     plan
 }
 
@@ -89,5 +93,6 @@ fn main() {
     print("collapse", &collapse());
     print("shared memory", &star_load(41, 1_000, &shared(400_000, 1.0, 0)));
     print("shared memory with reserve", &star_load(41, 1_000, &shared(300_000, 0.5, 3_000)));
+    print("shared memory, queues recorded", &queues_recorded(star_load(41, 1_000, &shared(400_000, 1.0, 0))));
     print("static limits", &star_load(41, 1_000, &packets(60)));
 }

@@ -582,6 +582,32 @@ impl<M: Marker> Link<M> {
         None
     }
 
+    /// Whether the memory that the port shares takes a packet in unseen, where neither marker nor observer want to see it. If
+    /// so, it is to be [enqueued](Self::enqueue_taken); if not, nothing has happened.
+    #[inline]
+    pub(crate) fn takes<B: Buffer, O: Observer>(&self, packet: &Packet, around: &mut Around<'_, B, O>) -> bool {
+        let Some(port) = self.port.as_ref().filter(|port| port.shares) else { return false };
+        let wire = u64::from(packet.wire);
+        // What is due and has not departed yet makes the queue look longer, never shorter.
+        let bytes = self.waiting_bytes + self.in_service + wire;
+        !around.observer.watches(around.link)
+            && !around.observer.follows(around.link)
+            && port.quiet.covers(self.waiting.len(), Bytes(bytes))
+            && around.buffers[port.buffer as usize].takes(port.index, Bytes(wire))
+    }
+
+    /// A packet arrives at the port that has been [taken in](Self::takes).
+    #[inline(always)]
+    pub(crate) fn enqueue_taken<B: Buffer, O: Observer>(
+        &mut self,
+        now: u64,
+        packet: &Packet,
+        around: &mut Around<'_, B, O>,
+    ) {
+        self.advance(now, around);
+        self.take_in(now, packet, self.busy_until <= now, around);
+    }
+
     /// A packet that was admitted begins transmission or waits.
     #[inline(always)]
     fn take_in<B: Buffer, O: Observer>(
@@ -661,6 +687,8 @@ mod tests {
         on_dequeue: Marks,
         /// It does not want to know of departures.
         looks_away: bool,
+        /// Nor of arrivals that find fewer packets waiting.
+        quiet_below: u32,
         arrivals: Vec<(QueueState, PacketView)>,
         departures: Vec<(QueueState, PacketView)>,
     }
@@ -679,6 +707,10 @@ mod tests {
         fn sees_departures(&self) -> bool {
             !self.looks_away
         }
+
+        fn quiet(&self) -> Quiet {
+            Quiet::below_packets(self.quiet_below, false)
+        }
     }
 
     /// Admits this many waiting packets and writes down what leaves.
@@ -686,16 +718,27 @@ mod tests {
     struct Limit {
         waiting: u32,
         otherwise: Verdict,
+        /// How many more it takes in unseen.
+        unseen: u32,
+        asked: u32,
         left: Vec<(PortIndex, Bytes)>,
     }
 
     impl Buffer for Limit {
         fn admit(&mut self, _port: PortIndex, queue: &QueueState, _packet: &PacketView) -> Verdict {
+            self.asked += 1;
             if queue.in_service == Bytes::ZERO || queue.waiting_packets < self.waiting {
                 Verdict::Admit
             } else {
                 self.otherwise
             }
+        }
+
+        fn takes(&mut self, port: PortIndex, bytes: Bytes) -> bool {
+            assert_eq!((port, bytes), (PortIndex(9), Bytes(1500)));
+            let takes = self.unseen > 0;
+            self.unseen -= u32::from(takes);
+            takes
         }
 
         fn on_departure(&mut self, port: PortIndex, bytes: Bytes) {
@@ -709,6 +752,7 @@ mod tests {
         /// Time, packets, bytes.
         queue: Vec<(u64, u32, u64)>,
         found: Vec<u32>,
+        watched: bool,
     }
 
     impl Observer for Log {
@@ -721,6 +765,10 @@ mod tests {
 
         fn enqueued(&mut self, _link: u32, _now: u64, found: u32) {
             self.found.push(found);
+        }
+
+        fn watches(&self, _link: u32) -> bool {
+            self.watched
         }
 
         fn event(&mut self, event: Event) {
@@ -750,7 +798,13 @@ mod tests {
         fn new(port: Option<Port<Scripted>>, impairment: Option<Impairment>) -> Self {
             Self {
                 link: Link::new(Rate(10_000_000_000), DELAY, port, Quiet::NEVER, None, impairment),
-                buffers: [1, 2].map(|waiting| Limit { waiting, otherwise: Verdict::Drop, left: Vec::new() }),
+                buffers: [1, 2].map(|waiting| Limit {
+                    waiting,
+                    otherwise: Verdict::Drop,
+                    unseen: 0,
+                    asked: 0,
+                    left: Vec::new(),
+                }),
                 said: Vec::new(),
                 log: Log::default(),
                 vanished: Vec::new(),
@@ -774,7 +828,13 @@ mod tests {
         }
 
         fn enqueue(&mut self, now: u64, packet: &Packet) {
-            self.with(|link, around| assert_eq!(link.enqueue(now, packet, false, around), None));
+            self.with(|link, around| {
+                if link.takes(packet, around) {
+                    link.enqueue_taken(now, packet, around);
+                } else {
+                    assert_eq!(link.enqueue(now, packet, false, around), None);
+                }
+            });
         }
 
         fn advance(&mut self, now: u64) {
@@ -867,6 +927,24 @@ mod tests {
         bench.enqueue(100, &packet(0, Flags::ECT));
         assert_eq!((bench.buffers[1].left.len(), bench.marker().departures.len()), (1, 0));
         assert_eq!(bench.link.counters.ce_marks, 0);
+    }
+
+    /// The first finds nobody, the second and third wait; the fourth finds two, and the marker wants to see it.
+    #[test]
+    fn shared_memory_takes_in_unseen_what_the_marker_need_not_see() {
+        for (shares, unseen, watched, asked) in
+            [(true, 9, false, 1), (true, 2, false, 2), (false, 9, false, 4), (true, 9, true, 4)]
+        {
+            let mut bench = Bench::port(Scripted { quiet_below: 2, ..Scripted::default() }, shares);
+            bench.buffers[1].unseen = unseen;
+            bench.log.watched = watched;
+            for connection in 0..4 {
+                bench.enqueue(0, &packet(connection, Flags::ECT));
+            }
+            assert_eq!(bench.buffers[1].asked, asked, "{shares} {unseen} {watched}");
+            assert_eq!((bench.marker().arrivals.len(), bench.log.found.len()), (0, 3));
+            assert_eq!((bench.link.counters.drops, bench.link.max_waiting), (1, 2));
+        }
     }
 
     /// What arrives at the end of a transmission finds the port idle; what arrives before it, a packet in service.

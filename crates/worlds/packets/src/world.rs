@@ -166,13 +166,18 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A packet arrives at an output port. Everything that shares its memory has departed up to now.
+    /// A packet arrives at an output port. Everything that shares its memory has departed up to now, unless the memory takes
+    /// the packet in without that.
     #[inline]
     pub(crate) fn enqueue(&mut self, link: u32, now: u64, packet: &Packet, schedule: &mut impl Schedule) {
+        let mut taken = false;
         if let Some(memory) = self.links[link as usize].memory() {
-            self.catch_up(memory, now, schedule);
+            taken = self.links[link as usize].takes(packet, &mut around!(self, link));
+            if !taken {
+                self.catch_up(memory, now, schedule);
+            }
         }
-        self.enqueue_all(link, std::iter::once((now, packet)), schedule);
+        self.enqueue_each(link, std::iter::once((now, packet)), taken, schedule);
     }
 
     /// Packets arrive at an output port, in order.
@@ -183,12 +188,30 @@ impl<O: Observer> World<'_, O> {
         arrivals: impl Iterator<Item = (u64, &'q Packet)>,
         schedule: &mut impl Schedule,
     ) {
+        self.enqueue_each(link, arrivals, false, schedule);
+    }
+
+    /// The same, where the port's memory has `taken` them or not.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "of many packets at once none is taken, which is known where it is called"
+    )]
+    fn enqueue_each<'q>(
+        &mut self,
+        link: u32,
+        arrivals: impl Iterator<Item = (u64, &'q Packet)>,
+        taken: bool,
+        schedule: &mut impl Schedule,
+    ) {
         let mut port = &mut self.links[link as usize];
         let had_flying = !port.flying.is_empty();
         let had_waiting = !port.waiting.is_empty();
         let mut around = around!(self, link);
         for (now, packet) in arrivals {
-            if let Some(victim) = port.enqueue(now, packet, false, &mut around) {
+            if taken {
+                port.enqueue_taken(now, packet, &mut around);
+            } else if let Some(victim) = port.enqueue(now, packet, false, &mut around) {
                 self.make_room(link, victim, now, packet);
                 port = &mut self.links[link as usize];
                 around = around!(self, link);

@@ -46,6 +46,12 @@ impl Alpha {
     /// As long as what is free.
     pub const ONE: Self = Self(1 << 20);
 
+    /// Of `bytes`, the most that may be held while one who holds all of it is below this many times the rest.
+    fn ample(self, bytes: u64) -> u64 {
+        let (alpha, one) = (u128::from(self.0), u128::from(Self::ONE.0));
+        ((u128::from(bytes) * alpha / (one + alpha)) as u64).saturating_sub(1)
+    }
+
     /// This many times `bytes`.
     #[inline]
     const fn times(self, bytes: u64) -> u128 {
@@ -82,6 +88,8 @@ pub struct DynamicThreshold {
     shared: u64,
     /// ... and what queues hold of it.
     used: u64,
+    /// While they hold no more than this, no queue has reached its threshold.
+    ample: u64,
     /// Bytes in cells that each port holds.
     held: Vec<u64>,
 }
@@ -92,12 +100,14 @@ impl DynamicThreshold {
     pub fn new(config: &Config, context: &BufferContext) -> Self {
         let ports = u64::from(context.ports).max(1);
         let reserve = config.reserve.0.min(config.size.0 / ports);
+        let shared = config.size.0 - reserve * ports;
         Self {
             alpha: config.alpha,
             reserve,
             cell: config.cell.0.max(1),
-            shared: config.size.0 - reserve * ports,
+            shared,
             used: 0,
+            ample: config.alpha.ample(shared),
             held: vec![0; ports as usize],
         }
     }
@@ -106,6 +116,13 @@ impl DynamicThreshold {
     #[inline]
     const fn beyond_reserve(&self, held: u64) -> u64 {
         held.saturating_sub(self.reserve)
+    }
+
+    /// A port that held `before` holds `now`.
+    #[inline]
+    fn hold(&mut self, port: u32, before: u64, now: u64) {
+        self.used = self.used - self.beyond_reserve(before) + self.beyond_reserve(now);
+        self.held[port as usize] = now;
     }
 
     #[inline]
@@ -132,20 +149,28 @@ impl Buffer for DynamicThreshold {
                 return Verdict::Drop;
             }
         }
-        let held = own.saturating_add(bytes);
-        self.used = self.used - self.beyond_reserve(own) + self.beyond_reserve(held);
-        self.held[port as usize] = held;
+        self.hold(port, own, own.saturating_add(bytes));
         Verdict::Admit
+    }
+
+    // A queue holds no more than all queues together, so that while these are below the threshold of one that holds it all, so
+    // is each.
+    #[inline(never)]
+    fn takes(&mut self, PortIndex(port): PortIndex, bytes: Bytes) -> bool {
+        let bytes = self.in_cells(bytes.0);
+        let Some(&own) = self.held.get(port as usize) else { return false };
+        if self.used.saturating_add(bytes) > self.ample {
+            return false;
+        }
+        self.hold(port, own, own.saturating_add(bytes));
+        true
     }
 
     #[inline(never)]
     fn on_departure(&mut self, PortIndex(port): PortIndex, bytes: Bytes) {
         let bytes = self.in_cells(bytes.0);
-        let Some(held) = self.held.get_mut(port as usize) else { return };
-        let before = *held;
-        *held = before.saturating_sub(bytes);
-        let after = *held;
-        self.used = self.used - self.beyond_reserve(before) + self.beyond_reserve(after);
+        let Some(&own) = self.held.get(port as usize) else { return };
+        self.hold(port, own, own.saturating_sub(bytes));
     }
 
     fn couples_ports(&self) -> bool {
@@ -229,6 +254,20 @@ mod tests {
         let expected = 50_000.0 + (10_000_000.0 - 32.0 * 50_000.0) / 4.0;
         for port in 0..3 {
             assert!((buffer.held[port] as f64 - expected).abs() <= 2.0 * PACKET as f64, "{:?}", buffer.held);
+        }
+    }
+
+    #[test]
+    fn one_queue_alone_is_taken_in_unseen_up_to_its_threshold() {
+        for value in [0.125, 1.0, 8.0] {
+            for reserve in [0, 50_000] {
+                let mut unseen = memory(10_000_000, value, reserve, 32);
+                let mut asked = unseen.clone();
+                while unseen.takes(PortIndex(0), Bytes(PACKET)) {}
+                fill(&mut asked, 1);
+                let short = asked.held[0] - unseen.held[0];
+                assert!(short <= 2 * PACKET, "{value} {reserve}: {short} of {}", asked.held[0]);
+            }
         }
     }
 
