@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "release"
 DIST, WHEELHOUSE, TOOLS, SBOM = OUT / "dist", OUT / "wheelhouse", OUT / "tools", OUT / "sbom"
+# Each has a wheel and a source distribution.
+PROJECTS = ROOT, ROOT / "python" / "incast-requests"
 # Where links of pages that others show have to lead.
 HOME = "https://github.com/incast-net/incast/blob/main/"
 PICTURES = "https://raw.githubusercontent.com/incast-net/incast/main/"
@@ -198,7 +200,7 @@ def check_build() -> str:
     path = {"PATH": f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}"} if zig else {}
     also_other = zig and Path(_run("rustc", "--print", "sysroot").strip(), "lib/rustlib", OTHER).is_dir()
     _run(sys.executable, ROOT / "packaging" / "backend.py")
-    for project in (ROOT, ROOT / "python" / "incast-requests"):
+    for project in PROJECTS:
         _run(_maturin(), "build", *how, "--out", DIST, at=project, also=path)
         if also_other:
             _run(_maturin(), "build", *how, "--target", OTHER, "--out", DIST, at=project, also=path)
@@ -346,6 +348,20 @@ def check_packages() -> str:
     return f"{len(names)} crates"
 
 
+def check_sources() -> str:
+    """Read the manifests of the source distributions, which may name nothing that is not there."""
+    with tempfile.TemporaryDirectory(prefix="incast-") as directory:
+        for project in PROJECTS:
+            _run(_maturin(), "sdist", "--out", directory, at=project)
+        made = sorted(Path(directory).glob("*.tar.gz"))
+        for file in made:
+            with tarfile.open(file) as archive:
+                archive.extractall(directory, filter="data")
+            root = Path(directory, file.name.removesuffix(".tar.gz"))
+            _run("cargo", "metadata", "--offline", "--format-version", "1", at=root)
+        return f"{' and '.join(file.name for file in made)} are whole"
+
+
 def check_crates() -> str:
     """Compile the crates that other programs use from their packages."""
     # Before those that need them.
@@ -375,6 +391,7 @@ CHECKS: Mapping[str, Callable[[], str]] = {
     "versions": check_versions,
     "links": check_links,
     "packages": check_packages,
+    "sources": check_sources,
     "build": check_build,
     "wheel": check_wheel,
     "sbom": check_sbom,
