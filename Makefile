@@ -45,7 +45,7 @@ demo: install ## show TCP incast on one page: out/demo/index.html
 
 test: install test-rust test-python docs test-own-protocol ## test everything: Rust, Python, the documentation
 
-# They ask whether the kernel does what was planned. A machine too busy to measure can tell that, too.
+# Tests ask whether the kernel does what was planned. A machine that is too busy to measure can tell that, too.
 test test-rust test-python test-linux docs: export INCAST_LINUX_BUSY ?= warn
 test test-rust test-python test-linux docs: export INCAST_LINUX_ATTEMPTS ?= 3
 # Tests on the kernel find incast-host there, if it was built.
