@@ -116,9 +116,6 @@ struct Counts {
 impl Core {
     /// The time.
     fn now(this: &Bound<'_, Self>) -> PyResult<Time> {
-        if let Clock::System { at, .. } = &this.borrow().clock {
-            return Ok(Time((at.elapsed().as_nanos() as u64).wrapping_mul(PS_PER_NS)));
-        }
         let now_ns = Self::now_ns(this)?;
         let origin_ns = *this.borrow_mut().origin_ns.get_or_insert(now_ns);
         Ok(Time(now_ns.saturating_sub(origin_ns).wrapping_mul(PS_PER_NS)))
@@ -267,7 +264,6 @@ impl Core {
             rto_min: Duration(rto_min_ns.saturating_mul(PS_PER_NS)),
         };
         let clock = clock.map_or_else(|| Clock::system(py), |clock| Ok(Clock::Given(clock)))?;
-        let origin_ns = if let Clock::System { ns, .. } = clock { Some(ns) } else { None };
         Ok(Self {
             scheduler: choice.build(&context),
             clock,
@@ -279,7 +275,7 @@ impl Core {
             timed: false,
             woken: None,
             next: 0,
-            origin_ns,
+            origin_ns: None,
             reasons: BTreeMap::new(),
             changes: 0,
             fits_segments,

@@ -446,6 +446,13 @@ fn buffers() -> Vec<BufferChoice> {
     BufferChoice::defaults().into_iter().chain(static_limits().into_iter().map(BufferChoice::Static)).collect()
 }
 
+/// What is due at the ports of a buffer leaves it.
+fn depart(ports: &mut [Port], now: u64, buffer: &mut impl Buffer) {
+    for (index, port) in (0..).zip(ports) {
+        port.advance(now, |_, bytes, _| buffer.on_departure(PortIndex(index), Bytes(bytes)));
+    }
+}
+
 /// Shared memories of a few packets.
 fn small_memories() -> impl Iterator<Item = BufferChoice> {
     [(0.5, 0, 1), (1.0, 0, 1), (8.0, 3000, 1), (0.3, 1000, 256)].into_iter().map(|(alpha, reserve, cell)| {
@@ -496,9 +503,7 @@ proptest! {
             let (mut ports, mut now) = ([Port::new(), Port::new()], 0);
             for &(gap, bytes, ecn_capable) in &packets {
                 now += gap * 1000;
-                for (index, port) in ports.iter_mut().enumerate() {
-                    port.advance(now, |_, bytes, _| buffer.on_departure(PortIndex(index as u32), Bytes(bytes)));
-                }
+                depart(&mut ports, now, &mut buffer);
                 let index = (bytes % 2) as usize;
                 let mut asked = buffer.clone();
                 let taken = buffer.takes(PortIndex(index as u32), Bytes(bytes));
@@ -527,18 +532,14 @@ proptest! {
             let (mut ports, mut now) = ([Port::new(), Port::new()], 0);
             for &(gap, bytes, ecn_capable) in &packets {
                 now += gap * 1000;
-                for (index, port) in ports.iter_mut().enumerate() {
-                    port.advance(now, |_, bytes, _| buffer.on_departure(PortIndex(index as u32), Bytes(bytes)));
-                }
+                depart(&mut ports, now, &mut buffer);
                 let index = (bytes % 2) as usize;
                 if buffer.admit(PortIndex(index as u32), &ports[index].state(now), &packet(bytes, ecn_capable)) == Verdict::Admit {
                     ports[index].enqueue(now, bytes, ecn_capable);
                 }
             }
-            for (index, port) in ports.iter_mut().enumerate() {
-                port.advance(u64::MAX, |_, bytes, _| buffer.on_departure(PortIndex(index as u32), Bytes(bytes)));
-                prop_assert!(port.waiting.is_empty());
-            }
+            depart(&mut ports, u64::MAX, &mut buffer);
+            prop_assert!(ports.iter().all(|port| port.waiting.is_empty()));
             for index in 0..2 {
                 let taken = buffer.admit(PortIndex(index), &Port::new().state(now), &packet(1500, true)) == Verdict::Admit;
                 prop_assert!(taken, "\"{}\" refuses a packet although it is empty", choice.info().name);

@@ -35,6 +35,11 @@ fn carry_out(plan: &Plan) -> Option<Run> {
     Some(Linux.run(plan, &Control::default()).unwrap())
 }
 
+/// Whether the run is no measurement, and was only kept.
+fn was_busy(run: &Run) -> bool {
+    run.warnings[0].starts_with("this machine was too busy")
+}
+
 /// What is refused of the traffic, with or without the rights to run it.
 fn refused_traffic(changes: &[&str]) -> Vec<String> {
     let refusals = Linux.refusals(&plan(changes));
@@ -112,10 +117,11 @@ fn long_flows_share_a_port_until_the_run_is_stopped() {
     let more = "[run]\nstop_at = \"400ms\"\n";
     let Some(run) = carry_out(&of_traffic(STAR, more, "kind = \"long\"\nsenders = [1, 2]\n")) else { return };
     assert_eq!((run.outcome, run.flows.len()), (Outcome::TimeUp, 2));
-    assert!(run.flows.iter().all(|flow| flow.end.is_none() && flow.size.is_none() && flow.delivered.0 > 0));
-    // 400 ms of 100 Mbit/s are 5 MB, with headers; on a busy machine it is less.
+    // 400 ms of 100 Mbit/s are 5 MB, with headers. A busy machine promises neither that nor a fair share.
+    let (each, all) = if was_busy(&run) { (0, 1_000_000) } else { (100_000, 3_000_000) };
+    assert!(run.flows.iter().all(|flow| flow.end.is_none() && flow.size.is_none() && flow.delivered.0 > each));
     let delivered: u64 = run.flows.iter().map(|flow| flow.delivered.0).sum();
-    assert!((1_000_000..5_000_000).contains(&delivered), "{delivered} bytes");
+    assert!((all..5_000_000).contains(&delivered), "{delivered} bytes");
 }
 
 #[test]
@@ -289,8 +295,8 @@ fn rounds_complete_and_every_packet_is_accounted_for() {
     let totals = run.totals;
     assert_eq!(totals.sent, totals.delivered + totals.dropped + totals.in_network);
     assert!(totals.sent > 20 * 46 && totals.in_network <= 4, "{totals:?}");
+    let busy = was_busy(&run);
     let machine = run.machine.unwrap();
     assert!(machine.round_trip_median.0 > 0);
-    let is_busy = run.warnings[0].starts_with("this machine was too busy");
-    assert!(machine.rate_error.abs() < 0.01 || is_busy, "{machine:?}");
+    assert!(machine.rate_error.abs() < 0.01 || busy, "{machine:?}");
 }
