@@ -250,6 +250,12 @@ impl<M: Marker> Link<M> {
         self.delay
     }
 
+    /// Reads what the next packet needs: some word of each line.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        self.busy_until ^ self.flying.next_slot().map_or(0, |flight| flight.at)
+    }
+
     /// Arrival time of the first packet on the wire.
     #[inline]
     pub(crate) fn head(&self) -> u64 {

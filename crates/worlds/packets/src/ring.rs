@@ -84,6 +84,12 @@ impl<T: Copy + Default> Ring<T> {
         &self.slots[self.head as usize & (self.slots.len() - 1)]
     }
 
+    /// What is in the place of the next value.
+    #[inline]
+    pub(crate) fn next_slot(&self) -> Option<&T> {
+        self.slots.get(self.tail as usize & self.slots.len().wrapping_sub(1))
+    }
+
     /// All values, from the oldest on.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let mask = self.slots.len().wrapping_sub(1);

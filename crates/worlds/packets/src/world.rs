@@ -362,13 +362,20 @@ impl<O: Observer> World<'_, O> {
         }
         let endpoint = &mut self.endpoints[index as usize];
         endpoint.under_way -= 1;
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        if endpoint.only_takes_in(tcp, packet) && self.sending.is_empty() {
+            return self.take_payload(now, index, packet, schedule);
+        }
+        if endpoint.only_lets_go_on(packet) {
+            endpoint.go_on(now, tcp, packet, &mut self.out);
+            return self.settle(now, index, schedule);
+        }
         let (sack, telemetry);
         let mut options = Options::NONE;
         if packet.flags.has(Flags::OPTIONS) {
             (sack, telemetry) = endpoint.arriving.read(packet);
             options = Options { sack: &sack, telemetry: telemetry.as_ref() };
         }
-        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
         let arrived = endpoint.on_segment(now, tcp, packet, options, &mut self.out);
         let controlled = endpoint.flow.is_some();
         if let Some(data) = &arrived.data {
@@ -417,14 +424,41 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// A packet without its payload arrives at its host, which takes no notice: it was dropped where it was trimmed.
-    #[cold]
-    /// Packets under way to the endpoint to which this one goes, if it is there.
-    pub(crate) fn under_way_at(&self, packet: &Packet) -> i64 {
-        let index = self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))];
-        self.endpoints.get(index as usize).map_or(0, |endpoint| endpoint.under_way)
+    /// A packet arrives of which the payload is [only taken in](Endpoint::only_takes_in).
+    #[inline]
+    fn take_payload(&mut self, now: u64, index: u32, packet: &Packet, schedule: &mut impl Schedule) {
+        let endpoint = &mut self.endpoints[index as usize];
+        let tcp = &self.plan.classes[endpoint.class as usize].tcp;
+        let ack = endpoint.take_in(now, tcp, packet);
+        endpoint.under_way += i64::from(ack.is_some());
+        let (host, deadline) = (endpoint.host, endpoint.deadline());
+        if deadline < endpoint.scheduled_at {
+            self.arm(deadline, index, schedule);
+        }
+        let payload = u64::from(packet.payload);
+        self.curve.add(now, payload);
+        self.arrived += payload;
+        if self.watches_progress {
+            self.note_progress(now, packet, payload);
+        }
+        if let Some(ack) = &ack {
+            self.totals.sent += 1;
+            self.enqueue_all(self.routes.uplink[host as usize], std::iter::once((now, ack)), schedule);
+        }
+        if self.observer.wants_windows(packet.connection) {
+            self.sample_windows(now, index);
+        }
     }
 
+    /// Reads what a packet needs of the end to which it goes, if that is there.
+    #[inline]
+    pub(crate) fn touch_end(&self, packet: &Packet) -> u64 {
+        let index = self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))];
+        self.endpoints.get(index as usize).map_or(0, Endpoint::touch)
+    }
+
+    /// A packet without its payload arrives at its host, which takes no notice: it was dropped where it was trimmed.
+    #[cold]
     fn deliver_header(&mut self, packet: &Packet) {
         self.headers_delivered += 1;
         self.vanished.push(packet.connection);
@@ -560,13 +594,12 @@ impl<O: Observer> World<'_, O> {
     fn settle(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
         let endpoint = &mut self.endpoints[index as usize];
         let deadline = endpoint.deadline();
+        if deadline < endpoint.scheduled_at {
+            self.arm(deadline, index, schedule);
+        }
+        let endpoint = &mut self.endpoints[index as usize];
         let host = endpoint.host;
         let connection = endpoint.template.connection;
-        if deadline < endpoint.scheduled_at {
-            endpoint.scheduled_at = deadline;
-            let entity = Entity::of(Kind::Endpoint(connection * 2 + u32::from(!endpoint.is_client())));
-            schedule.arm(deadline, host, entity);
-        }
         if !self.out.packets.is_empty() {
             let sent = self.out.packets.len();
             endpoint.under_way += sent as i64;
@@ -590,6 +623,14 @@ impl<O: Observer> World<'_, O> {
         if self.observer.wants_windows(connection) {
             self.sample_windows(now, index);
         }
+    }
+
+    /// Has the driver look at the timer of an end at `deadline`.
+    fn arm(&mut self, deadline: u64, index: u32, schedule: &mut impl Schedule) {
+        let endpoint = &mut self.endpoints[index as usize];
+        endpoint.scheduled_at = deadline;
+        let number = endpoint.template.connection * 2 + u32::from(!endpoint.is_client());
+        schedule.arm(deadline, endpoint.host, Entity::of(Kind::Endpoint(number)));
     }
 
     /// Packets reach their host's port later than `now`. The port may run ahead of time: nobody else feeds it, and they

@@ -215,12 +215,13 @@ impl Schedule for Agenda {
     }
 }
 
-/// A packet that has arrived at a switch: when, on which link, and where it lies meanwhile.
+/// A packet that has arrived at a switch: when, on which link, and over which it leaves.
 #[derive(Clone, Copy, Debug)]
 struct Arrival {
     at: u64,
     link: u32,
-    place: u32,
+    out: u32,
+    packet: Packet,
 }
 
 /// Sorts the arrivals at one port; those of one link come in order and keep it.
@@ -296,10 +297,6 @@ struct Bins {
     used: Vec<u32>,
     /// Arrivals at a switch whose ports are coupled.
     whole: Vec<Arrival>,
-    /// The packets, which stay where they are while their arrivals are sorted ...
-    packets: Vec<Packet>,
-    /// ... and at a coupled switch their output links.
-    out: Vec<u32>,
     slices: Slices,
 }
 
@@ -544,11 +541,9 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
                 }
                 let way = ways.of(&flight.packet);
                 let out = forwarding.next(way.destination, way.edge, way.path);
-                let arrival = Arrival { at: flight.at, link, place: bins.packets.len() as u32 };
-                bins.packets.push(flight.packet);
+                let arrival = Arrival { at: flight.at, link, out, packet: flight.packet };
                 if coupled {
                     bins.whole.push(arrival);
-                    bins.out.push(out);
                 } else {
                     let port = bins.port[out as usize];
                     let bin = &mut bins.by_port[port as usize];
@@ -571,7 +566,7 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         for &port in &bins.used {
             let bin = &mut bins.by_port[port as usize];
             sort(&mut bin.arrivals, agenda.order);
-            let arrivals = bin.arrivals.iter().map(|arrival| (arrival.at, &bins.packets[arrival.place as usize]));
+            let arrivals = bin.arrivals.iter().map(|arrival| (arrival.at, &arrival.packet));
             world.enqueue_all(bin.link, arrivals, agenda);
             bin.arrivals.clear();
         }
@@ -579,7 +574,6 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         if coupled {
             sweep_coupled(world, agenda, bins);
         }
-        bins.packets.clear();
     }
     due.switches.clear();
 }
@@ -603,18 +597,16 @@ fn touch_arrivals<O: Observer>(world: &World<'_, O>, due: &DueNodes, first: u32)
 #[inline]
 fn touch_ports<O: Observer>(world: &World<'_, O>, bins: &Bins) {
     let links = bins.used.iter().map(|&port| bins.by_port[port as usize].link);
-    std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].busy_until));
+    std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
 }
 
 /// A switch whose ports share memory is run as a whole, in order of time.
 fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bins: &mut Bins) {
     let begin = agenda.end - agenda.width;
     for arrival in bins.slices.sort(&bins.whole, begin, agenda.width, agenda.order) {
-        let place = arrival.place as usize;
-        world.enqueue(bins.out[place], arrival.at, &bins.packets[place], agenda);
+        world.enqueue(arrival.out, arrival.at, &arrival.packet, agenda);
     }
     bins.whole.clear();
-    bins.out.clear();
 }
 
 /// Runs every host over what arrives and what falls due there.
@@ -680,7 +672,8 @@ fn touch_endpoints<O: Observer>(world: &World<'_, O>, hosts: &[u32]) {
     for &host in hosts {
         let flying = &world.links[world.routes.downlink[host as usize] as usize].flying;
         if !flying.is_empty() {
-            read ^= world.under_way_at(&flying.first().packet);
+            read ^= world.touch_end(&flying.first().packet);
+            read ^= world.links[world.routes.uplink[host as usize] as usize].touch();
         }
     }
     std::hint::black_box(read);

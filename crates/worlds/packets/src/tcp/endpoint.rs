@@ -1,5 +1,7 @@
 //! One end of a connection: its state, its two halves, its timer.
 
+#![expect(clippy::inline_always, reason = "measured: what most packets take is 1.5 % cheaper within `World::deliver`")]
+
 use incast_plan::{Ect, LostSyn, Tcp, WindowPerMessage};
 use incast_protocols::echo::Echo;
 use incast_protocols::receiver::{AckCause, FlowIndex};
@@ -30,32 +32,33 @@ pub enum State {
     Done,
 }
 
-/// One end of a connection.
+/// One end of a connection. What most packets need comes first, in few lines of the cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Endpoint<S, E> {
-    pub(crate) send: SendHalf<S>,
-    pub(crate) receive: ReceiveHalf<E>,
-    /// What the other end has said in options.
-    pub(crate) arriving: OptionsReader,
     /// What every packet of this end has in common.
     pub(crate) template: Packet,
-    pub(crate) state: State,
-    /// Its number at the NIC's controller, if that is active.
-    pub(crate) flow: Option<FlowIndex>,
-    /// The window that this controller always wants, so that it need not be asked before an ACK leaves.
-    pub(crate) fixed_window: Option<Bytes>,
-    pub(crate) class: u32,
-    pub(crate) host: u32,
     /// Packets that it has sent, less those that it has got. The sum over both ends of a connection is what is in queues and
     /// on wires.
     pub(crate) under_way: i64,
-    /// The other end is done, where another part of the network has it.
-    pub(crate) peer_is_done: bool,
-    /// Messages that will still be handed over here.
-    pub(crate) to_write: u32,
-    pub(crate) close_when_done: bool,
     /// When the driver will next look at the timer.
     pub(crate) scheduled_at: u64,
+    pub(crate) class: u32,
+    pub(crate) host: u32,
+    /// Its number at the NIC's controller, if that is active.
+    pub(crate) flow: Option<FlowIndex>,
+    pub(crate) state: State,
+    /// The other end is done, where another part of the network has it.
+    pub(crate) peer_is_done: bool,
+    pub(crate) close_when_done: bool,
+    /// Messages that will still be handed over here.
+    pub(crate) to_write: u32,
+    pub(crate) receive: ReceiveHalf<E>,
+    pub(crate) send: SendHalf<S>,
+    /// The window that this controller always wants, so that it need not be asked before an ACK leaves.
+    pub(crate) fixed_window: Option<Bytes>,
+    /// What the other end has said in options.
+    pub(crate) arriving: OptionsReader,
     handshake_sent_at: u64,
     /// SYN or SYN-ACK was sent again: its answer is no RTT sample (Karn).
     /// How often a part of the handshake was sent again, as far as this end knows.
@@ -103,6 +106,13 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             handshake_sent_at: 0,
             handshake_repeats: 0,
         }
+    }
+
+    /// Reads what most segments need: some word of each line.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        let (receive, send) = (&self.receive, &self.send);
+        self.scheduled_at ^ receive.next ^ receive.touch() ^ send.una ^ send.touch()
     }
 
     /// Timers go by this clock from now on.
@@ -182,6 +192,51 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
     fn feedback(&mut self) -> Flags {
         let said = self.receive.echo.on_ack();
         Flags::ACK.with_if(said.ece, Flags::ECE).with_if(said.ein, Flags::EIN_ECHO)
+    }
+
+    /// Whether all that comes of a segment is that its payload is taken in and acknowledged, as of most data: it is the next of
+    /// its stream, this end has nothing in flight and nothing to send, and nobody else is asked. Such a segment takes a shorter
+    /// way (header prediction, Jacobson 1990).
+    #[inline(always)]
+    pub(crate) fn only_takes_in(&self, tcp: &Tcp, packet: &Packet) -> bool {
+        packet.payload > 0
+            && !packet.flags.has(Flags::SYN.with(Flags::FIN).with(Flags::OPTIONS))
+            && self.state == State::Established
+            && self.flow.is_none()
+            && self.receive.is_next(packet)
+            && self.send.rests(tcp, packet.acknowledgement)
+    }
+
+    /// Takes such a segment in. Returns the ACK that is due, if one is.
+    #[inline(always)]
+    pub(crate) fn take_in(&mut self, now: u64, tcp: &Tcp, packet: &Packet) -> Option<Packet> {
+        self.send.edge = self.send.edge.max(self.send.una + u64::from(packet.window));
+        self.receive.note_pause(now, tcp, self.send.rtt.rto());
+        self.receive.on_next(now, tcp, packet);
+        if !self.receive.ack_due {
+            return None;
+        }
+        let (ack, edge) = self.receive.announce(tcp, tcp.receive_buffer.0);
+        Some(self.ack(tcp, ack, edge, AckCause::Data))
+    }
+
+    /// Whether all that comes of a segment is that this end may send more: it is an ACK of data that this end goes on sending,
+    /// and nothing else.
+    #[inline(always)]
+    pub(crate) fn only_lets_go_on(&self, packet: &Packet) -> bool {
+        packet.payload == 0
+            && !packet.flags.has(Flags::SYN.with(Flags::FIN).with(Flags::PSH).with(Flags::OPTIONS))
+            && self.state == State::Established
+            && self.flow.is_none()
+            && !self.receive.ack_due
+            && self.send.goes_on(packet.acknowledgement)
+    }
+
+    /// Takes [such a segment](Self::only_lets_go_on), and sends what the windows allow.
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) {
+        self.send.on_next_ack(now, tcp, packet, out);
+        self.output(now, tcp, out);
     }
 
     /// A segment of the peer arrived. ACKs and data it calls for are left to
@@ -337,20 +392,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
         let window = within_buffer(tcp, window).0;
         let window = if cause == AckCause::SynAck { tcp.largest_syn_window(window) } else { window };
         let (ack, edge) = self.receive.announce(tcp, window);
-        let flags = self.template.flags.with(self.feedback());
-        let flags = match cause {
-            AckCause::SynAck => flags.with(Flags::SYN),
-            AckCause::Forced => flags.with(Flags::PSH),
-            AckCause::Data => flags,
-        };
-        out.packets.push(Packet {
-            sequence: self.send.highest as u32,
-            acknowledgement: ack as u32,
-            window: (edge - ack) as u32,
-            wire: tcp.header.0 as u16,
-            flags,
-            ..self.template
-        });
+        out.packets.push(self.ack(tcp, ack, edge, cause));
         let sack = self.receive.has_sack(tcp);
         if sack {
             self.add_sack(tcp, out);
@@ -359,6 +401,25 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             self.add_telemetry(sack, out);
         }
         (Offset(ack), Offset(edge))
+    }
+
+    /// An ACK without options.
+    #[inline]
+    fn ack(&mut self, tcp: &Tcp, ack: u64, edge: u64, cause: AckCause) -> Packet {
+        let flags = self.template.flags.with(self.feedback());
+        let flags = match cause {
+            AckCause::SynAck => flags.with(Flags::SYN),
+            AckCause::Forced => flags.with(Flags::PSH),
+            AckCause::Data => flags,
+        };
+        Packet {
+            sequence: self.send.highest as u32,
+            acknowledgement: ack as u32,
+            window: (edge - ack) as u32,
+            wire: tcp.header.0 as u16,
+            flags,
+            ..self.template
+        }
     }
 
     /// Adds to the ACK just made what lies beyond the gap: two bytes of option, eight of each block, and

@@ -2,7 +2,7 @@
 
 use incast_plan::{Ect, Pacing, Reduction, RttSamples, SlowStartRestart, Tcp, WindowPerMessage};
 use incast_protocols::sender::{Restart, Sender, SenderView, Windows};
-use incast_protocols::{Bytes, Rate};
+use incast_protocols::{Bytes, Offset, Rate};
 use incast_record::EventKind;
 
 use super::send::{Fin, SendHalf};
@@ -263,7 +263,7 @@ impl<S: Sender> SendHalf<S> {
     fn output_by_window(&mut self, now: u64, tcp: &Tcp, template: &Packet, out: &mut Outbox) {
         let (before, mut full) = (self.next, false);
         if tcp.tso_divisor > 0
-            && let room = self.window_end(now, tcp).min(self.edge).saturating_sub(self.next)
+            && let room = self.window_end(&self.view(now), tcp).min(self.edge).saturating_sub(self.next)
             && self.waits_for_more(now, tcp, room)
         {
             if tcp.rules.validate_window {
@@ -271,6 +271,7 @@ impl<S: Sender> SendHalf<S> {
             }
             return;
         }
+        let mut view = self.view(now);
         while self.next < self.limit {
             let mut most = tcp.mss.0;
             if self.next < self.highest {
@@ -282,7 +283,7 @@ impl<S: Sender> SendHalf<S> {
                 most = self.board.next_sacked(self.next).map_or(most, |sacked| most.min(sacked - self.next));
             }
             let mut payload = self.next_segment(now, tcp).min(most);
-            let window = self.window_end(now, tcp);
+            let window = self.window_end(&view, tcp);
             let plain = self.duplicates == 0 && self.board.is_empty();
             let credit = if plain { 0 } else { self.credit(tcp) };
             let allowed = if credit == 0 { window } else { window.saturating_add(credit).min(self.edge) };
@@ -319,6 +320,8 @@ impl<S: Sender> SendHalf<S> {
                 self.reduced_by(tcp, payload);
             }
             self.next = self.emit(now, tcp, template, self.next, payload, out);
+            // Nothing else of it changes by sending.
+            (view.nxt, view.limited_transmit) = (Offset(self.highest), Bytes(self.limited_transmit));
         }
         if tcp.rules.validate_window {
             self.judge_usage(tcp, self.next > before, full, self.next - self.una);
@@ -346,10 +349,9 @@ impl<S: Sender> SendHalf<S> {
 
     /// How far the windows let go; while a mark's cut is spread over a round trip, rate reduction.
     #[inline]
-    fn window_end(&self, now: u64, tcp: &Tcp) -> u64 {
-        let view = self.view(now);
-        let window = self.sender.send_window(&view);
-        if self.reduced_until.is_some() && !self.is_held_back(&view, window) {
+    fn window_end(&self, view: &SenderView, tcp: &Tcp) -> u64 {
+        let window = self.sender.send_window(view);
+        if self.reduced_until.is_some() && !self.is_held_back(view, window) {
             return (self.next + self.reduction_budget(tcp)).min(self.edge);
         }
         self.una.saturating_add(window.0)

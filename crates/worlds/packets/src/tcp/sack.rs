@@ -99,15 +99,16 @@ impl Written {
 
 /// Writes the options of one end: knows in which order its ranges were touched, and what telemetry is to be handed back.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct OptionsWriter {
-    /// An offset in each range touched lately, the last first.
-    touched: Vec<u64>,
+    /// Only where the connection's senders want telemetry: what the last data segment brought, if no ACK has said it yet.
+    to_echo: Option<Box<Option<Telemetry>>>,
     /// What has arrived again, to be told by the next option.
     duplicate: Option<(u64, u64)>,
     /// The number of the next option.
     next: u16,
-    /// Only where the connection's senders want telemetry: what the last data segment brought, if no ACK has said it yet.
-    to_echo: Option<Box<Option<Telemetry>>>,
+    /// An offset in each range touched lately, the last first.
+    touched: Vec<u64>,
 }
 
 impl OptionsWriter {
@@ -172,6 +173,12 @@ impl OptionsWriter {
     #[inline]
     pub(crate) const fn has_duplicate(&self) -> bool {
         self.duplicate.is_some()
+    }
+
+    /// Whether an ACK has to say more than what lies beyond a gap.
+    #[inline]
+    pub(crate) fn has_some(&self) -> bool {
+        self.has_duplicate() || self.hands_back()
     }
 
     /// Writes the duplicate, if there is one, and what `beyond_gap` holds; returns its number and the number of blocks: with timestamps three

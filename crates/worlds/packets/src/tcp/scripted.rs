@@ -8,6 +8,7 @@ mod rack;
 mod receiving;
 mod recovery;
 mod sending;
+mod short_ways;
 mod timing;
 mod undo;
 
@@ -151,6 +152,8 @@ struct Script {
     now: u64,
     peer_window: u32,
     out: Outbox,
+    /// Segments with data, and ACKs, for which there is a shorter way.
+    short_ways: [u32; 2],
 }
 
 impl Script {
@@ -162,7 +165,7 @@ impl Script {
     fn of(sender: Dictated, tcp: Tcp) -> Self {
         let echo = DctcpEcho::new(&dctcp::Config {}, &EchoContext {});
         let end = Endpoint::new(Packet::default(), 0, 0, &tcp, WindowPerMessage::Kept, sender, echo);
-        Self { end, tcp, now: MS, peer_window: 1 << 20, out: Outbox::default() }
+        Self { end, tcp, now: MS, peer_window: 1 << 20, out: Outbox::default(), short_ways: [0; 2] }
     }
 
     fn established(mut self) -> Self {
@@ -194,8 +197,9 @@ impl Script {
         self.sent()
     }
 
-    /// A segment arrives; what leaves is what the world would make leave.
+    /// A segment arrives; what leaves is what the world would make leave. Where there is a shorter way, it leads to the same.
     fn segment(&mut self, packet: &Packet, options: Options<'_>) -> (Arrived, String) {
+        let short = self.short_way(packet);
         let arrived = self.end.on_segment(self.now, &self.tcp, packet, options, &mut self.out);
         self.end.output(self.now, &self.tcp, &mut self.out);
         if arrived.syn_ack_due {
@@ -204,7 +208,28 @@ impl Script {
         } else if self.end.receive.ack_due {
             self.acknowledge(AckCause::Data);
         }
+        while let Some(span) = self.end.receive.completed() {
+            assert!(short.is_none(), "{:?} is complete", span.id);
+        }
+        if let Some((end, out)) = short {
+            assert_eq!(format!("{end:?} {out:?}"), format!("{:?} {:?}", self.end, self.out), "after {packet:?}");
+        }
         (arrived, self.sent())
+    }
+
+    /// What becomes of the end, and what leaves, if the segment takes a shorter way.
+    fn short_way(&mut self, packet: &Packet) -> Option<(Endpoint<Dictated, DctcpEcho>, Outbox)> {
+        let (mut end, mut out) = (self.end.clone(), self.out.clone());
+        if end.only_takes_in(&self.tcp, packet) {
+            self.short_ways[0] += 1;
+            out.packets.extend(end.take_in(self.now, &self.tcp, packet));
+        } else if end.only_lets_go_on(packet) {
+            self.short_ways[1] += 1;
+            end.go_on(self.now, &self.tcp, packet, &mut out);
+        } else {
+            return None;
+        }
+        Some((end, out))
     }
 
     fn acknowledge(&mut self, cause: AckCause) {

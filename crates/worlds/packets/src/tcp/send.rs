@@ -27,71 +27,71 @@ pub(crate) enum Fin {
     Acknowledged,
 }
 
-/// Sends a byte stream.
+/// Sends a byte stream. What most packets need comes first, in few lines of the cache.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "independent facts of RFC 5681 and 6582, not a state in disguise")]
+#[repr(C)]
 pub(crate) struct SendHalf<S> {
     /// First offset not acknowledged (SND.UNA).
     pub(crate) una: u64,
-    /// Next offset to send (SND.NXT); goes back to `una` after a timeout.
-    pub(crate) next: u64,
     /// Highest offset ever sent, exclusive; counts the FIN.
     pub(crate) highest: u64,
+    /// Next offset to send (SND.NXT); goes back to `una` after a timeout.
+    pub(crate) next: u64,
     /// Where the written stream ends; `u64::MAX` while an endless message is being sent.
     pub(crate) limit: u64,
     /// Right edge of the peer's window.
     pub(crate) edge: u64,
-    /// Where the message that `next` lies in ends.
-    pub(super) segment_limit: u64,
-    pub(crate) sender: S,
-    pub(crate) rtt: RttEstimator,
-    pub(crate) clock: Clock,
     /// When the retransmission timer expires.
     pub(crate) timeout_at: u64,
-    /// Since when it runs.
-    pub(super) armed_at: u64,
     /// For a sender or a TCP that works with time, and a sender that has had a window below a segment. All others pay for
     /// one look at it.
     pub(super) timing: Option<Box<Timing>>,
-    /// The one segment that is being timed, if `timed_at` is not `NEVER`.
-    pub(super) timed_offset: u64,
-    pub(super) timed_at: u64,
     pub(super) duplicates: u32,
     pub(super) in_recovery: bool,
+    pub(crate) fin: Fin,
+    /// The window was reduced for whatever reason: the next new data says so (RFC 3168 section 6.1.2).
+    pub(super) cwr_wanted: bool,
+    /// Any ACK since the last transmission of new data.
+    pub(super) heard_since_send: bool,
+    /// Where the first of them ends.
+    front_end: u64,
+    /// Where the message that `next` lies in ends.
+    pub(super) segment_limit: u64,
+    pub(super) timed_at: u64,
+    /// The one segment that is being timed, if `timed_at` is not `NEVER`.
+    pub(super) timed_offset: u64,
+    /// Since when it runs.
+    pub(super) armed_at: u64,
+    /// Bytes in flight that limited transmit sent.
+    pub(super) limited_transmit: u64,
+    pub(super) last_sent_at: u64,
+    /// The same as far as the application has told it; `u64::MAX` while it does not know.
+    known_end: u64,
+    pub(crate) rtt: RttEstimator,
+    /// A mark has cut the window, and rate reduction lets it come down until this is passed.
+    pub(super) reduced_until: Option<u64>,
+    pub(crate) clock: Clock,
+    /// Messages not wholly acknowledged, in stream order.
+    pub(crate) outgoing: VecDeque<Span>,
+    /// How many of them have begun.
+    pub(super) begun: usize,
+    /// What the peer has beyond a gap.
+    pub(super) board: Scoreboard,
+    /// Recovery, or the sending again after a timeout, ends when this is acknowledged.
+    pub(super) recover: u64,
+    pub(crate) sender: S,
     /// The first segment in flight is lost and waits for rate reduction to let it leave again.
     pub(super) first_waits: bool,
     pub(super) partial_ack_seen: bool,
-    /// Recovery, or the sending again after a timeout, ends when this is acknowledged.
-    pub(super) recover: u64,
     /// No other recovery begins before this is.
     pub(super) may_recover_from: u64,
-    /// What the peer has beyond a gap.
-    pub(super) board: Scoreboard,
     pub(super) prr: Prr,
-    /// A mark has cut the window, and rate reduction lets it come down until this is passed.
-    pub(super) reduced_until: Option<u64>,
-    /// Bytes in flight that limited transmit sent.
-    pub(super) limited_transmit: u64,
     pub(super) usage: Usage,
     /// One past the start of the segment whose timer expired last.
     timed_out: u64,
     /// Data below this has been sent more than once.
     pub(super) retransmitted_to: u64,
-    /// Any ACK since the last transmission of new data.
-    pub(super) heard_since_send: bool,
-    /// The window was reduced for whatever reason: the next new data says so (RFC 3168 section 6.1.2).
-    pub(super) cwr_wanted: bool,
-    pub(crate) fin: Fin,
-    pub(super) last_sent_at: u64,
     pub(super) window_per_message: WindowPerMessage,
-    /// Messages not wholly acknowledged, in stream order.
-    pub(crate) outgoing: VecDeque<Span>,
-    /// How many of them have begun.
-    pub(super) begun: usize,
-    /// Where the first of them ends.
-    front_end: u64,
-    /// The same as far as the application has told it; `u64::MAX` while it does not know.
-    known_end: u64,
 }
 
 impl<S: Sender> SendHalf<S> {
@@ -151,6 +151,24 @@ impl<S: Sender> SendHalf<S> {
             limited_transmit: Bytes(self.limited_transmit),
             window_used: self.usage.used,
         }
+    }
+
+    /// Whether nothing is in flight, nothing is to be sent, and an ACK up to `acknowledgement` changes nothing of that.
+    #[inline]
+    pub(super) const fn rests(&self, tcp: &Tcp, acknowledgement: u32) -> bool {
+        self.una as u32 == acknowledgement
+            && self.highest == self.una
+            && self.next >= self.limit
+            && !self.in_recovery
+            && self.timing.is_none()
+            && !tcp.rules.validate_window
+            && !matches!(self.fin, Fin::Wanted)
+    }
+
+    /// Reads what most ACKs need, but for the first line.
+    #[inline]
+    pub(super) fn touch(&self) -> u64 {
+        self.front_end ^ self.rtt.rto().0 ^ self.begun as u64
     }
 
     /// Whether anything is sent and not acknowledged.
@@ -254,17 +272,7 @@ impl<S: Sender> SendHalf<S> {
             may_move_window: true,
         };
         if ack > self.una {
-            self.heard_since_send = true;
-            let acked = ack.min(self.limit) - self.una.min(self.limit);
-            self.una = ack;
-            self.next = self.next.max(ack);
-            self.limited_transmit = 0;
-            if self.timed_at != NEVER && ack > self.timed_offset {
-                self.rtt.sample(Duration(now - self.timed_at), ack, self.highest, tcp);
-                self.timed_at = NEVER;
-            } else if tcp.backoff_end == BackoffEnd::Ack {
-                self.rtt.end_back_off(tcp);
-            }
+            let acked = self.advance(now, tcp, ack);
             let known = if self.board.is_empty() { 0 } else { self.board.advance(ack) };
             let delivered = (acked + told).saturating_sub(known);
             let ack = echoed(acked, delivered);
@@ -324,6 +332,60 @@ impl<S: Sender> SendHalf<S> {
                 self.on_duplicate(now, tcp, told, template, out);
             }
         }
+    }
+
+    /// Data up to `ack` is acknowledged for the first time. Returns how much of it is payload.
+    #[inline]
+    fn advance(&mut self, now: u64, tcp: &Tcp, ack: u64) -> u64 {
+        let acked = ack.min(self.limit) - self.una.min(self.limit);
+        self.heard_since_send = true;
+        self.una = ack;
+        self.next = self.next.max(ack);
+        self.limited_transmit = 0;
+        if self.timed_at != NEVER && ack > self.timed_offset {
+            self.rtt.sample(Duration(now - self.timed_at), ack, self.highest, tcp);
+            self.timed_at = NEVER;
+        } else if tcp.backoff_end == BackoffEnd::Ack {
+            self.rtt.end_back_off(tcp);
+        }
+        acked
+    }
+
+    /// Whether an ACK acknowledges new data of a message that goes on, and nothing is out of the ordinary.
+    #[inline]
+    pub(super) fn goes_on(&self, acknowledgement: u32) -> bool {
+        let ack = unwrap(self.una, acknowledgement);
+        self.una < ack
+            && ack < self.front_end
+            && ack <= self.highest
+            && !self.in_recovery
+            && self.duplicates == 0
+            && self.timing.is_none()
+            && self.board.is_empty()
+            && self.reduced_until.is_none()
+    }
+
+    /// Takes [such an ACK](Self::goes_on): what [`on_ack`](Self::on_ack) does of which something can come.
+    #[inline]
+    pub(super) fn on_next_ack(&mut self, now: u64, tcp: &Tcp, packet: &Packet, out: &mut Outbox) {
+        let ack = unwrap(self.una, packet.acknowledgement);
+        self.edge = self.edge.max(ack + u64::from(packet.window));
+        let acked = self.advance(now, tcp, ack);
+        let told = Ack {
+            acked: Bytes(acked),
+            delivered: Bytes(acked),
+            rtt: None,
+            ece: packet.flags.has(Flags::ECE),
+            ein: packet.flags.has(Flags::EIN_ECHO),
+            telemetry: None,
+            may_move_window: true,
+        };
+        let response = self.sender.on_ack(&self.view(now), &told);
+        self.note(tcp, response, acked, out);
+        if self.reduced_until.is_some() {
+            self.reduce(tcp, acked, true);
+        }
+        self.restart_timer(now, tcp);
     }
 
     /// When a timer of this half expires; the sender's own only while the connection is `open`.
