@@ -30,6 +30,8 @@ const UNLISTED: u32 = u32::MAX - 1;
 const SLOTS: u64 = 1024;
 /// Windows between two looks at the control.
 pub(super) const REPORT_EVERY: u32 = 1 << 8;
+/// With fewer links, what the sweep needs is in the cache near the processor, and to read it ahead costs more than it saves.
+const READ_AHEAD_FROM: usize = 500;
 /// Up to this many arrivals insertion sort is fastest: they come as a few sorted runs.
 const INSERTION_SORT: usize = 32;
 
@@ -161,6 +163,8 @@ struct Agenda {
     timers: Timers,
     /// What the host that is being run has armed for this very window.
     soon: Timers,
+    /// Whether it pays to read ahead.
+    reads_ahead: bool,
 }
 
 impl Agenda {
@@ -361,6 +365,7 @@ impl Sweep {
             crossed: Vec::new(),
             timers: Timers::default(),
             soon: Timers::default(),
+            reads_ahead: links >= READ_AHEAD_FROM,
         };
         let due = DueNodes {
             switches: Vec::new(),
@@ -530,7 +535,9 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         let switch = due.switches[at];
         let coupled = world.is_coupled(switch);
         let first = std::mem::replace(&mut due.first_link[switch as usize], NIL);
-        touch_arrivals(world, due, first);
+        if agenda.reads_ahead {
+            touch_arrivals(world, due, first);
+        }
         let mut link = first;
         while link != NIL {
             let mut flying = std::mem::take(&mut world.links[link as usize].flying);
@@ -562,7 +569,9 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
             }
             link = due.next_link[link as usize];
         }
-        touch_ports(world, bins);
+        if agenda.reads_ahead {
+            touch_ports(world, bins);
+        }
         for &port in &bins.used {
             let bin = &mut bins.by_port[port as usize];
             sort(&mut bin.arrivals, agenda.order);
@@ -613,7 +622,7 @@ fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bin
 #[inline(never)]
 fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, own: &[Due]) {
     for at in 0..due.hosts.len() {
-        if at % TOUCHED == 0 {
+        if agenda.reads_ahead && at % TOUCHED == 0 {
             touch_endpoints(world, &due.hosts[at..due.hosts.len().min(at + TOUCHED)]);
         }
         let host = due.hosts[at];
