@@ -264,6 +264,13 @@ def test_the_command_line_loads_no_table_or_picture_library(tmp_path: Path) -> N
     assert done.stdout.splitlines()[-1] == "set()"
 
 
+def test_a_run_is_measured_beside_little_of_python(tmp_path: Path) -> None:
+    heavy = "{'json', 're', 'typing'}"
+    code = f"import sys; before = set(sys.modules); import incast._native; print({heavy} & set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
 def test_a_reader_that_goes_away_is_no_error_of_ours(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "incast", "schema"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
