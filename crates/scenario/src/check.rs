@@ -1,68 +1,85 @@
 //! Checks a document against the JSON Schema and reports what does not fit, with its place in the file.
 //!
-//! Knows the part of JSON Schema that our types produce. Where a union is told apart by a constant key (`kind`,
-//! `name`), the value is checked against the chosen variant only.
+//! Where a union is told apart by a constant key (`kind`, `name`), the value is checked against the chosen variant only.
 
 use incast_protocols::units::text::{parse_bytes, parse_duration, parse_rate};
-use serde_json::Value as Json;
 
 use crate::document::Problems;
 use crate::node::{Entry, Node, Path, Place, Value};
 use crate::report::nearest;
+use crate::shape::{List, Range, Shape, Shapes, Table};
 use crate::spec::conflict;
 
-/// Notes every value that does not fit `schema`.
-pub(crate) fn document(root: &Node, schema: &Json, problems: &mut Problems<'_>) {
-    Checker { schema, problems }.value(root, schema, &Path::default());
+/// Notes every value that does not fit.
+pub(crate) fn document(root: &Node, shapes: &Shapes, problems: &mut Problems<'_>) {
+    Checker { shapes, problems }.value(root, &shapes.root, &Path::default());
 }
 
 struct Checker<'c, 'd> {
-    schema: &'c Json,
+    shapes: &'c Shapes,
     problems: &'c mut Problems<'d>,
 }
 
-/// One thing a value may be: a schema without references or unions, and the name of its definition.
+/// One thing a value may be: a shape that is neither defined elsewhere nor a union, and the name of its definition.
 #[derive(Clone, Copy)]
 struct Alternative<'s> {
-    schema: &'s Json,
+    shape: &'s Shape,
+    name: &'s str,
+}
+
+/// A table as one thing that a value may be.
+#[derive(Clone, Copy)]
+struct Variant<'s> {
+    table: &'s Table,
     name: &'s str,
 }
 
 impl<'s> Alternative<'s> {
-    fn is(&self, kind: &str) -> bool {
-        self.schema["type"] == kind
+    fn number(&self) -> Option<&'s Range> {
+        if let Shape::Number(range) = self.shape { Some(range) } else { None }
     }
 
-    fn constant(&self) -> Option<&'s str> {
-        self.schema["const"].as_str()
+    fn list(&self) -> Option<&'s List> {
+        if let Shape::List(list) = self.shape { Some(list) } else { None }
     }
 
-    /// The names that this alternative is (a constant, or an enumeration).
-    fn constants(&self) -> impl Iterator<Item = &'s str> + use<'s> {
-        let many = self.schema["enum"].as_array().into_iter().flatten().filter_map(Json::as_str);
-        self.constant().into_iter().chain(many)
+    fn variant(&self) -> Option<Variant<'s>> {
+        if let Shape::Table(table) = self.shape { Some(Variant { table, name: self.name }) } else { None }
     }
 
     /// For messages: what is expected here.
     fn describe(&self) -> Option<String> {
-        let text = match (self.name, self.schema["type"].as_str()?) {
+        let text = match (self.name, self.shape) {
+            (_, Shape::Defined(_) | Shape::AnyOf(_) | Shape::Other) => return None,
             ("Bytes", _) => "an amount of data (\"64KiB\")",
             ("Duration", _) => "a time (\"40us\")",
             ("Rate", _) => "a rate (\"10Gbps\")",
             ("Amount", _) => "packets or bytes (\"20packets\", \"64KiB\")",
-            (_, "string") => {
-                let names: Vec<String> = self.constants().map(|name| format!("{name:?}")).collect();
-                return Some(if names.is_empty() { "a string".into() } else { names.join(" or ") });
-            }
-            (_, "integer") => "a whole number",
-            (_, "number") => "a number",
-            (_, "boolean") => "true or false",
-            (_, "array") => "a list",
-            (_, "object") => "a table",
-            _ => return None,
+            (_, Shape::Constant(name)) => return Some(format!("{name:?}")),
+            (_, Shape::Text(names)) if names.is_empty() => "a string",
+            (_, Shape::Text(names)) => return Some(quoted(names.iter().map(|name| &**name)).join(" or ")),
+            (_, Shape::Number(Range { whole: true, .. })) => "a whole number",
+            (_, Shape::Number(_)) => "a number",
+            (_, Shape::Boolean) => "true or false",
+            (_, Shape::List(_)) => "a list",
+            (_, Shape::Table(_)) => "a table",
         };
         Some(text.into())
     }
+}
+
+impl<'s> Variant<'s> {
+    /// The constant key that tells it from its siblings, and its value.
+    fn tag(&self) -> Option<(&'s str, &'s str)> {
+        self.table.keys.iter().find_map(|(key, shape)| match shape {
+            Shape::Constant(name) => Some((&**key, &**name)),
+            _ => None,
+        })
+    }
+}
+
+fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    names.into_iter().map(|name| format!("{name:?}")).collect()
 }
 
 /// "a", "a or b", "a, b or c"; each once.
@@ -82,53 +99,36 @@ fn listed(mut items: Vec<String>) -> String {
 }
 
 impl<'c> Checker<'c, '_> {
-    /// Everything that a value described by `schema` may be.
-    fn alternatives(&self, schema: &'c Json, name: &'c str, into: &mut Vec<Alternative<'c>>) {
-        if let Some(target) = schema["$ref"].as_str() {
-            let pointer = target.trim_start_matches('#');
-            let name = pointer.rsplit('/').next().unwrap_or_default();
-            if let Some(schema) = self.schema.pointer(pointer) {
-                self.alternatives(schema, name, into);
+    /// Everything that a value of this shape may be.
+    fn alternatives(&self, shape: &'c Shape, name: &'c str, into: &mut Vec<Alternative<'c>>) {
+        match shape {
+            Shape::Defined(number) => {
+                let (name, shape) = self.shapes.defined(*number);
+                self.alternatives(shape, name, into);
             }
-            return;
-        }
-        for union in ["oneOf", "anyOf", "allOf"] {
-            if let Some(all) = schema[union].as_array() {
+            Shape::AnyOf(all) => {
                 for one in all {
                     self.alternatives(one, name, into);
                 }
-                return;
             }
+            _ => into.push(Alternative { shape, name }),
         }
-        into.push(Alternative { schema, name });
     }
 
-    fn value(&mut self, node: &Node, schema: &'c Json, path: &Path) {
+    fn value(&mut self, node: &Node, shape: &'c Shape, path: &Path) {
         let mut all = Vec::new();
-        self.alternatives(schema, "", &mut all);
+        self.alternatives(shape, "", &mut all);
         match &node.value {
             Value::String(text) => self.text(node, text, &all, path),
             Value::Integer(number) => self.number(node, *number as f64, true, &all, path),
             Value::Float(number) => self.number(node, *number, false, &all, path),
-            Value::Boolean(_) => self.some(node, "boolean", &all, path, |_, _| {}),
-            Value::Datetime(_) => self.wrong_type(node, &all, path),
-            Value::Array(items) => self.some(node, "array", &all, path, |this, one| this.array(node, items, one, path)),
+            Value::Boolean(_) if all.iter().any(|one| matches!(one.shape, Shape::Boolean)) => {}
+            Value::Boolean(_) | Value::Datetime(_) => self.wrong_type(node, &all, path),
+            Value::Array(items) => match all.iter().find_map(Alternative::list) {
+                Some(list) => self.array(node, items, list, path),
+                None => self.wrong_type(node, &all, path),
+            },
             Value::Table(entries) => self.table(node, entries, &all, path),
-        }
-    }
-
-    /// Goes on with the alternative of this type, if there is one.
-    fn some(
-        &mut self,
-        node: &Node,
-        kind: &str,
-        all: &[Alternative<'c>],
-        path: &Path,
-        then: impl FnOnce(&mut Self, Alternative<'c>),
-    ) {
-        match all.iter().find(|one| one.is(kind)) {
-            Some(&one) => then(self, one),
-            None => self.wrong_type(node, all, path),
         }
     }
 
@@ -144,17 +144,17 @@ impl<'c> Checker<'c, '_> {
     }
 
     fn text(&mut self, node: &Node, text: &str, all: &[Alternative<'c>], path: &Path) {
-        let texts: Vec<Alternative<'c>> = all.iter().filter(|one| one.is("string")).copied().collect();
-        if texts.is_empty() {
+        let texts = || all.iter().filter_map(|one| Some((one.name, one.shape.names()?)));
+        if texts().next().is_none() {
             return self.wrong_type(node, all, path);
         }
-        let names: Vec<&str> = texts.iter().flat_map(Alternative::constants).collect();
+        let names: Vec<&str> = texts().flat_map(|(_, names)| names).map(|name| &**name).collect();
         if names.contains(&text) {
             return;
         }
         let mut refusal = None;
-        for one in texts.iter().filter(|one| one.constants().next().is_none()) {
-            match quantity(one.name, text) {
+        for (name, _) in texts().filter(|(_, names)| names.is_empty()) {
+            match quantity(name, text) {
                 Ok(()) => return,
                 Err(message) => refusal = Some(message),
             }
@@ -166,30 +166,23 @@ impl<'c> Checker<'c, '_> {
         let nearest = self.problems.nearest(text, names.iter().copied());
         let problem = self.problems.at(path, format!("unknown name {text:?}"));
         problem.nearest = nearest;
-        let table = match all.iter().find(|one| one.is("object")) {
-            Some(&one) if tag(one).is_some() => ", or a table with a name and parameters",
+        let table = match all.iter().find_map(Alternative::variant) {
+            Some(one) if one.tag().is_some() => ", or a table with a name and parameters",
             Some(_) => ", or a table",
             None => "",
         };
-        let names = names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-        problem.allowed = Some(names + table);
+        problem.allowed = Some(quoted(names).join(", ") + table);
     }
 
     fn number(&mut self, node: &Node, number: f64, whole: bool, all: &[Alternative<'c>], path: &Path) {
-        let fits = |one: &&Alternative<'c>| one.is("number") || (whole && one.is("integer"));
-        let Some(one) = all.iter().find(fits) else {
+        let mut ranges = all.iter().filter_map(Alternative::number);
+        let Some(&Range { least, most, .. }) = ranges.find(|range| whole || !range.whole) else {
             return self.wrong_type(node, all, path);
         };
         if !number.is_finite() {
             self.problems.at(path, format!("{} is not finite", node.value.describe()));
             return;
         }
-        let format = match one.schema["format"].as_str() {
-            Some("uint32") => Some(f64::from(u32::MAX)),
-            _ => None,
-        };
-        let least = one.schema["minimum"].as_f64();
-        let most = one.schema["maximum"].as_f64().or(format);
         if least.is_some_and(|least| number < least) || most.is_some_and(|most| number > most) {
             let allowed = match (least, most) {
                 (Some(least), Some(most)) => format!("{least} to {most}"),
@@ -200,9 +193,8 @@ impl<'c> Checker<'c, '_> {
         }
     }
 
-    fn array(&mut self, node: &Node, items: &[Node], one: Alternative<'c>, path: &Path) {
-        let count = |key: &str| one.schema[key].as_u64();
-        let (least, most) = (count("minItems").unwrap_or(0), count("maxItems").unwrap_or(u64::MAX));
+    fn array(&mut self, node: &Node, items: &[Node], list: &'c List, path: &Path) {
+        let (least, most) = (list.least, list.most);
         if (items.len() as u64) < least || items.len() as u64 > most {
             let allowed = if most == u64::MAX { format!("at least {least}") } else { format!("{least}") };
             let problem = self.problems.at_place(node.place, path, format!("a list of {} items", items.len()));
@@ -210,27 +202,23 @@ impl<'c> Checker<'c, '_> {
             return;
         }
         for (index, item) in items.iter().enumerate() {
-            let schema = match &one.schema["items"] {
-                Json::Array(each) => each.get(index),
-                every => Some(every),
-            };
-            if let Some(schema) = schema {
-                self.value(item, schema, &path.index(index));
+            if let Some(shape) = list.item(index) {
+                self.value(item, shape, &path.index(index));
             }
         }
     }
 
     fn table(&mut self, node: &Node, entries: &[Entry], all: &[Alternative<'c>], path: &Path) {
-        let tables: Vec<Alternative<'c>> = all.iter().filter(|one| one.is("object")).copied().collect();
+        let tables: Vec<Variant<'c>> = all.iter().filter_map(Alternative::variant).collect();
         let chosen = match tables[..] {
             [] => return self.wrong_type(node, all, path),
-            [only] if tag(only).is_none() => only,
+            [only] if only.tag().is_none() => only,
             _ => match self.variant(node, &tables, path) {
                 Some(chosen) => chosen,
                 None => return,
             },
         };
-        self.keys(node, entries, chosen, &tables, path);
+        self.keys(node, entries, chosen.table, &tables, path);
         if let Some(conflict) = conflict(chosen.name, node) {
             let path = conflict.key.split('.').fold(path.clone(), |path, key| path.key(key));
             self.problems.at(&path, conflict.message);
@@ -238,13 +226,13 @@ impl<'c> Checker<'c, '_> {
     }
 
     /// The variant that the table's constant key chooses.
-    fn variant(&mut self, node: &Node, tables: &[Alternative<'c>], path: &Path) -> Option<Alternative<'c>> {
-        let (key, _) = tables.iter().copied().find_map(tag)?;
-        let names = || tables.iter().copied().filter_map(tag).map(|(_, name)| name);
-        let allowed = || names().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    fn variant(&mut self, node: &Node, tables: &[Variant<'c>], path: &Path) -> Option<Variant<'c>> {
+        let (key, _) = tables.iter().find_map(Variant::tag)?;
+        let names = || tables.iter().filter_map(Variant::tag).map(|(_, name)| name);
+        let allowed = || quoted(names()).join(", ");
         let Some(entry) = node.get(key) else {
             let problem = self.problems.at(path, format!("missing key {key:?}"));
-            problem.allowed = Some(format!("{key} = {}", listed(names().map(|name| format!("{name:?}")).collect())));
+            problem.allowed = Some(format!("{key} = {}", listed(quoted(names()))));
             return None;
         };
         let path = path.key(key);
@@ -253,7 +241,7 @@ impl<'c> Checker<'c, '_> {
             self.problems.at(&path, format!("expected a name, found {found}")).allowed = Some(allowed());
             return None;
         };
-        let chosen = tables.iter().copied().find(|&one| tag(one).is_some_and(|(_, name)| name == found));
+        let chosen = tables.iter().copied().find(|one| one.tag().is_some_and(|(_, name)| name == found));
         if chosen.is_none() {
             let problem = self.problems.at(&path, format!("unknown {key} {found:?}"));
             problem.nearest = nearest(found, names());
@@ -262,27 +250,16 @@ impl<'c> Checker<'c, '_> {
         chosen
     }
 
-    fn keys(
-        &mut self,
-        node: &Node,
-        entries: &[Entry],
-        one: Alternative<'c>,
-        siblings: &[Alternative<'c>],
-        path: &Path,
-    ) {
-        let known = one.schema["properties"].as_object();
-        let others = &one.schema["additionalProperties"];
+    fn keys(&mut self, node: &Node, entries: &[Entry], table: &'c Table, siblings: &[Variant<'c>], path: &Path) {
         let mut meant: Vec<String> = Vec::new();
         for entry in entries {
-            if let Some(schema) = known.and_then(|known| known.get(&entry.key)) {
-                self.value(&entry.node, schema, &path.key(&entry.key));
-            } else if others.is_object() {
-                self.value(&entry.node, others, &path.key(&entry.key));
+            if let Some(shape) = table.key(&entry.key).or(table.others.as_ref()) {
+                self.value(&entry.node, shape, &path.key(&entry.key));
             } else {
-                let keys = || known.into_iter().flat_map(|known| known.keys().map(String::as_str));
-                let elsewhere =
-                    siblings.iter().copied().find(|other| !other.schema["properties"][&entry.key].is_null());
-                let belongs = elsewhere.and_then(tag).map(|(key, name)| format!(" (it belongs to {key} = {name:?})"));
+                let keys = || table.keys.iter().map(|(key, _)| &**key);
+                let elsewhere = siblings.iter().find(|other| other.table.key(&entry.key).is_some());
+                let belongs =
+                    elsewhere.and_then(Variant::tag).map(|(key, name)| format!(" (it belongs to {key} = {name:?})"));
                 let message = format!("unknown key {:?}{}", entry.key, belongs.unwrap_or_default());
                 let problem = self.problems.at_place(entry.place, &path.key(&entry.key), message);
                 problem.nearest = if elsewhere.is_some() { None } else { nearest(&entry.key, keys()) };
@@ -290,32 +267,29 @@ impl<'c> Checker<'c, '_> {
                 meant.extend(problem.nearest.clone());
             }
         }
-        let required = one.schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        let required = table.required.iter().map(|key| &**key);
         for key in required.filter(|key| node.get(key).is_none() && !meant.iter().any(|meant| meant == key)) {
-            let schema = &one.schema["properties"][key];
+            let shape = table.key(key);
             if path.0.is_empty() {
-                let name = if schema["additionalProperties"].is_object() { ".NAME" } else { "" };
+                let has_names = matches!(shape, Some(Shape::Table(table)) if table.others.is_some());
+                let name = if has_names { ".NAME" } else { "" };
                 let message =
                     format!("missing table [{key}{name}]: `incast example incast` prints a scenario to start from");
                 self.problems.at_place(node.place, path, message);
                 continue;
             }
             let mut all = Vec::new();
-            self.alternatives(schema, "", &mut all);
+            if let Some(shape) = shape {
+                self.alternatives(shape, "", &mut all);
+            }
             let expected = listed(all.iter().filter_map(Alternative::describe).collect());
             let problem = self.problems.at_place(node.place, path, format!("missing key {key:?}"));
             problem.allowed = Some(expected);
         }
-        if entries.is_empty() && one.schema["minProperties"].as_u64().is_some_and(|least| least > 0) {
+        if entries.is_empty() && !table.may_be_empty {
             self.problems.at_place(node.place, path, "the table is empty");
         }
     }
-}
-
-/// The constant key that tells a variant from its siblings, and its value.
-fn tag(one: Alternative<'_>) -> Option<(&str, &str)> {
-    let properties = one.schema["properties"].as_object()?;
-    properties.iter().find_map(|(key, schema)| schema["const"].as_str().map(|name| (key.as_str(), name)))
 }
 
 /// The last unit of a quantity, or nothing for anything else.

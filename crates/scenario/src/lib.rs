@@ -28,6 +28,7 @@ mod random;
 mod report;
 mod scenario;
 pub mod schema;
+mod shape;
 mod sizes;
 mod spec;
 mod top_level;

@@ -70,7 +70,7 @@ impl Scenario {
     pub fn parse_with(text: &str, file: &str, overrides: &[Override], read: &Reader<'_>) -> Result<Self, Report> {
         let document = Arc::new(Document::parse(text, file, overrides)?);
         let mut problems = Problems::new(&document);
-        check::document(&document.root, &schema::current(), &mut problems);
+        check::document(&document.root, &schema::shapes(), &mut problems);
         if !problems.is_empty() {
             return Err(problems.into_report());
         }

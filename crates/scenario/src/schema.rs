@@ -1,7 +1,6 @@
 //! The JSON Schema of scenarios, generated from the types that read them.
 
-use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use incast_protocols::application::ApplicationChoice;
 use incast_protocols::echo::EchoChoice;
@@ -13,34 +12,47 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use crate::custom;
-
+use crate::shape::Shapes;
 use crate::top_level::Spec;
 
 /// The schema as JSON: pretty, keys sorted, ending in a newline.
 #[must_use]
 pub fn json() -> String {
-    format!("{:#}\n", *current())
+    format!("{:#}\n", current())
 }
 
 /// The schema with the parts that are registered now.
-pub(crate) fn current() -> Cow<'static, Value> {
-    if custom::count() == 0 {
-        return Cow::Borrowed(&SCHEMA);
-    }
-    let mut schema = SCHEMA.clone();
+fn current() -> Value {
+    let mut schema = own();
     custom::describe(&mut schema);
-    Cow::Owned(schema)
+    schema
 }
 
 /// The schema of the tree's own parts.
-pub(crate) static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+pub(crate) fn own() -> Value {
     // Draft 7 is what editors' TOML support understands best.
     let schema = SchemaSettings::draft07().into_generator().into_root_schema_for::<Spec>();
     let mut schema = tidied(schema.to_value());
     summarize_parts(&mut schema);
     spell_out_buffers(&mut schema);
     schema
-});
+}
+
+/// What scenarios are checked against. It is kept until another part is registered: to make it takes milliseconds, and the
+/// schema itself a megabyte.
+pub(crate) fn shapes() -> Arc<Shapes> {
+    static KEPT: Mutex<Option<(usize, Arc<Shapes>)>> = Mutex::new(None);
+    let parts = custom::count();
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*kept {
+        Some((of, shapes)) if *of == parts => Arc::clone(shapes),
+        _ => {
+            let shapes = Arc::new(Shapes::of(&current()));
+            *kept = Some((parts, Arc::clone(&shapes)));
+            shapes
+        }
+    }
+}
 
 /// Sorts keys (their order would otherwise depend on how `serde_json` is built), joins the lines of
 /// descriptions, and drops `null`, which TOML does not have.
@@ -156,7 +168,8 @@ mod tests {
     fn the_schema_knows_no_null_and_tells_what_limits_count() {
         let text = json();
         assert!(!text.contains("null"), "TOML has no null");
-        let buffer = SCHEMA.pointer("/definitions/BufferChoice/oneOf/0/required").unwrap();
+        let schema = own();
+        let buffer = schema.pointer("/definitions/BufferChoice/oneOf/0/required").unwrap();
         assert_eq!(*buffer, serde_json::json!(["name", "count_in_service", "limit"]));
     }
 }
