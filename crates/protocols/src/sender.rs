@@ -555,4 +555,10 @@ pub(crate) mod tests {
             self.sender.on_timeout(&self.view(), true);
         }
     }
+
+    /// Every end of a connection has room for the largest one.
+    #[test]
+    fn senders_are_small() {
+        assert_eq!(size_of::<AnySender>(), 176);
+    }
 }

@@ -4,6 +4,8 @@
 //! it, fast again beyond. Where Reno would be faster, it is as fast as Reno. Slow start ends where ACK trains become long
 //! or delays grow (`HyStart`), before anything is lost.
 
+use alloc::boxed::Box;
+
 use libm::{cbrt, floor, trunc};
 
 use super::reno::{Reno, Variant, Window};
@@ -80,8 +82,8 @@ const LEAST_PER_SEGMENT: f64 = 2.0;
 /// The same far above what the cubic allows.
 const HARDLY: f64 = 100.0;
 
-/// CUBIC.
-pub type Cubic = Reno<CubicGrowth>;
+/// CUBIC. Its growth is in a box, as any sender takes as much memory as the largest.
+pub type Cubic = Reno<Box<CubicGrowth>>;
 
 /// Where the cubic stands in time.
 #[derive(Clone, Copy, Debug)]
@@ -302,7 +304,7 @@ impl Cubic {
     /// A CUBIC sender. Parameters out of range are brought into it.
     #[must_use]
     pub fn new(config: &Config, context: &SenderContext) -> Self {
-        Self::with(CubicGrowth::new(config), context)
+        Self::with(Box::new(CubicGrowth::new(config)), context)
     }
 }
 

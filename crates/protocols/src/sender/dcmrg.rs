@@ -3,6 +3,8 @@
 //!
 //! Without a minimum it is DCTCP, without marks MRG, and without both TCP Reno, window by window.
 
+use alloc::boxed::Box;
+
 use super::dctcp::{self, MarkedShare};
 use super::minimum_rate::{CaLaw, DeadlinePassed, Law, MinimumRate, ScaledWindow, Theta};
 use super::reno::Reno;
@@ -43,8 +45,8 @@ impl Default for Config {
     }
 }
 
-/// DCMRG's sender.
-pub type Dcmrg = Reno<MinimumRate<MarkedShare>>;
+/// DCMRG's sender. What it adds is in a box, as any sender takes as much memory as the largest.
+pub type Dcmrg = Reno<Box<MinimumRate<MarkedShare>>>;
 
 impl Dcmrg {
     /// A DCMRG sender.
@@ -52,7 +54,8 @@ impl Dcmrg {
     pub fn new(config: &Config, context: &SenderContext) -> Self {
         let Config { ca_law, theta, deadline_passed, scaled_window, initial_alpha, shift } = *config;
         let share = MarkedShare::new(&dctcp::Config { initial_alpha, shift }, context.rules.observation_end);
-        Self::with(MinimumRate::new(share, Law { ca_law, theta, deadline_passed, scaled_window }, context), context)
+        let law = Law { ca_law, theta, deadline_passed, scaled_window };
+        Self::with(Box::new(MinimumRate::new(share, law, context)), context)
     }
 }
 

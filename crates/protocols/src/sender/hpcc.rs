@@ -4,6 +4,8 @@
 //! inflight of the fullest link in units of its bandwidth-delay product. The window is set so that this becomes `eta`,
 //! measured against a reference window that changes once per round trip (algorithm 1), and segments are paced.
 
+use alloc::boxed::Box;
+
 use super::{Ack, Conduct, Congestion, Family, MarkResponse, Restart, Sender, SenderContext, SenderView, Windows};
 use crate::registry::{Capability, Part, PartColumn, Place, Requirement};
 use crate::switch::telemetry::{Hop, Telemetry};
@@ -48,8 +50,8 @@ pub struct Hpcc {
     stage: u32,
     /// The moving average of the inflight of the fullest link, in units of its bandwidth-delay product (U).
     utilization: f64,
-    /// What the ACK before said.
-    last: Telemetry,
+    /// What the ACK before said. It is in a box, as any sender takes as much memory as the largest.
+    last: Box<Telemetry>,
     /// The reference window changes with the first ACK beyond this.
     update_end: Offset,
 }
@@ -74,7 +76,7 @@ impl Hpcc {
             reference: initial,
             stage: 0,
             utilization: 0.0,
-            last: Telemetry::EMPTY,
+            last: Box::new(Telemetry::EMPTY),
             update_end: Offset(0),
         }
     }
@@ -127,7 +129,7 @@ impl Hpcc {
         let Some(telemetry) = ack.telemetry else { return };
         self.measure(telemetry);
         let first = self.last.hops().is_empty();
-        self.last = *telemetry;
+        *self.last = *telemetry;
         if first || !ack.may_move_window {
             return;
         }
@@ -172,7 +174,7 @@ impl Sender for Hpcc {
             self.reference = self.initial;
             self.stage = 0;
             self.utilization = 0.0;
-            self.last = Telemetry::EMPTY;
+            *self.last = Telemetry::EMPTY;
         }
     }
 

@@ -12,6 +12,7 @@ use crate::units::{Bytes, Offset};
 ///
 /// A member around another one overrides [`inner`](Self::inner) and [`inner_mut`](Self::inner_mut): every method with a
 /// default asks the one inside first.
+#[auto_impl::auto_impl(Box)]
 pub trait Variant: core::fmt::Debug {
     /// The member inside, if this one is around another.
     fn inner(&self) -> Option<&dyn Variant> {
