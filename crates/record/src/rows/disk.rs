@@ -11,8 +11,8 @@ use incast_units::Bytes;
 
 use super::Row;
 
-/// Rows that are written and read at a time.
-const BLOCK_ROWS: usize = 512;
+/// Rows that are written and read at a time. Memory holds so many of each sorted run that is open.
+const BLOCK_ROWS: usize = 256;
 
 /// Where rows go that memory should not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Spill {
 
 impl Spill {
     /// What a table of rows may take in memory.
-    pub const KEEP: Bytes = Bytes(1 << 20);
+    pub const KEEP: Bytes = Bytes(1 << 19);
 
     /// Into this directory, where there has to be room for everything that is recorded. It is made if there is none.
     #[must_use]
