@@ -104,6 +104,11 @@ impl Connection {
         }))
     }
 
+    /// Whether it is that of this socket.
+    pub(crate) fn is_over(&self, sock: &Bound<'_, PyAny>) -> bool {
+        self.sock.is(sock)
+    }
+
     fn fd(&self, py: Python<'_>) -> PyResult<i32> {
         self.sock.call_method0(py, intern!(py, "fileno"))?.extract(py)
     }

@@ -1,9 +1,10 @@
 //! The extension module `incast_requests._core`: the scheduler of requests that the simulator has, for programs in Python.
 //!
 //! It decides and wakes whom it lets go: the package `incast_requests` asks it on behalf of tasks. What wakes is what each request
-//! waits with (`Core.wait`), which has the methods of a future. What every request goes through is here too (`Slot`).
+//! waits with (`Core.wait`), which has the methods of a future. What every request goes through is here too (`Slot`, `Entering`).
 
 mod connection;
+mod entering;
 mod slot;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,9 +21,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::connection::{Connection, Peer};
+use crate::entering::{Callback, Entering};
 use crate::slot::Slot;
 
 pyo3::import_exception!(asyncio, InvalidStateError);
@@ -38,19 +39,10 @@ struct Host {
     runs: Py<PyAny>,
     /// Whether the caller runs in it.
     is_here: Py<PyAny>,
-    /// Makes what a task waits with, from these keywords.
-    new_waiter: (Py<PyAny>, Py<PyDict>),
-    /// `set_result` of what it makes, if it is a class: to find it in an object takes longer than to call it.
-    set_result: Option<Py<PyAny>>,
-    /// What a task awaits before it asks, if it would not hear of its cancellation otherwise.
-    checkpoint: Option<Py<PyAny>>,
-}
-
-impl Host {
-    fn set_result_of<'py>(&self, waiter: &Bound<'py, PyAny>) -> Option<Bound<'py, PyAny>> {
-        let set_result = self.set_result.as_ref().filter(|_| waiter.get_type().is(&self.new_waiter.0));
-        set_result.map(|set_result| set_result.bind(waiter.py()).clone())
-    }
+    /// It, if it is of asyncio: its tasks enter slots by `Entering`.
+    event_loop: Option<Py<PyAny>>,
+    /// What makes a task of another loop enter a slot: a function that returns a coroutine.
+    enter: Option<Py<PyAny>>,
 }
 
 /// What tells the time, in nanoseconds that never go back.
@@ -81,6 +73,8 @@ struct Core {
     grants: BTreeMap<u64, Grant>,
     /// What requests wait with, in the order of their numbers.
     waiters: VecDeque<(u64, Py<PyAny>)>,
+    /// Tasks of asyncio with which it goes on in the next turn of their loop.
+    resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests with a connection, for the signals that can only be asked for.
     seen: BTreeMap<u64, Py<Slot>>,
     /// Whether `timer` will be called when its time has come.
@@ -121,16 +115,24 @@ impl Core {
         Ok(Time(now_ns.saturating_sub(origin_ns).wrapping_mul(PS_PER_NS)))
     }
 
-    /// What a request with this number waits with from now on.
-    fn new_waiter<'py>(this: &Bound<'py, Self>, request: u64) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// What makes a task enter a slot, if it is none of asyncio.
+    fn enter<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        Some(self.host.as_ref()?.enter.as_ref()?.bind(py).clone())
+    }
+
+    fn event_loop<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        Some(self.host.as_ref()?.event_loop.as_ref()?.bind(py).clone())
+    }
+
+    /// Goes on with a task of asyncio in the next turn of its event loop. That is one call of the loop for all tasks of a turn.
+    fn resume(this: &Bound<'_, Self>, callback: Callback, entering: Bound<'_, Entering>) -> PyResult<()> {
         let py = this.py();
-        let (make, keywords) = match &this.borrow().host {
-            None => return Ok(None),
-            Some(Host { new_waiter: (make, keywords), .. }) => (make.bind(py).clone(), keywords.bind(py).clone()),
-        };
-        let waiter = make.call((), Some(&keywords))?;
-        this.borrow_mut().wait(request, waiter.clone().unbind());
-        Ok(Some(waiter))
+        let event_loop = this.borrow().event_loop(py);
+        if let (true, Some(event_loop)) = (this.borrow().resumed.is_empty(), event_loop) {
+            event_loop.call_method1(intern!(py, "call_soon"), (this.getattr(intern!(py, "go_on"))?,))?;
+        }
+        this.borrow_mut().resumed.push((callback, entering.unbind()));
+        Ok(())
     }
 
     /// A request: its number, and whether it may go at once. `window_bytes` is what its connection can have under way.
@@ -211,21 +213,25 @@ impl Core {
                 woken.push(request);
             }
             let waiter = waiter.bind(py);
-            let set_result = this.borrow().host.as_ref().and_then(|host| host.set_result_of(waiter));
-            let done = match set_result {
-                Some(set_result) => set_result.call1((waiter, py.None())),
-                None => waiter.call_method1(intern!(py, "set_result"), (py.None(),)),
-            };
-            match done {
-                Err(error) if error.is_instance_of::<InvalidStateError>(py) => {
-                    // Its task was cancelled in this very turn, and has not come to say so.
-                    let core = &mut this.borrow_mut();
-                    core.woken.as_mut().and_then(Vec::pop);
-                    core.give_back(now, request, NOTHING);
-                }
-                done => drop(done?),
+            if !let_go(waiter)? {
+                // Its task was cancelled in this very turn, and has not come to say so.
+                let core = &mut this.borrow_mut();
+                core.woken.as_mut().and_then(Vec::pop);
+                core.give_back(now, request, NOTHING);
             }
         }
+    }
+}
+
+/// Lets go what waits. Whether it still waited.
+fn let_go(waiter: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = waiter.py();
+    if let Ok(entering) = waiter.cast_exact::<Entering>() {
+        return Entering::grant(entering);
+    }
+    match waiter.call_method1(intern!(py, "set_result"), (py.None(),)) {
+        Err(error) if error.is_instance_of::<InvalidStateError>(py) => Ok(false),
+        done => done.map(|_| true),
     }
 }
 
@@ -271,6 +277,7 @@ impl Core {
             closed: false,
             grants: BTreeMap::new(),
             waiters: VecDeque::new(),
+            resumed: Vec::new(),
             seen: BTreeMap::new(),
             timed: false,
             woken: None,
@@ -287,17 +294,15 @@ impl Core {
     }
 
     /// Begins to serve an event loop. `is_here` says whether the caller runs in it. Who is in the thread in which it was opened asks
-    /// `runs` in its place: whether it runs. `new_waiter` makes what a task waits with, and `checkpoint` is awaited before a task asks.
-    fn open(
-        &mut self,
-        py: Python<'_>,
-        runs: Py<PyAny>,
-        is_here: Py<PyAny>,
-        new_waiter: (Py<PyAny>, Py<PyDict>),
-        checkpoint: Option<Py<PyAny>>,
-    ) {
-        let set_result = new_waiter.0.getattr(py, intern!(py, "set_result")).ok();
-        self.host = Some(Host { thread: thread::current().id(), runs, is_here, new_waiter, set_result, checkpoint });
+    /// `runs` in its place: whether it runs. It is given as `event_loop` if it is of asyncio. If not, `enter` makes its tasks enter slots.
+    #[pyo3(signature = (runs, is_here, *, event_loop = None, enter = None))]
+    fn open(&mut self, runs: Py<PyAny>, is_here: Py<PyAny>, event_loop: Option<Py<PyAny>>, enter: Option<Py<PyAny>>) {
+        self.host = Some(Host { thread: thread::current().id(), runs, is_here, event_loop, enter });
+    }
+
+    /// Leave to send a request, of `incast_requests.Scheduler`.
+    fn slot(this: Py<Self>, scheduler: Py<PyAny>, expect_bytes: Option<u64>, socket: Option<Py<PyAny>>) -> Slot {
+        Slot::new(scheduler, this, expect_bytes, socket)
     }
 
     /// The time by its clock.
@@ -313,7 +318,6 @@ impl Core {
 
     /// Serves no longer. Returns what requests wait with, who must be told.
     fn close(&mut self) -> Vec<Py<PyAny>> {
-        self.host = None;
         self.closed = true;
         self.waiters.drain(..).map(|(_, waiter)| waiter).collect()
     }
@@ -321,11 +325,29 @@ impl Core {
     /// Whether the caller runs in the event loop that it serves.
     fn is_here(this: &Bound<'_, Self>) -> PyResult<bool> {
         let py = this.py();
-        let ask = this.borrow().host.as_ref().map(|host| {
+        let core = this.borrow();
+        let ask = core.host.as_ref().filter(|_| !core.closed).map(|host| {
             let ask = if host.thread == thread::current().id() { &host.runs } else { &host.is_here };
             ask.clone_ref(py)
         });
+        drop(core);
         ask.map_or(Ok(false), |ask| ask.call0(py)?.is_truthy(py))
+    }
+
+    /// Goes on with the tasks whose waiting has ended.
+    fn go_on(this: &Bound<'_, Self>) -> PyResult<()> {
+        let py = this.py();
+        let mut resumed = std::mem::take(&mut this.borrow_mut().resumed).into_iter();
+        while let Some((Callback { function, context }, entering)) = resumed.next() {
+            if let Err(error) = context.call_method1(py, intern!(py, "run"), (function, entering)) {
+                // An interrupt ends the loop. If that runs again, the others go on.
+                for (callback, entering) in resumed {
+                    Self::resume(this, callback, entering.into_bound(py))?;
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// With what a request waits that may not go at once.
@@ -391,7 +413,7 @@ impl Core {
     }
 
     /// So much payload arrived, so long ago, which the end of a response is not told again.
-    fn progress(this: &Bound<'_, Self>, received_bytes: u64, ago_ns: u64) -> PyResult<()> {
+    pub(crate) fn progress(this: &Bound<'_, Self>, received_bytes: u64, ago_ns: u64) -> PyResult<()> {
         let Time(now) = Self::now(this)?;
         let at = Time(now.saturating_sub(ago_ns.saturating_mul(PS_PER_NS)));
         Self::wake(this, at, |core| core.scheduler.on_progress(at, Bytes(received_bytes)))
@@ -449,10 +471,12 @@ impl Core {
         if let Some(host) = &self.host {
             visit.call(&host.runs)?;
             visit.call(&host.is_here)?;
-            visit.call(&host.new_waiter.0)?;
-            visit.call(&host.new_waiter.1)?;
-            visit.call(&host.set_result)?;
-            visit.call(&host.checkpoint)?;
+            visit.call(&host.event_loop)?;
+            visit.call(&host.enter)?;
+        }
+        for (callback, entering) in &self.resumed {
+            callback.visit(&visit)?;
+            visit.call(entering)?;
         }
         self.seen.values().try_for_each(|slot| visit.call(slot))?;
         self.waiters.iter().map(|(_, waiter)| waiter).chain(&self.kernel).try_for_each(|held| visit.call(held))
@@ -462,6 +486,7 @@ impl Core {
         self.host = None;
         self.seen.clear();
         self.waiters.clear();
+        self.resumed.clear();
         self.kernel = None;
     }
 

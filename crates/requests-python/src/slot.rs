@@ -11,22 +11,26 @@ use pyo3::types::{PyTuple, PyType};
 
 use crate::Core;
 use crate::connection::{Connection, NO_WINDOW, Peer};
+use crate::entering::Entering;
 
-/// Leave to send one request. `incast_requests.Slot` inherits from it, and does what only some requests need.
-#[pyclass(module = "incast_requests._core", subclass)]
+/// Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
+///
+/// An error or a cancellation within it means that the response is not complete. Then its part of the budget comes back
+/// when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise.
+#[pyclass(module = "incast_requests")]
 #[derive(Debug)]
 pub(crate) struct Slot {
     /// Of `incast_requests.Scheduler`.
     #[pyo3(get, name = "_scheduler")]
-    scheduler: Py<PyAny>,
-    core: Py<Core>,
+    pub(crate) scheduler: Py<PyAny>,
+    pub(crate) core: Py<Core>,
     #[pyo3(get, name = "_expect")]
     expect: Option<u64>,
     /// What the program gave as its socket.
     #[pyo3(get, name = "_socket")]
     socket: Option<Py<PyAny>>,
     /// Its number, once it has been asked for.
-    request: Option<u64>,
+    pub(crate) request: Option<u64>,
     #[pyo3(get, set, name = "_connection")]
     connection: Option<Py<Connection>>,
     /// What the connection had received before.
@@ -45,10 +49,13 @@ pub(crate) struct Slot {
     received_bytes: Option<u64>,
 }
 
-#[pymethods]
 impl Slot {
-    #[new]
-    fn new(scheduler: Py<PyAny>, core: Py<Core>, expect_bytes: Option<u64>, socket: Option<Py<PyAny>>) -> Self {
+    pub(crate) const fn new(
+        scheduler: Py<PyAny>,
+        core: Py<Core>,
+        expect_bytes: Option<u64>,
+        socket: Option<Py<PyAny>>,
+    ) -> Self {
         Self {
             scheduler,
             core,
@@ -63,32 +70,24 @@ impl Slot {
             received_bytes: None,
         }
     }
+}
 
-    /// Its number, or -1 before it has been asked for.
+#[pymethods]
+impl Slot {
+    /// Its number, as in `Decision`; -1 before it is entered.
     #[getter]
     fn request(&self) -> i64 {
         self.request.and_then(|request| request.try_into().ok()).unwrap_or(-1)
     }
 
-    /// A task enters the slot. What it awaits before it asks, if it would not hear of its cancellation otherwise.
-    #[pyo3(name = "_begin")]
-    fn begin<'py>(this: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    /// What a task awaits until the request may be sent: it has the slot as its result.
+    fn __aenter__<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = this.py();
-        let core = this.borrow().core.bind(py).clone();
-        if !Core::is_here(&core)? {
-            return Err(unusable(this)?);
+        let enter = this.borrow().core.bind(py).borrow().enter(py);
+        match enter {
+            Some(enter) => enter.call1((this,)),
+            None => Bound::new(py, Entering::new(this.clone().unbind())).map(Bound::into_any),
         }
-        let checkpoint = core.borrow().host.as_ref().and_then(|host| Some(host.checkpoint.as_ref()?.clone_ref(py)));
-        checkpoint.map(|checkpoint| checkpoint.into_bound(py).call0()).transpose()
-    }
-
-    /// Asks for it. What its task awaits, if it has to wait.
-    #[pyo3(name = "_enter")]
-    fn enter<'py>(this: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some(request) = Self::ask(this)? else { return Ok(None) };
-        let core = this.borrow().core.bind(this.py()).clone();
-        let waiter = Core::new_waiter(&core, request)?;
-        if waiter.is_none() { Err(unusable(this)?) } else { Ok(waiter) }
     }
 
     fn __aexit__(
@@ -103,9 +102,65 @@ impl Slot {
         LEFT.get_or_try_init(py, || Py::new(py, Left)).map(|left| left.clone_ref(py))
     }
 
+    /// Tell the scheduler over which connection the response comes, as soon as that is known.
+    ///
+    /// `connection` is whatever `sockets.socket_of` takes. If the slot has a `Peer`, that will know it before the next
+    /// request.
+    #[pyo3(name = "use")]
+    fn comes_over(this: &Bound<'_, Self>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = this.py();
+        let Some(sock) = socket_of(connection)? else { return Ok(()) };
+        let (core, peer) = {
+            let slot = this.borrow();
+            if slot.connection.as_ref().is_some_and(|known| known.borrow(py).is_over(&sock)) {
+                return Ok(());
+            }
+            let peer = slot.socket.as_ref().and_then(|given| given.bind(py).cast::<Peer>().ok().cloned());
+            (slot.core.bind(py).clone(), peer)
+        };
+        let known = peer.as_ref().and_then(|peer| Some(peer.borrow().connection.as_ref()?.bind(py).clone()));
+        let known = match known.filter(|known| known.borrow().is_over(&sock)) {
+            Some(known) => known,
+            None => Bound::new(py, Connection::new(sock.unbind()))?,
+        };
+        let Some((_, _, received, gaps)) = known.borrow_mut().look(&core)? else { return Ok(()) };
+        {
+            let mut slot = this.borrow_mut();
+            slot.connection = Some(known.clone().unbind());
+            slot.gaps += gaps;
+            // What has come of the response before is not told apart; it counts as expected.
+            slot.received_before = received.saturating_sub(slot.expect.unwrap_or(0));
+        }
+        if let Some(peer) = peer {
+            peer.borrow_mut().connection = Some(known.unbind());
+        }
+        Self::sent(this)
+    }
+
+    /// Tell the scheduler that so many bytes of the response have arrived: of use if the response is large.
+    ///
+    /// A scheduler that learns finds losses sooner so. With a socket it also finds them out by itself, at times.
+    fn progress(this: &Bound<'_, Self>, received_bytes: i64) -> PyResult<()> {
+        let py = this.py();
+        let core = this.borrow().core.bind(py).clone();
+        let received = u64::try_from(received_bytes).unwrap_or(0);
+        if received == 0 || !core.borrow().scheduler.watches_progress() {
+            return Ok(());
+        }
+        this.borrow_mut().told += received;
+        Core::progress(&core, received, 0)?;
+        let scheduler = this.borrow().scheduler.clone_ref(py);
+        scheduler.call_method0(py, intern!(py, "_tell_woken")).map(drop)
+    }
+
+    /// Tell the scheduler that the slot is left before the response is complete.
+    const fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
     /// Puts the request into the queue. Its number, if it has to wait.
     #[pyo3(name = "_ask")]
-    fn ask(this: &Bound<'_, Self>) -> PyResult<Option<u64>> {
+    pub(crate) fn ask(this: &Bound<'_, Self>) -> PyResult<Option<u64>> {
         let py = this.py();
         let (core, expect, given) = {
             let slot = this.borrow();
@@ -135,7 +190,7 @@ impl Slot {
 
     /// The request was let go, or its connection is known: it is watched if the scheduler learns.
     #[pyo3(name = "_sent")]
-    fn sent(this: &Bound<'_, Self>) -> PyResult<()> {
+    pub(crate) fn sent(this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         let scheduler = {
             let slot = this.borrow();
@@ -157,14 +212,16 @@ impl Slot {
     /// The program has left the slot.
     #[pyo3(name = "_leave")]
     fn leave(this: &Bound<'_, Self>, complete: bool) -> PyResult<()> {
-        let as_expected = {
+        let py = this.py();
+        let scheduler = {
             let slot = this.borrow();
-            complete && !slot.abandoned && slot.received_bytes.is_none()
+            let complete = complete && !slot.abandoned;
+            (!complete || slot.received_bytes.is_some()).then(|| slot.scheduler.clone_ref(py))
         };
-        if as_expected {
-            return Self::finish(this, true, None);
+        match scheduler {
+            None => Self::finish(this, true, None),
+            Some(scheduler) => scheduler.call_method1(py, intern!(py, "_leave_otherwise"), (this, complete)).map(drop),
         }
-        this.call_method1(intern!(this.py(), "_leave_otherwise"), (complete,)).map(drop)
     }
 
     /// The request is over. Without `received_bytes` as much came as its connection says, or as was expected.
@@ -219,28 +276,32 @@ impl Slot {
 
 /// The connection of what a program gave as a socket.
 fn connection_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Connection>>> {
-    static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = given.py();
     if let Ok(peer) = given.cast::<Peer>() {
         return Ok(peer.borrow().connection.as_ref().map(|connection| connection.bind(py).clone()));
     }
-    let sock = if given.get_type().is(SOCKET.import(py, "socket", "socket")?) {
-        given.clone()
-    } else {
-        py.import(intern!(py, "incast_requests.sockets"))?.call_method1(intern!(py, "socket_of"), (given,))?
-    };
-    if sock.is_none() { Ok(None) } else { Bound::new(py, Connection::new(sock.unbind())).map(Some) }
+    socket_of(given)?.map(|sock| Bound::new(py, Connection::new(sock.unbind()))).transpose()
+}
+
+fn socket_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    let py = given.py();
+    if given.get_type().is(SOCKET.import(py, "socket", "socket")?) {
+        return Ok(Some(given.clone()));
+    }
+    let sock = py.import(intern!(py, "incast_requests.sockets"))?.call_method1(intern!(py, "socket_of"), (given,))?;
+    Ok((!sock.is_none()).then_some(sock))
 }
 
 /// Why the scheduler serves nobody here.
-fn unusable(slot: &Bound<'_, Slot>) -> PyResult<PyErr> {
+pub(crate) fn unusable(slot: &Bound<'_, Slot>) -> PyResult<PyErr> {
     let py = slot.py();
     let scheduler = slot.borrow().scheduler.clone_ref(py);
     Ok(PyErr::from_value(scheduler.call_method0(py, intern!(py, "_unusable"))?.into_bound(py)))
 }
 
 /// What `throw` was given: an error, or its type, the error or nothing, and a traceback.
-fn thrown(error: &Bound<'_, PyTuple>) -> PyResult<PyErr> {
+pub(crate) fn thrown(error: &Bound<'_, PyTuple>) -> PyResult<PyErr> {
     let value = error.get_item(1).ok().filter(|value| !value.is_none());
     Ok(PyErr::from_value(value.map_or_else(|| error.get_item(0), Ok)?))
 }

@@ -5,11 +5,11 @@ async with incast_requests.open() as scheduler:
 """
 
 from incast_requests import sockets
-from incast_requests._core import __version__
+from incast_requests._core import Slot, __version__
 from incast_requests.connections import Peer
 from incast_requests.decisions import Decision, Status
 from incast_requests.plan import Plan, Port
-from incast_requests.scheduler import Scheduler, SchedulerClosedError, Slot
+from incast_requests.scheduler import Scheduler, SchedulerClosedError
 from incast_requests.short import gather, open  # noqa: A004 - the module is meant to be named before it
 
 __all__ = [

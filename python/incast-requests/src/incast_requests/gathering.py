@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    from incast_requests._core import Slot
     from incast_requests.runtime import Runtime
-    from incast_requests.scheduler import Scheduler, Slot
+    from incast_requests.scheduler import Scheduler
 
 T = TypeVar("T")
 Request: TypeAlias = Awaitable[T] | Callable[["Slot"], Awaitable[T]]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
-    from incast_requests.runtime import Job, Tasks, Timer, Waiter
+    from incast_requests._core import Core, Slot
+    from incast_requests.runtime import Job, Tasks, Timer
     from incast_requests.scheduler import Scheduler
 
 SHARED: trio.lowlevel.RunVar[dict[int | None, Scheduler]] = trio.lowlevel.RunVar("incast_requests")
@@ -43,10 +44,7 @@ class _Waiter:
         self._error = error
         self.set_result(None)
 
-    def __await__(self) -> Generator[Any, None, None]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
         if not self._woken:
             self._task = trio.lowlevel.current_task()
             await trio.lowlevel.wait_task_rescheduled(self._abort)
@@ -128,17 +126,16 @@ class _Tasks:
 class Trio:
     """The run of trio to which the task belongs."""
 
-    name = "trio"
-
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        self.waiter: tuple[Callable[..., Waiter], dict[str, Any]] = _Waiter, {}
+
+    def open(self, core: Core) -> None:
+        """Let a scheduler serve the tasks of this run."""
+        core.open(self.is_here, self.is_here, enter=self._enter)
 
     def is_here(self) -> bool:
         """Return whether the caller is in this run."""
         return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
-
-    runs = is_here
 
     def tasks(self) -> Tasks:
         """Return a group of tasks."""
@@ -148,6 +145,19 @@ class Trio:
         """Call a function after so many seconds."""
         return _Timer(delay_s, function)
 
-    async def checkpoint(self) -> None:
-        """Raise if the task has been cancelled."""
+    async def _enter(self, slot: Slot) -> Slot:
+        """Wait until the request of a slot may be sent."""
+        core = slot._scheduler._core
+        if not core.is_here():
+            raise slot._scheduler._unusable()
         await trio.lowlevel.checkpoint_if_cancelled()
+        if (request := slot._ask()) is not None:
+            waiter = _Waiter()
+            core.wait(request, waiter)
+            try:
+                await waiter.wait()
+            except BaseException:
+                slot._scheduler._no_longer_waits(request)
+                raise
+        slot._sent()
+        return slot

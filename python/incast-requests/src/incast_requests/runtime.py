@@ -8,7 +8,9 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine
+
+    from incast_requests._core import Core
 
 
 class Queued(Protocol):
@@ -27,13 +29,6 @@ class Queued(Protocol):
 
     def set_exception(self, error: BaseException, /) -> None:
         """Say that it never will."""
-
-
-class Waiter(Queued, Protocol):
-    """A task that waits."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        """Wait."""
 
 
 class Timer(Protocol):
@@ -78,12 +73,8 @@ class Tasks(Protocol):
 class Runtime(Protocol):
     """An event loop."""
 
-    name: str
-    waiter: tuple[Callable[..., Waiter], dict[str, Any]]
-    """What makes a place in the queue for a task, and its keywords."""
-
-    def runs(self) -> bool:
-        """Return whether this loop runs. Only who is in its thread asks."""
+    def open(self, core: Core) -> None:
+        """Let a scheduler serve the tasks of this loop."""
 
     def is_here(self) -> bool:
         """Return whether the caller runs in this loop."""
@@ -93,9 +84,6 @@ class Runtime(Protocol):
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
         """Call a function, which must not raise, after so many seconds."""
-
-    async def checkpoint(self) -> None:
-        """Raise if the task has been cancelled, where that is the custom."""
 
 
 class _AsyncioTasks:
@@ -159,40 +147,28 @@ class _AsyncioTasks:
 class Asyncio:
     """The loop that runs."""
 
-    name = "asyncio"
-
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        # To ask asyncio which loop runs (`is_here`) is a call of the kernel: `getpid`.
-        self.runs = self._loop.is_running
-        make = self._loop.create_future
-        self.waiter: tuple[Callable[..., Waiter], dict[str, Any]] = make, {}
-        if getattr(make, "__func__", None) is asyncio.BaseEventLoop.create_future:
-            # What that does, in half the instructions.
-            self.waiter = asyncio.Future, {"loop": self._loop}
+        self.loop = asyncio.get_running_loop()
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop."""
-        return self._loop
+    def open(self, core: Core) -> None:
+        """Let a scheduler serve the tasks of this loop."""
+        # To ask asyncio which loop runs (`is_here`) is a call of the kernel: `getpid`.
+        core.open(self.loop.is_running, self.is_here, event_loop=self.loop)
 
     def is_here(self) -> bool:
         """Return whether the caller runs in this loop."""
         try:
-            return asyncio.get_running_loop() is self._loop
+            return asyncio.get_running_loop() is self.loop
         except RuntimeError:
             return False
 
     def tasks(self) -> Tasks:
         """Return a group of tasks."""
-        return _AsyncioTasks(self._loop)
+        return _AsyncioTasks(self.loop)
 
     def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
         """Call a function after so many seconds."""
-        return self._loop.call_later(delay_s, function)
-
-    async def checkpoint(self) -> None:
-        """Do nothing: a task of asyncio is told of its cancellation where it waits."""
+        return self.loop.call_later(delay_s, function)
 
 
 def current() -> Runtime:

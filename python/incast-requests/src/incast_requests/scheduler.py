@@ -7,14 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from incast_requests import _core, runtime, sockets
-from incast_requests._core import Connection
-from incast_requests.connections import Peer
+from incast_requests import runtime
 from incast_requests.decisions import Decision, Kind, Status
 from incast_requests.gathering import Gather, Request
 from incast_requests.plan import Plan, positive
 
 if TYPE_CHECKING:
+    from incast_requests._core import Slot
     from incast_requests.runtime import Runtime, Timer
 
 T = TypeVar("T")
@@ -32,98 +31,6 @@ _QUIET_NS = 1_000_000_000
 
 class SchedulerClosedError(RuntimeError):
     """The scheduler was closed while a request waited for it, or before."""
-
-
-class Slot(_core.Slot):
-    """Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
-
-    An error or a cancellation within it means that the response is not complete. Then its part of the budget comes back
-    when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise.
-
-    Attributes:
-        request: its number, as in `Decision`; -1 before it is entered.
-        received_bytes: size of the response, if the program knows it better than the socket and `expect_bytes` have it.
-
-    """
-
-    __slots__ = ()
-
-    async def __aenter__(self) -> Self:
-        """Wait until the request may be sent."""
-        if (checkpoint := self._begin()) is not None:
-            await checkpoint
-        if (waiter := self._enter()) is not None:
-            try:
-                await waiter
-            except BaseException:
-                self._scheduler._no_longer_waits(self.request)
-                raise
-        self._sent()
-        return self
-
-    def use(self, connection: Any) -> None:  # noqa: ANN401 - whatever socket_of takes
-        """Tell the scheduler over which connection the response comes, as soon as that is known.
-
-        `connection` is whatever `sockets.socket_of` takes. If the slot has a `Peer`, that will know it before the next
-        request.
-        """
-        sock = sockets.socket_of(connection)
-        if sock is None or (self._connection is not None and self._connection.sock is sock):
-            return
-        peer = self._socket if isinstance(self._socket, Peer) else None
-        known = peer.connection if peer is not None else None
-        if known is None or known.sock is not sock:
-            known = Connection(sock)
-        found = known.look(self._scheduler._core)
-        if found is None:
-            return
-        _, _, received, gaps = found
-        self._connection = known
-        self._gaps += gaps
-        # What has come of the response before is not told apart; it counts as expected.
-        self._received_before = max(received - (self._expect or 0), 0)
-        if peer is not None:
-            peer.connection = known
-        self._sent()
-
-    def progress(self, received_bytes: int) -> None:
-        """Tell the scheduler that so many bytes of the response have arrived: of use if the response is large.
-
-        A scheduler that learns finds losses sooner so. With a socket it also finds them out by itself, at times.
-        """
-        scheduler = self._scheduler
-        if scheduler._watches and received_bytes > 0:
-            self._told += received_bytes
-            scheduler._core.progress(received_bytes, 0)
-            scheduler._tell_woken()
-
-    def abandon(self) -> None:
-        """Tell the scheduler that the slot is left before the response is complete."""
-        self._abandoned = True
-
-    def _leave_otherwise(self, complete: bool) -> None:
-        """Leave it when its response is not complete, or is not what was expected."""
-        complete = complete and not self._abandoned
-        received = self.received_bytes
-        if (connection := self._connection) is not None:
-            found = connection.look(self._scheduler._core)
-            if found is not None:
-                is_open, _, in_all, gaps = found
-                self._gaps += gaps
-                if not complete and is_open:
-                    self._scheduler._drain(self)
-                    return
-                if received is None:
-                    received = connection.count(self._received_before, in_all)
-        if received is None:
-            received = (self._expect or 0) if complete else 0
-        self._finish(complete, received)
-
-    def _has_run_dry(self, last_data_ms: int, received_bytes: int, given_up_for_ns: int) -> bool:
-        if self._expect is not None and received_bytes - self._received_before >= self._expect:
-            return True
-        # The last data may be that of an earlier request.
-        return min(last_data_ms * _NS_PER_MS, given_up_for_ns) >= _QUIET_NS
 
 
 class Scheduler:
@@ -166,9 +73,7 @@ class Scheduler:
         if self._runtime is not None or self._closed:
             raise RuntimeError("a scheduler is opened once")
         self._runtime = runtime.current()
-        # A task of asyncio is told of its cancellation where it waits, without being asked.
-        checkpoint = None if self._runtime.name == "asyncio" else self._runtime.checkpoint
-        self._core.open(self._runtime.runs, self._runtime.is_here, self._runtime.waiter, checkpoint)
+        self._runtime.open(self._core)
 
     async def __aexit__(self, *_: object) -> None:
         """Close it. Requests that still wait get a `SchedulerClosedError`."""
@@ -199,7 +104,7 @@ class Scheduler:
                 raise ValueError("expect_bytes: the size of the response is needed where no socket is given")
         elif type(expect_bytes) is not int or not 0 < expect_bytes < _NO_WINDOW:
             positive("expect_bytes", expect_bytes, "bytes")
-        return Slot(self, self._core, expect_bytes, socket)
+        return self._core.slot(self, expect_bytes, socket)
 
     async def gather(
         self,
@@ -292,6 +197,24 @@ class Scheduler:
         self._tell("returned", request, self._clock())
         self._tell_woken()
 
+    def _leave_otherwise(self, slot: Slot, complete: bool) -> None:
+        """Leave a slot when its response is not complete, or is not what was expected."""
+        complete = complete and not slot._abandoned
+        received = slot.received_bytes
+        if (connection := slot._connection) is not None:
+            found = connection.look(self._core)
+            if found is not None:
+                is_open, _, in_all, gaps = found
+                slot._gaps += gaps
+                if not complete and is_open:
+                    self._drain(slot)
+                    return
+                if received is None:
+                    received = connection.count(slot._received_before, in_all)
+        if received is None:
+            received = (slot._expect or 0) if complete else 0
+        slot._finish(complete, received)
+
     def _drain(self, slot: Slot) -> None:
         """Keep the cost of a request that was given up until nothing of its response can come any more."""
         if self._closed:
@@ -315,7 +238,7 @@ class Scheduler:
             if (found := connection.look(self._core)) is not None:
                 is_open, last_data_ms, in_all, gaps = found
                 slot._gaps += gaps
-                if is_open and not slot._has_run_dry(last_data_ms, in_all, self._clock() - given_up_ns):
+                if is_open and not _has_run_dry(slot, last_data_ms, in_all, self._clock() - given_up_ns):
                     continue
                 received = connection.count(slot._received_before, in_all)
             del self._draining[request]
@@ -391,6 +314,13 @@ class Scheduler:
                     hook(decision)
                 except Exception:
                     _log.exception("a hook of the request scheduler failed")
+
+
+def _has_run_dry(slot: Slot, last_data_ms: int, received_bytes: int, given_up_for_ns: int) -> bool:
+    if slot._expect is not None and received_bytes - slot._received_before >= slot._expect:
+        return True
+    # The last data may be that of an earlier request.
+    return min(last_data_ms * _NS_PER_MS, given_up_for_ns) >= _QUIET_NS
 
 
 def _one_each(name: str, given: Sequence[T], count: int) -> Sequence[T]:
