@@ -2,6 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use incast_requests::socket::{Info, info, limit_window};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -18,13 +19,11 @@ pub(crate) const NO_WINDOW: u64 = 1 << 62;
 type Fields = (u8, u32, u32, u64, u32, Option<u64>);
 
 /// Whether the other end may still send, milliseconds since data came, bytes received, and segments beyond a gap since the last look.
-type Look = (bool, u32, u64, u64);
+pub(crate) type Look = (bool, u32, u64, u64);
 
 /// A socket of Python, and what was known of its connection when it was last looked at.
-#[pyclass(module = "incast_requests._core")]
 #[derive(Debug)]
 pub(crate) struct Connection {
-    #[pyo3(get)]
     sock: Py<PyAny>,
     /// What the kernel said last; nothing if it has not been asked.
     received: Option<u64>,
@@ -37,10 +36,8 @@ pub(crate) struct Connection {
     unlimited: bool,
 }
 
-#[pymethods]
 impl Connection {
-    #[new]
-    pub(crate) fn new(sock: Py<PyAny>) -> Self {
+    pub(crate) const fn new(sock: Py<PyAny>) -> Self {
         Self { sock, received: None, out_of_order: 0, counted: 0, lets_through: NO_WINDOW, unlimited: false }
     }
 
@@ -63,9 +60,50 @@ impl Connection {
     }
 
     /// Bytes that came after the first `before_bytes`, without those that have been counted.
-    pub(crate) fn count(&mut self, before_bytes: u64, received_bytes: u64) -> u64 {
-        let before = before_bytes.max(std::mem::replace(&mut self.counted, received_bytes));
-        received_bytes.saturating_sub(before)
+    pub(crate) const fn count(&mut self, before_bytes: u64, received_bytes: u64) -> u64 {
+        let counted = std::mem::replace(&mut self.counted, received_bytes);
+        received_bytes.saturating_sub(if counted > before_bytes { counted } else { before_bytes })
+    }
+}
+
+/// A connection that a peer remembers.
+#[pyclass(module = "incast_requests._core", name = "Connection")]
+#[derive(Debug)]
+pub(crate) struct Remembered(pub(crate) Connection);
+
+#[pymethods]
+impl Remembered {
+    #[new]
+    const fn new(sock: Py<PyAny>) -> Self {
+        Self(Connection::new(sock))
+    }
+
+    #[getter]
+    fn sock(&self, py: Python<'_>) -> Py<PyAny> {
+        self.0.sock.clone_ref(py)
+    }
+}
+
+/// The connection of a slot. One that no peer remembers is no object of Python, at which the garbage collector would look.
+#[derive(Debug)]
+pub(crate) enum Known {
+    Own(Connection),
+    Peers(Py<Remembered>),
+}
+
+impl Known {
+    pub(crate) fn with<T>(&mut self, py: Python<'_>, act: impl FnOnce(&mut Connection) -> T) -> T {
+        match self {
+            Self::Own(connection) => act(connection),
+            Self::Peers(remembered) => act(&mut remembered.borrow_mut(py).0),
+        }
+    }
+
+    pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self {
+            Self::Own(connection) => visit.call(&connection.sock),
+            Self::Peers(remembered) => visit.call(remembered),
+        }
     }
 }
 
@@ -74,7 +112,7 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
     #[pyo3(get, set)]
-    pub(crate) connection: Option<Py<Connection>>,
+    pub(crate) connection: Option<Py<Remembered>>,
 }
 
 #[pymethods]
@@ -85,6 +123,16 @@ impl Peer {
     fn new(connection: Option<&Bound<'_, PyAny>>) -> Self {
         let _ = connection;
         Self::default()
+    }
+}
+
+impl Peer {
+    /// What is remembered of the connection over this socket.
+    pub(crate) fn remembered(&self, sock: Bound<'_, PyAny>) -> PyResult<Py<Remembered>> {
+        let py = sock.py();
+        let remembered = self.connection.as_ref().filter(|remembered| remembered.borrow(py).0.is_over(&sock));
+        remembered
+            .map_or_else(|| Py::new(py, Remembered::new(sock.unbind())), |remembered| Ok(remembered.clone_ref(py)))
     }
 }
 

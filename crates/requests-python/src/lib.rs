@@ -22,7 +22,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::{Connection, Peer};
+use crate::connection::{Peer, Remembered};
 use crate::entering::{Callback, Entering};
 use crate::slot::Slot;
 
@@ -499,7 +499,7 @@ impl Core {
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Core>()?;
-    module.add_class::<Connection>()?;
+    module.add_class::<Remembered>()?;
     module.add_class::<Peer>()?;
     module.add_class::<Slot>()?;
     #[cfg(target_os = "linux")]

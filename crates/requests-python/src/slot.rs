@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::Core;
-use crate::connection::{Connection, NO_WINDOW, Peer};
+use crate::connection::{Connection, Known, Look, NO_WINDOW, Peer};
 use crate::entering::Entering;
 
 /// Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
@@ -31,8 +31,7 @@ pub(crate) struct Slot {
     socket: Option<Py<PyAny>>,
     /// Its number, once it has been asked for.
     pub(crate) request: Option<u64>,
-    #[pyo3(get, set, name = "_connection")]
-    connection: Option<Py<Connection>>,
+    connection: Option<Known>,
     /// What the connection had received before.
     #[pyo3(get, set, name = "_received_before")]
     received_before: u64,
@@ -111,28 +110,27 @@ impl Slot {
         let py = this.py();
         let Some(sock) = socket_of(connection)? else { return Ok(()) };
         let (core, peer) = {
-            let slot = this.borrow();
-            if slot.connection.as_ref().is_some_and(|known| known.borrow(py).is_over(&sock)) {
+            let mut slot = this.borrow_mut();
+            if slot.connection.as_mut().is_some_and(|known| known.with(py, |connection| connection.is_over(&sock))) {
                 return Ok(());
             }
             let peer = slot.socket.as_ref().and_then(|given| given.bind(py).cast::<Peer>().ok().cloned());
             (slot.core.bind(py).clone(), peer)
         };
-        let known = peer.as_ref().and_then(|peer| Some(peer.borrow().connection.as_ref()?.bind(py).clone()));
-        let known = match known.filter(|known| known.borrow().is_over(&sock)) {
-            Some(known) => known,
-            None => Bound::new(py, Connection::new(sock.unbind()))?,
+        let mut known = match &peer {
+            Some(peer) => Known::Peers(peer.borrow().remembered(sock)?),
+            None => Known::Own(Connection::new(sock.unbind())),
         };
-        let Some((_, _, received, gaps)) = known.borrow_mut().look(&core)? else { return Ok(()) };
+        let Some((_, _, received, gaps)) = known.with(py, |connection| connection.look(&core))? else { return Ok(()) };
+        if let (Some(peer), Known::Peers(remembered)) = (peer, &known) {
+            peer.borrow_mut().connection = Some(remembered.clone_ref(py));
+        }
         {
             let mut slot = this.borrow_mut();
-            slot.connection = Some(known.clone().unbind());
+            slot.connection = Some(known);
             slot.gaps += gaps;
             // What has come of the response before is not told apart; it counts as expected.
             slot.received_before = received.saturating_sub(slot.expect.unwrap_or(0));
-        }
-        if let Some(peer) = peer {
-            peer.borrow_mut().connection = Some(known.unbind());
         }
         Self::sent(this)
     }
@@ -169,15 +167,16 @@ impl Slot {
             }
             (slot.core.bind(py).clone(), slot.expect, slot.socket.as_ref().map(|given| given.bind(py).clone()))
         };
-        let connection = given.map_or(Ok(None), |given| connection_of(&given))?;
-        let (before, window) =
-            connection.as_ref().map_or(Ok((None, NO_WINDOW)), |found| found.borrow_mut().before_request(&core))?;
+        let mut known = given.map_or(Ok(None), |given| connection_of(&given))?;
+        let (before, window) = known
+            .as_mut()
+            .map_or(Ok((None, NO_WINDOW)), |known| known.with(py, |connection| connection.before_request(&core)))?;
         let (request, goes) = Core::ask(&core, expect, window)?;
         {
             let mut slot = this.borrow_mut();
             slot.request = Some(request);
             if let Some(before) = before {
-                slot.connection = connection.map(Bound::unbind);
+                slot.connection = known;
                 slot.received_before = before;
             }
         }
@@ -207,6 +206,28 @@ impl Slot {
             slot.scheduler.clone_ref(py)
         };
         scheduler.call_method0(py, intern!(py, "_set_timer")).map(drop)
+    }
+
+    /// Looks at its connection (`Connection::look`), if it has one.
+    #[pyo3(name = "_look")]
+    fn look(this: &Bound<'_, Self>) -> PyResult<Option<Look>> {
+        let py = this.py();
+        let (core, known) = {
+            let mut slot = this.borrow_mut();
+            (slot.core.bind(py).clone(), slot.connection.take())
+        };
+        let Some(mut known) = known else { return Ok(None) };
+        let found = known.with(py, |connection| connection.look(&core));
+        this.borrow_mut().connection = Some(known);
+        found
+    }
+
+    /// Bytes of its response, of all that came over its connection.
+    #[pyo3(name = "_count")]
+    fn count(&mut self, py: Python<'_>, received_bytes: u64) -> u64 {
+        let before = self.received_before;
+        let count = |connection: &mut Connection| connection.count(before, received_bytes);
+        self.connection.as_mut().map_or(0, |known| known.with(py, count))
     }
 
     /// The program has left the slot.
@@ -245,17 +266,16 @@ impl Slot {
         let asked = received_bytes.is_none()
             && (heeds || slot.socket.as_ref().is_some_and(|given| given.bind(py).is_instance_of::<Peer>()));
         let (mut received, mut gaps) = (received_bytes.or(slot.expect).unwrap_or(0), slot.gaps);
-        if let (true, Some(connection)) = (asked, &slot.connection) {
-            let mut connection = connection.bind(py).borrow_mut();
-            if let Some((_, _, in_all, new)) = connection.look(&core)? {
-                received = connection.count(slot.received_before, in_all);
-                gaps += new;
-            }
-        }
-        let outcome = Outcome { received: Bytes(received.saturating_sub(slot.told)), out_of_order: gaps };
+        let already = slot.told;
         // Whom this lets go may use the slot.
         let scheduler = told.then(|| slot.scheduler.clone_ref(py));
         drop(slot);
+        let found = if asked { Self::look(this)? } else { None };
+        if let Some((_, _, in_all, new)) = found {
+            received = this.borrow_mut().count(py, in_all);
+            gaps += new;
+        }
+        let outcome = Outcome { received: Bytes(received.saturating_sub(already)), out_of_order: gaps };
         Core::finish(&core, request, outcome)?;
         scheduler
             .map_or(Ok(()), |scheduler| scheduler.call_method1(py, intern!(py, "_tell_returned"), (request,)).map(drop))
@@ -265,7 +285,7 @@ impl Slot {
         visit.call(&self.scheduler)?;
         visit.call(&self.core)?;
         visit.call(&self.socket)?;
-        visit.call(&self.connection)
+        self.connection.as_ref().map_or(Ok(()), |known| known.visit(&visit))
     }
 
     fn __clear__(&mut self) {
@@ -275,12 +295,11 @@ impl Slot {
 }
 
 /// The connection of what a program gave as a socket.
-fn connection_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, Connection>>> {
-    let py = given.py();
+fn connection_of(given: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     if let Ok(peer) = given.cast::<Peer>() {
-        return Ok(peer.borrow().connection.as_ref().map(|connection| connection.bind(py).clone()));
+        return Ok(peer.borrow().connection.as_ref().map(|remembered| Known::Peers(remembered.clone_ref(given.py()))));
     }
-    socket_of(given)?.map(|sock| Bound::new(py, Connection::new(sock.unbind()))).transpose()
+    Ok(socket_of(given)?.map(|sock| Known::Own(Connection::new(sock.unbind()))))
 }
 
 fn socket_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {

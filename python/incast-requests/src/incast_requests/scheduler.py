@@ -201,16 +201,14 @@ class Scheduler:
         """Leave a slot when its response is not complete, or is not what was expected."""
         complete = complete and not slot._abandoned
         received = slot.received_bytes
-        if (connection := slot._connection) is not None:
-            found = connection.look(self._core)
-            if found is not None:
-                is_open, _, in_all, gaps = found
-                slot._gaps += gaps
-                if not complete and is_open:
-                    self._drain(slot)
-                    return
-                if received is None:
-                    received = connection.count(slot._received_before, in_all)
+        if (found := slot._look()) is not None:
+            is_open, _, in_all, gaps = found
+            slot._gaps += gaps
+            if not complete and is_open:
+                self._drain(slot)
+                return
+            if received is None:
+                received = slot._count(in_all)
         if received is None:
             received = (slot._expect or 0) if complete else 0
         slot._finish(complete, received)
@@ -232,15 +230,13 @@ class Scheduler:
     def _look_at_drains(self) -> None:
         self._drain_checks += 1
         for request, (slot, given_up_ns) in list(self._draining.items()):
-            connection = slot._connection
-            assert connection is not None  # noqa: S101 - only such slots drain
             received = 0
-            if (found := connection.look(self._core)) is not None:
+            if (found := slot._look()) is not None:
                 is_open, last_data_ms, in_all, gaps = found
                 slot._gaps += gaps
                 if is_open and not _has_run_dry(slot, last_data_ms, in_all, self._clock() - given_up_ns):
                     continue
-                received = connection.count(slot._received_before, in_all)
+                received = slot._count(in_all)
             del self._draining[request]
             slot._finish(False, received)
 
@@ -281,8 +277,7 @@ class Scheduler:
         """Look whether bytes came of which nobody has told, and else say that none did."""
         gaps, last_data_ms = 0, None
         for slot in self._core.seen():
-            assert slot._connection is not None  # noqa: S101 - only such slots are there
-            if (found := slot._connection.look(self._core)) is None:
+            if (found := slot._look()) is None:
                 continue
             _, since_ms, in_all, new = found
             gaps += new
