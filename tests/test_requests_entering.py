@@ -289,6 +289,9 @@ def test_an_interrupt_within_one_task_does_not_lose_the_others() -> None:
     holder = Holder(scheduler)
     loop.run_until_complete(holder.enter())
 
+    def stop(_: asyncio.Task[None]) -> None:
+        loop.stop()
+
     async def stops() -> None:
         async with scheduler.slot(expect_bytes=1):
             raise SystemExit
@@ -299,9 +302,13 @@ def test_an_interrupt_within_one_task_does_not_lose_the_others() -> None:
     assert scheduler.status().waiting == 4
     tasks.append(loop.create_task(holder.leave()))
     for _ in range(2):
+        # Ends the loop if no interrupt does.
+        ends = loop.create_task(turns())
+        ends.add_done_callback(stop)
         with pytest.raises(SystemExit):
             loop.run_forever()
-    loop.run_until_complete(asyncio.wait(tasks))
+        ends.remove_done_callback(stop)
+    loop.run_until_complete(turns())
     assert holder.entered == ["a", "b"]
     assert [type(task.exception()) for task in tasks[:4]] == [SystemExit, type(None)] * 2
     holder.nothing_left()
