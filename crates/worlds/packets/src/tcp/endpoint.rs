@@ -34,7 +34,7 @@ pub enum State {
 
 /// One end of a connection. What most packets need comes first, in few lines of the cache.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct Endpoint<S, E> {
     /// What every packet of this end has in common.
     pub(crate) template: Packet,
