@@ -60,7 +60,6 @@ pub(crate) struct Endpoint<S, E> {
     /// What the other end has said in options.
     pub(crate) arriving: OptionsReader,
     handshake_sent_at: u64,
-    /// SYN or SYN-ACK was sent again: its answer is no RTT sample (Karn).
     /// How often a part of the handshake was sent again, as far as this end knows.
     handshake_repeats: u32,
 }
