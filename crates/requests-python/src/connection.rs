@@ -84,7 +84,7 @@ impl Remembered {
     }
 }
 
-/// The connection of a slot. One that no peer remembers is no object of Python, at which the garbage collector would look.
+/// A slot's connection. Only a peer's is a Python object; any other gives the garbage collector nothing to look at.
 #[derive(Debug)]
 pub(crate) enum Known {
     Own(Connection),

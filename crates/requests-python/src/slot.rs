@@ -135,7 +135,7 @@ impl Slot {
         Self::sent(this)
     }
 
-    /// Tell the scheduler that so many bytes of the response have arrived: of use if the response is large.
+    /// Tell the scheduler that `received_bytes` more of the response have arrived. This helps with large responses.
     ///
     /// A scheduler that learns finds losses sooner so. With a socket it also finds them out by itself, at times.
     fn progress(this: &Bound<'_, Self>, received_bytes: i64) -> PyResult<()> {

@@ -11,7 +11,7 @@ use incast_units::Bytes;
 
 use super::Row;
 
-/// Rows that are written and read at a time. Memory holds so many of each sorted run that is open.
+/// Rows written or read at a time. Each open run keeps up to this many in memory.
 const BLOCK_ROWS: usize = 256;
 
 /// Where rows go that memory should not hold.

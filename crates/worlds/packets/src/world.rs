@@ -431,10 +431,8 @@ impl<O: Observer> World<'_, O> {
         let tcp = &self.plan.classes[endpoint.class as usize].tcp;
         let ack = endpoint.take_in(now, tcp, packet);
         endpoint.under_way += i64::from(ack.is_some());
-        let (host, deadline) = (endpoint.host, endpoint.deadline());
-        if deadline < endpoint.scheduled_at {
-            self.arm(deadline, index, schedule);
-        }
+        let host = endpoint.host;
+        self.arm(index, schedule);
         let payload = u64::from(packet.payload);
         self.curve.add(now, payload);
         self.arrived += payload;
@@ -592,11 +590,7 @@ impl<O: Observer> World<'_, O> {
     /// Sends what an endpoint has put out, writes down what it told, and arms its timer.
     #[inline]
     fn settle(&mut self, now: u64, index: u32, schedule: &mut impl Schedule) {
-        let endpoint = &mut self.endpoints[index as usize];
-        let deadline = endpoint.deadline();
-        if deadline < endpoint.scheduled_at {
-            self.arm(deadline, index, schedule);
-        }
+        self.arm(index, schedule);
         let endpoint = &mut self.endpoints[index as usize];
         let host = endpoint.host;
         let connection = endpoint.template.connection;
@@ -625,8 +619,19 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Has the driver look at the timer of an end at `deadline`.
-    fn arm(&mut self, deadline: u64, index: u32, schedule: &mut impl Schedule) {
+    /// Has the driver look at the timer of an end no later than it expires.
+    #[inline]
+    fn arm(&mut self, index: u32, schedule: &mut impl Schedule) {
+        let endpoint = &self.endpoints[index as usize];
+        let deadline = endpoint.deadline();
+        if deadline < endpoint.scheduled_at {
+            self.arm_at(deadline, index, schedule);
+        }
+    }
+
+    /// A function of its own, as most packets do not need it.
+    #[inline(never)]
+    fn arm_at(&mut self, deadline: u64, index: u32, schedule: &mut impl Schedule) {
         let endpoint = &mut self.endpoints[index as usize];
         endpoint.scheduled_at = deadline;
         let number = endpoint.template.connection * 2 + u32::from(!endpoint.is_client());

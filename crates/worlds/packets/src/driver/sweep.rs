@@ -297,18 +297,13 @@ impl Slices {
 struct Bins {
     /// By link: number of its port at its switch.
     port: Vec<u32>,
-    by_port: Vec<Bin>,
+    /// By port: what arrives there.
+    by_port: Vec<Vec<Arrival>>,
+    /// The ports at which anything arrives.
     used: Vec<u32>,
     /// Arrivals at a switch whose ports are coupled.
     whole: Vec<Arrival>,
     slices: Slices,
-}
-
-/// Arrivals at one output port.
-#[derive(Clone, Debug, Default)]
-struct Bin {
-    link: u32,
-    arrivals: Vec<Arrival>,
 }
 
 impl Bins {
@@ -324,7 +319,7 @@ impl Bins {
         });
         let port = port.collect();
         let most = ports.iter().copied().max().unwrap_or(0) as usize;
-        Self { port, by_port: vec![Bin::default(); most], ..Self::default() }
+        Self { port, by_port: vec![Vec::new(); most], ..Self::default() }
     }
 }
 
@@ -554,11 +549,10 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
                 } else {
                     let port = bins.port[out as usize];
                     let bin = &mut bins.by_port[port as usize];
-                    if bin.arrivals.is_empty() {
+                    if bin.is_empty() {
                         bins.used.push(port);
-                        bin.link = out;
                     }
-                    bin.arrivals.push(arrival);
+                    bin.push(arrival);
                 }
                 true
             });
@@ -574,10 +568,10 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         }
         for &port in &bins.used {
             let bin = &mut bins.by_port[port as usize];
-            sort(&mut bin.arrivals, agenda.order);
-            let arrivals = bin.arrivals.iter().map(|arrival| (arrival.at, &arrival.packet));
-            world.enqueue_all(bin.link, arrivals, agenda);
-            bin.arrivals.clear();
+            sort(bin, agenda.order);
+            let arrivals = bin.iter().map(|arrival| (arrival.at, &arrival.packet));
+            world.enqueue_all(bin[0].out, arrivals, agenda);
+            bin.clear();
         }
         bins.used.clear();
         if coupled {
@@ -605,7 +599,7 @@ fn touch_arrivals<O: Observer>(world: &World<'_, O>, due: &DueNodes, first: u32)
 /// Reads the ports to which packets go, as `touch_arrivals` does.
 #[inline]
 fn touch_ports<O: Observer>(world: &World<'_, O>, bins: &Bins) {
-    let links = bins.used.iter().map(|&port| bins.by_port[port as usize].link);
+    let links = bins.used.iter().map(|&port| bins.by_port[port as usize][0].out);
     std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
 }
 

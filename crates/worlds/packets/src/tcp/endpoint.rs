@@ -55,7 +55,7 @@ pub(crate) struct Endpoint<S, E> {
     pub(crate) to_write: u32,
     pub(crate) receive: ReceiveHalf<E>,
     pub(crate) send: SendHalf<S>,
-    /// The window that this controller always wants, so that it need not be asked before an ACK leaves.
+    /// The window that the NIC's controller always wants, so that it need not be asked before an ACK leaves.
     pub(crate) fixed_window: Option<Bytes>,
     /// What the other end has said in options.
     pub(crate) arriving: OptionsReader,

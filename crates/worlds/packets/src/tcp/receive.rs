@@ -115,7 +115,8 @@ impl<E: Echo> ReceiveHalf<E> {
             && self.beyond_gap.is_empty()
             && self.fin_at.is_none()
             && !self.must_flush(packet.marks())
-            && !self.options.has_some()
+            && !self.options.has_duplicate()
+            && !self.options.hands_back()
     }
 
     /// Reads what most data needs, but for the first line.

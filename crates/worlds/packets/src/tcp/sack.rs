@@ -175,12 +175,6 @@ impl OptionsWriter {
         self.duplicate.is_some()
     }
 
-    /// Whether an ACK has to say more than what lies beyond a gap.
-    #[inline]
-    pub(crate) fn has_some(&self) -> bool {
-        self.has_duplicate() || self.hands_back()
-    }
-
     /// Writes the duplicate, if there is one, and what `beyond_gap` holds; returns its number and the number of blocks: with timestamps three
     /// fit, else four (RFC 2018 section 3).
     pub(crate) fn write(&mut self, beyond_gap: &Ranges, timestamps: bool, out: &mut Written) -> (u16, u8) {

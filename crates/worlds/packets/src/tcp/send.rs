@@ -53,19 +53,19 @@ pub(crate) struct SendHalf<S> {
     pub(super) cwr_wanted: bool,
     /// Any ACK since the last transmission of new data.
     pub(super) heard_since_send: bool,
-    /// Where the first of them ends.
+    /// Where the first message ends that is not wholly acknowledged.
     front_end: u64,
     /// Where the message that `next` lies in ends.
     pub(super) segment_limit: u64,
     pub(super) timed_at: u64,
     /// The one segment that is being timed, if `timed_at` is not `NEVER`.
     pub(super) timed_offset: u64,
-    /// Since when it runs.
+    /// Since when the retransmission timer runs.
     pub(super) armed_at: u64,
     /// Bytes in flight that limited transmit sent.
     pub(super) limited_transmit: u64,
     pub(super) last_sent_at: u64,
-    /// The same as far as the application has told it; `u64::MAX` while it does not know.
+    /// `front_end` as far as the application has told it; `u64::MAX` while it does not know.
     known_end: u64,
     pub(crate) rtt: RttEstimator,
     /// A mark has cut the window, and rate reduction lets it come down until this is passed.

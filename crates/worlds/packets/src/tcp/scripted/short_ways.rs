@@ -3,44 +3,35 @@
 use super::*;
 use crate::tcp::Span;
 use incast_plan::{BackoffEnd, DelayedAck};
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-}
+use incast_protocols::random::Stream;
 
 /// A segment of a peer that sends messages of 20 segments, most of it in order.
-fn data(script: &Script, random: &mut Random) -> Packet {
+fn data(script: &Script, random: &mut Stream) -> Packet {
     let next = script.end.receive.next;
-    let start = match random.below(20) {
-        0 => next + 1000 * random.below(4),
+    let start = match random.up_to(19) {
+        0 => next + 1000 * random.up_to(3),
         1 => next.saturating_sub(1000),
         _ => next,
     };
-    let marks = [Flags::default(), Flags::CE, Flags::CWR, Flags::EIN][random.below(12).min(3) as usize];
+    let marks = [Flags::default(), Flags::CE, Flags::CWR, Flags::EIN][random.up_to(11).min(3) as usize];
     Packet {
         sequence: start as u32,
-        payload: if random.below(10) == 0 { 400 } else { 1000 },
+        payload: if random.up_to(9) == 0 { 400 } else { 1000 },
         flags: Flags::ACK.with(marks),
         ..script.ack_packet(script.end.send.una)
     }
 }
 
 /// An ACK, most of them of what is in flight.
-fn ack(script: &Script, random: &mut Random) -> Packet {
+fn ack(script: &Script, random: &mut Stream) -> Packet {
     let send = &script.end.send;
     let flight = send.highest - send.una;
-    let ack = match random.below(20) {
+    let ack = match random.up_to(19) {
         0 => send.una,
         1 => send.highest,
         _ => send.una + 1000.min(flight),
     };
-    let says = [Flags::default(), Flags::ECE, Flags::EIN_ECHO, Flags::CWR][random.below(12).min(3) as usize];
+    let says = [Flags::default(), Flags::ECE, Flags::EIN_ECHO, Flags::CWR][random.up_to(11).min(3) as usize];
     Packet { flags: Flags::ACK.with(says), ..script.ack_packet(ack) }
 }
 
@@ -76,22 +67,22 @@ fn short_ways_lead_where_the_long_one_does() {
     for (kind, tcp) in kinds.into_iter().enumerate() {
         let mut taken = [0; 2];
         for seed in 0..40 {
-            let mut random = Random(seed);
+            let mut random = Stream::new(1, 0, seed);
             let mut script = Script::new(8, tcp.clone());
             script.end.send.sender.ecn = seed % 2 == 0;
             expect_message(&mut script);
             for _ in 0..300 {
-                script.now += random.below(150) * US;
+                script.now += random.up_to(149) * US;
                 if script.end.deadline() <= script.now {
                     script.timer();
                 }
                 if script.end.receive.incoming.len() < 2 {
                     expect_message(&mut script);
                 }
-                match random.below(40) {
-                    0 => drop(script.write(1000 * (1 + random.below(60)))),
-                    1 => script.set_window(1 + random.below(20)),
-                    2 => script.peer_window = 1000 * random.below(60) as u32,
+                match random.up_to(39) {
+                    0 => drop(script.write(1000 * (1 + random.up_to(59)))),
+                    1 => script.set_window(1 + random.up_to(19)),
+                    2 => script.peer_window = 1000 * random.up_to(59) as u32,
                     // For a while this end only answers.
                     step if step % 2 == 0 || !script.end.send.outstanding() => {
                         let packet = data(&script, &mut random);
