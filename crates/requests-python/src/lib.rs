@@ -77,9 +77,11 @@ struct Core {
     resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests with a connection, for the signals that can only be asked for.
     seen: BTreeMap<u64, Py<Slot>>,
-    /// Whether `timer` will be called when its time has come.
+    /// When `timer` will be called at the latest, if that has been seen to.
     #[pyo3(get, set)]
-    timed: bool,
+    timer_ns: Option<u64>,
+    /// Sees to it that `timer` is called when its time has come.
+    set_timer: Option<Py<PyAny>>,
     /// Requests that were woken, if somebody wants to know (`follow`).
     woken: Option<Vec<u64>>,
     next: u64,
@@ -133,6 +135,11 @@ impl Core {
         }
         this.borrow_mut().resumed.push((callback, entering.unbind()));
         Ok(())
+    }
+
+    /// A time of the scheduler by the clock, rounded up.
+    fn in_ns(&self, at: Time) -> u64 {
+        self.origin_ns.unwrap_or(0).saturating_add(at.0.div_ceil(PS_PER_NS))
     }
 
     /// A request: its number, and whether it may go at once. `window_bytes` is what its connection can have under way.
@@ -201,13 +208,30 @@ impl Core {
         }
     }
 
+    /// Sees to a timer if requests go though nothing else happens.
+    fn wait_for_pace(this: &Bound<'_, Self>) -> PyResult<()> {
+        let py = this.py();
+        let set_timer = {
+            let core = this.borrow();
+            let Some(at) = core.scheduler.lets_go_at() else { return Ok(()) };
+            if core.closed || core.timer_ns.is_some_and(|set| set <= core.in_ns(at)) {
+                return Ok(());
+            }
+            core.set_timer.as_ref().map(|set_timer| set_timer.clone_ref(py))
+        };
+        set_timer.map_or(Ok(()), |set_timer| set_timer.call0(py).map(drop))
+    }
+
     /// Does something that may let requests go, and wakes them. Nothing is borrowed while a request is woken, as that may ask again.
     fn wake<T>(this: &Bound<'_, Self>, now: Time, done: impl FnOnce(&mut Self) -> T) -> PyResult<T> {
         let py = this.py();
         let found = done(&mut this.borrow_mut());
         loop {
             let next = this.borrow_mut().poll(now);
-            let Some((request, waiter)) = next else { return Ok(found) };
+            let Some((request, waiter)) = next else {
+                Self::wait_for_pace(this)?;
+                return Ok(found);
+            };
             let Some(waiter) = waiter else { continue };
             if let Some(woken) = &mut this.borrow_mut().woken {
                 woken.push(request);
@@ -279,7 +303,8 @@ impl Core {
             waiters: VecDeque::new(),
             resumed: Vec::new(),
             seen: BTreeMap::new(),
-            timed: false,
+            timer_ns: None,
+            set_timer: None,
             woken: None,
             next: 0,
             origin_ns: None,
@@ -314,6 +339,11 @@ impl Core {
             Clock::Given(clock) => clock.clone_ref(py),
         };
         clock.call0(py)?.extract(py)
+    }
+
+    /// Calls this when it wants `timer` to be called at `next_timer_ns`, and that has not been seen to.
+    fn on_timer_wanted(&mut self, set_timer: Py<PyAny>) {
+        self.set_timer = Some(set_timer);
     }
 
     /// Serves no longer. Returns what requests wait with, who must be told.
@@ -427,8 +457,7 @@ impl Core {
 
     /// When `timer` is to be called.
     fn next_timer_ns(&self) -> Option<u64> {
-        let origin = self.origin_ns.unwrap_or(0);
-        self.scheduler.next_timer().map(|at| origin.saturating_add(at.0.div_ceil(PS_PER_NS)))
+        self.scheduler.next_timer().map(|at| self.in_ns(at))
     }
 
     /// To what the receive windows of connections are to be limited.
@@ -478,12 +507,14 @@ impl Core {
             callback.visit(&visit)?;
             visit.call(entering)?;
         }
+        visit.call(&self.set_timer)?;
         self.seen.values().try_for_each(|slot| visit.call(slot))?;
         self.waiters.iter().map(|(_, waiter)| waiter).chain(&self.kernel).try_for_each(|held| visit.call(held))
     }
 
     fn __clear__(&mut self) {
         self.host = None;
+        self.set_timer = None;
         self.seen.clear();
         self.waiters.clear();
         self.resumed.clear();

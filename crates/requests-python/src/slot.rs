@@ -200,7 +200,7 @@ impl Slot {
             if let (Some(_), Some(request)) = (&slot.connection, slot.request) {
                 core.seen.insert(request, this.clone().unbind());
             }
-            if core.timed {
+            if core.timer_ns.is_some() {
                 return Ok(());
             }
             slot.scheduler.clone_ref(py)

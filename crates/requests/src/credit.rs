@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use incast_protocols::analysis::batch::Bottleneck;
@@ -13,13 +13,15 @@ use incast_protocols::application::{
     AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, Status,
 };
 use incast_protocols::{Bytes, Duration, Rate, Time};
-#[cfg(target_os = "linux")]
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::events;
 #[cfg(target_os = "linux")]
 use crate::socket::Connection;
+
+const PS_PER_NS: u64 = 1000;
+const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Payload of a full segment on Ethernet, with timestamps.
 const SEGMENT: Bytes = Bytes(1448);
@@ -155,6 +157,14 @@ impl Builder {
         self
     }
 
+    /// How long servers think before they answer; rather too long than too short. Meanwhile their requests hold nothing of the budget of a
+    /// [port](Self::port), and others go at the pace of its link: a task of tokio sees to that, so slots have to be asked for in a
+    /// runtime that has time.
+    pub fn think(mut self, think: std::time::Duration) -> Self {
+        self.config.think = Duration(u64::try_from(think.as_nanos()).unwrap_or(u64::MAX).saturating_mul(PS_PER_NS));
+        self
+    }
+
     /// How the budget is learned.
     pub fn search(mut self, search: Search) -> Self {
         self.config.search = search;
@@ -188,8 +198,13 @@ impl Builder {
     }
 
     /// The scheduler.
+    ///
+    /// # Panics
+    /// Servers [think](Self::think), and no [port](Self::port) is given.
     #[must_use]
     pub fn build(self) -> Credit {
+        let known = !self.config.learn && self.bottleneck.rate.0 > 0;
+        assert!(known || self.config.think == Duration::ZERO, "servers that think need a port");
         let context =
             ApplicationContext { bottleneck: self.bottleneck, workers: self.workers, rto_min: Duration::from_ms(200) };
         Credit::of(&ApplicationChoice::Credit(self.config), &context, self.hook.map(|HookOf(hook)| hook))
@@ -215,6 +230,8 @@ struct State {
     /// Requests without a slot, by their numbers: what is in front has the number `first`.
     waiting: VecDeque<Option<Place>>,
     first: u64,
+    /// Whether a task lets requests go when their time has come.
+    paced: bool,
 }
 
 /// A request without a slot.
@@ -252,7 +269,7 @@ impl Credit {
     fn of(choice: &ApplicationChoice, context: &ApplicationContext, hook: Option<Hook>) -> Self {
         let scheduler = choice.build(context);
         let known = known(&scheduler.status());
-        let state = State { scheduler, known, waiting: VecDeque::new(), first: 0 };
+        let state = State { scheduler, known, waiting: VecDeque::new(), first: 0, paced: false };
         let watches = state.scheduler.watches_progress();
         Self(Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), watches, hook }))
     }
@@ -299,13 +316,13 @@ impl Shared {
 
     fn now(&self) -> Time {
         // Picoseconds wrap after 213 days: schedulers bear clocks that do.
-        Time((self.began.elapsed().as_nanos() as u64).wrapping_mul(1000))
+        Time((self.began.elapsed().as_nanos() as u64).wrapping_mul(PS_PER_NS))
     }
 
     /// Tells the scheduler something, and lets go what may go now. What then becomes of it is asked for before the lock is
     /// opened; whoever listens is told afterwards.
     fn act<A, T>(
-        &self,
+        self: &Arc<Self>,
         decision: Option<Decision>,
         tell: impl FnOnce(&mut State, Time) -> A,
         ask: impl FnOnce(&mut State, A) -> T,
@@ -314,7 +331,7 @@ impl Shared {
         let hears = self.hears();
         let mut granted = Vec::new();
         let mut state = self.lock();
-        // Nothing is let go between two calls, so a timer need not run before the next of them.
+        // But for the pace that requests keep, nothing is let go between two calls, so a timer need not run before the next of them.
         if state.scheduler.next_timer().is_some_and(|due| due <= now) {
             state.scheduler.on_timer(now, 0);
         }
@@ -329,12 +346,42 @@ impl Shared {
         let answer = ask(&mut state, told);
         let status = state.scheduler.status();
         let before = std::mem::replace(&mut state.known, known(&status));
+        if !state.paced
+            && state.scheduler.lets_go_at().is_some()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            state.paced = true;
+            runtime.spawn(Self::keep_pace(Pace { shared: Arc::downgrade(self) }));
+        }
         drop(state);
         woken.wake();
         if hears || before != known(&status) {
             self.report(decision, &granted, before, &status);
         }
         answer
+    }
+
+    /// Lets requests go when their time has come, until none waits for that.
+    async fn keep_pace(mut pace: Pace) {
+        while let Some(held) = pace.shared.upgrade() {
+            let now = held.now();
+            let at = {
+                let mut state = held.lock();
+                let at = state.scheduler.lets_go_at();
+                state.paced = at.is_some();
+                at
+            };
+            let Some(at) = at else {
+                pace.shared = Weak::new();
+                return;
+            };
+            let wait = std::time::Duration::from_nanos(at.0.saturating_sub(now.0).div_ceil(PS_PER_NS));
+            drop(held);
+            // A clock that wraps would have it wait for months.
+            tokio::time::sleep(wait.min(LONGEST_PAUSE)).await;
+            let Some(held) = pace.shared.upgrade() else { return };
+            held.act(None, |_, _| (), |_, ()| ());
+        }
     }
 
     /// Whether anybody hears of requests one by one.
@@ -365,6 +412,19 @@ impl Shared {
         events::decision(decision, status);
         if let Some(hook) = &self.hook {
             hook(decision, status);
+        }
+    }
+}
+
+/// The task that lets requests go when their time has come. If its runtime ends before, another task has to.
+struct Pace {
+    shared: Weak<Shared>,
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.lock().paced = false;
         }
     }
 }
@@ -470,7 +530,7 @@ impl Future for Waiting {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Slot> {
         let Self { shared: place, span, expect, asked } = &mut *self;
-        let shared = place.as_deref().expect("a slot is given once");
+        let shared = place.as_ref().expect("a slot is given once");
         let task = context.waker();
         let (id, taken) = if let Some(id) = *asked {
             (id, shared.lock().take(id, task))

@@ -288,7 +288,7 @@ def judge(found: Sequence[Place], rules: Rules, wanted: Iterable[str] = USUAL) -
     for place in found:
         if not complete(place, rules, wanted):
             continue
-        for policy in OURS:
+        for policy in filter(place.by.__contains__, OURS):
             verdicts += _judged(place, policy, rules)
     return verdicts
 

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fan_in.cells import MSS_BYTES
+from fan_in.cells import MSS_BYTES, TOLD_HOW_LONG
 from fan_in.gradient import Gradient
 from incast import requests
 from incast.requests import Peer, Plan, Port, sockets
@@ -24,12 +24,15 @@ POLICIES = {
     "clamp": "clamp alone",
     "bytes": "byte budget alone",
     "planned": "credit, planned",
+    "told-half": "credit, told half of the think time",
+    "told": "credit, told the think time",
+    "told-twice": "credit, told twice the think time",
     "learned": "credit, learned",
     "gradient": "adaptive limiter",
     "tower": "tower's limit",
 }
 # What is ours, and judged.
-OURS = ("planned", "learned")
+OURS = ("planned", "told", "learned")
 PERMITS = 4
 # A window has to be used up before a smaller one holds: so often at most is a server asked for that.
 _MOST_DRAINING = 40
@@ -55,9 +58,9 @@ def batch(cell: Cell) -> int:
     return max(1, budget_bytes(cell) * len(cell.sizes) // sum(cell.sizes))
 
 
-def _planned(cell: Cell) -> Plan:
+def _planned(cell: Cell, think_ms: float = 0.0) -> Plan:
     port = Port(rate_bps=cell.rate_mbps * 10**6, buffer_bytes=cell.buffer_bytes)
-    return Plan(port=port, workers=cell.workers, window_bytes=_window(cell))
+    return Plan(port=port, workers=cell.workers, window_bytes=_window(cell), think_ms=think_ms)
 
 
 def _window(cell: Cell) -> int | None:
@@ -70,6 +73,8 @@ def plan(policy: str, cell: Cell) -> Plan:
         return Plan(scheduler={"name": "ars", "batch_size": batch(cell)})
     if policy == "bytes":
         return Plan(budget_bytes=budget_bytes(cell), clamp=False)
+    if policy in TOLD_HOW_LONG:
+        return _planned(cell, cell.think_ms * TOLD_HOW_LONG[policy])
     return _planned(cell) if policy == "planned" else Plan(window_bytes=_window(cell))
 
 

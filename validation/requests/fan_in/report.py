@@ -45,7 +45,7 @@ def text(title: str, release: str, rows: Sequence[Row], rules: Rules, grid: Grid
         of_machine,
         "## Verdict",
         f"By `tolerances.toml`. {len(whole)} of {len(found)} cells have all repetitions and are judged.",
-        _summary(verdicts),
+        _summary(verdicts, grid),
         _judged(verdicts),
         "## Goodput",
         "Mbit/s, mean over the repetitions. Bold is the best of the cell, † a cell in which all at once collapses.",
@@ -62,11 +62,12 @@ def _share(values: Sequence[float]) -> str:
     return f"{mean:.2%} (at most {max(values, default=math.nan):.1%})"
 
 
-def _summary(verdicts: Sequence[Verdict]) -> str:
-    lines = ["| rule | " + " | ".join(POLICIES[policy] for policy in OURS) + " |", "|---|" + "---|" * len(OURS)]
+def _summary(verdicts: Sequence[Verdict], grid: Grid) -> str:
+    ours = [policy for policy in OURS if policy in grid.policies]
+    lines = ["| rule | " + " | ".join(POLICIES[policy] for policy in ours) + " |", "|---|" + "---|" * len(ours)]
     for rule, says in _RULES.items():
         cells = []
-        for policy in OURS:
+        for policy in ours:
             mine = [one.holds for one in verdicts if (one.rule, one.policy) == (rule, policy)]
             cells.append(f"holds in {sum(mine)} of {len(mine)} cells" if mine else "not judged")
         lines.append(f"| {says} | " + " | ".join(cells) + " |")

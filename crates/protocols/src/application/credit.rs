@@ -11,13 +11,18 @@
 //!
 //! A request that costs more than the budget goes alone. Credit comes back when a response is complete, and for one that was
 //! given up when its connection is closed or has run dry: until then its sender may still fill the port.
+//!
+//! Servers that think hold their part of a budget though nothing of theirs is under way, unless it is said how long they think
+//! ([`Config::think`]).
 
 mod knee;
+mod thinking;
 
 use alloc::boxed::Box;
 
 pub use knee::{Knee, Search, Why};
 
+use self::thinking::Thinking;
 use super::{Application, ApplicationContext, Grant, Outcome, Outstanding, Request, RequestId, Status, Waiting};
 use crate::registry::{Conflict, Part};
 use crate::units::{Bytes, Duration, Time};
@@ -43,6 +48,9 @@ pub struct Config {
     pub least_window: u32,
     /// Taken for the size of responses whose size is not known; without it, these cost their window.
     pub response: Option<Bytes>,
+    /// How long servers think before they answer, e.g. "8ms". Meanwhile their requests hold nothing of the budget: others go at the
+    /// pace at which the last port's link brings their responses. Rather too long than too short.
+    pub think: Duration,
 }
 
 impl Default for Config {
@@ -55,6 +63,7 @@ impl Default for Config {
             window: None,
             least_window: 4,
             response: None,
+            think: Duration::ZERO,
         }
     }
 }
@@ -62,24 +71,33 @@ impl Default for Config {
 /// The credit of one aggregator.
 #[derive(Clone, Debug)]
 pub struct Credit {
-    /// What each costs.
-    waiting: Waiting<Bytes>,
+    waiting: Waiting<Asked>,
     outstanding: Outstanding,
     limit: Limit,
     window: Option<Bytes>,
     response: Option<Bytes>,
 }
 
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    cost: Bytes,
+    /// Size of its response, as far as known.
+    response: Bytes,
+}
+
 #[derive(Clone, Debug)]
 enum Limit {
     Fixed(Bytes),
+    /// Servers think.
+    Paced(Bytes, Box<Thinking>),
     Learned(Box<Knee>),
 }
 
 impl Limit {
     fn now(&self) -> Option<Bytes> {
         match self {
-            Self::Fixed(budget) => Some(*budget),
+            Self::Fixed(budget) | Self::Paced(budget, _) => Some(*budget),
             Self::Learned(knee) => knee.budget(),
         }
     }
@@ -100,7 +118,12 @@ impl Credit {
             let port = Bytes(bottleneck.buffer.0 / 10 * 7).min(carried).max(segment);
             let budget = config.budget.unwrap_or(port);
             let part = context.workers.map_or(Bytes::ZERO, |workers| Bytes(budget.0 / u64::from(workers.max(1))));
-            (Limit::Fixed(budget), part.max(least))
+            let limit = if config.think == Duration::ZERO {
+                Limit::Fixed(budget)
+            } else {
+                Limit::Paced(budget, Box::new(Thinking::new(config.think, bottleneck.rate, segment)))
+            };
+            (limit, part.max(least))
         };
         Self {
             waiting: Waiting::new(),
@@ -111,13 +134,17 @@ impl Credit {
         }
     }
 
-    fn cost(&self, request: &Request) -> Bytes {
-        let expected = request.expected.or(self.response).unwrap_or(Bytes(u64::MAX));
+    fn asked(&self, request: &Request) -> Asked {
+        let expected = request.expected.or(self.response);
         let window = request.window.or(self.window()).unwrap_or(Bytes(u64::MAX));
-        expected.min(window).max(Bytes(1))
+        let cost = expected.unwrap_or(Bytes(u64::MAX)).min(window).max(Bytes(1));
+        Asked { cost, response: expected.unwrap_or(cost) }
     }
 
-    fn fits(&self, cost: Bytes) -> bool {
+    fn fits(&mut self, now: Time, cost: Bytes) -> bool {
+        if let Limit::Paced(budget, thinking) = &mut self.limit {
+            return thinking.fits(now, cost, *budget, self.outstanding);
+        }
         let together = self.outstanding.bytes + u128::from(cost.0);
         self.outstanding.requests == 0 || self.limit.now().is_none_or(|budget| together <= u128::from(budget.0))
     }
@@ -125,8 +152,8 @@ impl Credit {
 
 impl Application for Credit {
     fn on_request(&mut self, _now: Time, request: Request) {
-        let cost = self.cost(&request);
-        self.waiting.push(request.id, cost);
+        let asked = self.asked(&request);
+        self.waiting.push(request.id, asked);
     }
 
     fn on_withdrawn(&mut self, _now: Time, request: RequestId) {
@@ -141,43 +168,63 @@ impl Application for Credit {
 
     fn on_finished(&mut self, now: Time, grant: Grant, outcome: Outcome) {
         self.outstanding.remove(&grant);
-        if let Limit::Learned(knee) = &mut self.limit {
-            knee.on_finished(now, &grant, &outcome, self.outstanding);
+        match &mut self.limit {
+            Limit::Fixed(_) => {}
+            Limit::Paced(_, thinking) => thinking.on_finished(now, &grant, self.outstanding),
+            Limit::Learned(knee) => knee.on_finished(now, &grant, &outcome, self.outstanding),
         }
     }
 
     fn next_timer(&self) -> Option<Time> {
         match &self.limit {
             Limit::Fixed(_) => None,
+            Limit::Paced(_, thinking) => thinking.lets_go(),
             Limit::Learned(knee) => knee.stalls_at(),
         }
     }
 
     fn on_timer(&mut self, now: Time, out_of_order: u64) {
-        if let Limit::Learned(knee) = &mut self.limit {
-            knee.on_timer(now, out_of_order, self.outstanding);
+        match &mut self.limit {
+            Limit::Fixed(_) => {}
+            // What may go is found when it is asked for.
+            Limit::Paced(_, thinking) => thinking.forget_timer(),
+            Limit::Learned(knee) => knee.on_timer(now, out_of_order, self.outstanding),
+        }
+    }
+
+    fn lets_go_at(&self) -> Option<Time> {
+        match &self.limit {
+            Limit::Paced(_, thinking) => thinking.lets_go(),
+            Limit::Fixed(_) | Limit::Learned(_) => None,
         }
     }
 
     fn poll(&mut self, now: Time) -> Option<Grant> {
-        let cost = *self.waiting.front()?;
-        if !self.fits(cost) {
+        let Some(&Asked { cost, .. }) = self.waiting.front() else {
+            if let Limit::Paced(_, thinking) = &mut self.limit {
+                thinking.forget_timer();
+            }
+            return None;
+        };
+        if !self.fits(now, cost) {
             if let Limit::Learned(knee) = &mut self.limit {
                 knee.on_refused();
             }
             return None;
         }
-        let (id, cost) = self.waiting.pop()?;
+        let (id, Asked { cost, response }) = self.waiting.pop()?;
         self.outstanding.add(cost);
-        if let Limit::Learned(knee) = &mut self.limit {
-            knee.on_granted(now, cost, self.outstanding);
+        match &mut self.limit {
+            Limit::Fixed(_) => {}
+            Limit::Paced(_, thinking) => thinking.on_granted(id, cost, response),
+            Limit::Learned(knee) => knee.on_granted(now, cost, self.outstanding),
         }
         Some(Grant::new(now, id, cost))
     }
 
     fn window(&self) -> Option<Bytes> {
         let wide = match &self.limit {
-            Limit::Fixed(_) => 1,
+            Limit::Fixed(_) | Limit::Paced(..) => 1,
             Limit::Learned(knee) => knee.wide(),
         };
         self.window.filter(|_| self.limit.now().is_some()).map(|window| window.times(wide))
@@ -193,14 +240,18 @@ impl Application for Credit {
 
     fn status(&self) -> Status {
         let ((changes, last_change), losses_of_others) = match &self.limit {
-            Limit::Fixed(_) => ((0, None), false),
+            Limit::Fixed(_) | Limit::Paced(..) => ((0, None), false),
             Limit::Learned(knee) => (knee.changes(), knee.losses_of_others()),
+        };
+        let budget = match &self.limit {
+            Limit::Paced(budget, thinking) => Some(Bytes(budget.0.saturating_add(thinking.cost().0))),
+            Limit::Fixed(_) | Limit::Learned(_) => self.limit.now(),
         };
         Status {
             waiting: self.waiting.len() as u64,
             outstanding: self.outstanding.requests,
             under_way: self.outstanding.bytes(),
-            budget: self.limit.now(),
+            budget,
             changes,
             last_change,
             losses_of_others,
@@ -230,6 +281,12 @@ impl Part for Credit {
             return Err(Conflict::at(
                 "window",
                 alloc::format!("no effect: clamp = false sets no window, {window} is given"),
+            ));
+        }
+        if config.learn && config.think != Duration::ZERO {
+            return Err(Conflict::at(
+                "think",
+                alloc::format!("no effect: learn = true finds the budget, think = {} is given", config.think),
             ));
         }
         config.search.check().map_err(|conflict| conflict.inside("search"))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _MOST = 1 << 62
+_LONGEST_THINK_MS = 3_600_000
 # What stands for a port of which nothing is said. No scheduler that is allowed without a port looks at it.
 _UNKNOWN_RATE_BPS, _UNKNOWN_BUFFER_BYTES = 1_000_000_000, 65_536
 
@@ -56,6 +57,9 @@ class Plan:
     """To how much the receive windows of connections are limited; without it, at least four segments."""
     clamp: bool = True
     """Whether receive windows are limited at all."""
+    think_ms: float = 0.0
+    """How long servers think before they answer, in milliseconds; rather too long than too short. Meanwhile their requests hold nothing of
+    the budget of a port, and others go at the pace of its link."""
     mss_bytes: int = 1448
     """Payload of a full segment on the path."""
     scheduler: str | Mapping[str, Any] = field(default="credit")
@@ -72,11 +76,17 @@ class Plan:
         for name in ("budget_bytes", "window_bytes"):
             if (value := getattr(self, name)) is not None:
                 positive(name, value, "bytes")
+        if not 0 <= self.think_ms < _LONGEST_THINK_MS:
+            raise ValueError(f"think_ms: found {self.think_ms!r}, expected 0 to {_LONGEST_THINK_MS:,} milliseconds")
+        if self.think_ms and self.port is None:
+            raise ValueError("port: think_ms needs it, as requests then go at the pace of its link")
         given: dict[str, Any] = {"name": self.scheduler} if isinstance(self.scheduler, str) else dict(self.scheduler)
         if given.get("name") != "credit":
             for name in ("budget_bytes", "window_bytes"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{name}: the scheduler {given.get('name')!r} has none, only 'credit' has")
+            if self.think_ms:
+                raise ValueError(f"think_ms: the scheduler {given.get('name')!r} has none, only 'credit' has")
             if given.get("name") == "ars" and given.get("batch_size") is None and self.port is None:
                 raise ValueError("port: the scheduler 'ars' needs it, or a batch_size")
             return given
@@ -84,6 +94,8 @@ class Plan:
             given.setdefault("budget", f"{self.budget_bytes}B")
         if self.window_bytes is not None:
             given.setdefault("window", f"{self.window_bytes}B")
+        if self.think_ms:
+            given.setdefault("think", f"{round(self.think_ms * 1e6)}ns")
         given.setdefault("clamp", self.clamp)
         given.setdefault("learn", self.port is None and "budget" not in given)
         return given

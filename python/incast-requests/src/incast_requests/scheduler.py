@@ -23,7 +23,7 @@ _log = logging.getLogger("incast_requests")
 _NO_WINDOW = 1 << 62
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
-_DRAIN_CHECK_S = 0.01
+_DRAIN_CHECK_NS = 10_000_000
 # asyncio closes a socket in the turn after the one in which its transport was closed.
 _DRAIN_FIRST_CHECKS = 3
 _QUIET_NS = 1_000_000_000
@@ -74,14 +74,13 @@ class Scheduler:
             raise RuntimeError("a scheduler is opened once")
         self._runtime = runtime.current()
         self._runtime.open(self._core)
+        self._core.on_timer_wanted(self._set_timer)
 
     async def __aexit__(self, *_: object) -> None:
         """Close it. Requests that still wait get a `SchedulerClosedError`."""
         self._closed = True
         waiters = self._core.close()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._cancel_timer()
         self._draining.clear()
         for waiter in waiters:
             if not waiter.done():
@@ -223,8 +222,6 @@ class Scheduler:
         self._drain_checks = 0
         if self._hooks:
             self._tell("draining", slot.request, given_up_ns)
-        if self._timer is not None:
-            self._timer.cancel()
         self._set_timer()
 
     def _look_at_drains(self) -> None:
@@ -245,17 +242,23 @@ class Scheduler:
             self._tell("withdrawn", request, self._clock())
             self._tell_woken()
 
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _set_timer(self) -> None:
         assert self._runtime is not None  # noqa: S101 - slots are outstanding
-        self._timer = None
-        delays = []
+        self._cancel_timer()
+        now = self._clock()
+        times = []
         if self._draining:
-            delays.append(0.0 if self._drain_checks < _DRAIN_FIRST_CHECKS else _DRAIN_CHECK_S)
+            times.append(now if self._drain_checks < _DRAIN_FIRST_CHECKS else now + _DRAIN_CHECK_NS)
         if (at := self._core.next_timer_ns()) is not None:
-            delays.append(max(at - self._clock(), 0) / _NS_PER_S)
-        if delays:
-            self._timer = self._runtime.call_later(min(delays), self._on_timer)
-        self._core.timed = self._timer is not None
+            times.append(max(at, now))
+        self._core.timer_ns = min(times, default=None)
+        if times:
+            self._timer = self._runtime.call_later((min(times) - now) / _NS_PER_S, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

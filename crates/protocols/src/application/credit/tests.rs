@@ -104,6 +104,8 @@ fn what_has_no_effect_is_refused() {
     assert_eq!(conflict(&Config::default()), Ok(()));
     assert_eq!(conflict(&Config { learn: true, budget: Some(Bytes(1)), ..Config::default() }), Err("budget".into()));
     assert_eq!(conflict(&Config { clamp: false, window: Some(Bytes(1)), ..Config::default() }), Err("window".into()));
+    let thinks = Config { learn: true, think: Duration::from_ms(1), ..Config::default() };
+    assert_eq!(conflict(&thinks), Err("think".into()));
     let never = Search { stall: Duration::ZERO, ..Search::default() };
     assert_eq!(conflict(&Config { search: never, ..Config::default() }), Err("search.stall".into()));
 }
@@ -124,6 +126,107 @@ fn a_stall_is_told_by_the_timer_once() {
     credit.on_timer(Time::from_us(52_000), 0);
     assert_eq!((credit.next_timer(), credit.status().last_change), (None, Some(Why::Stall)));
     assert!(credit.status().budget < before);
+}
+
+/// A budget of two responses of 10,000 bytes, servers that think for a millisecond, and a link that carries one response in 87.2 us.
+fn thinking() -> Credit {
+    credit(&Config { think: Duration::from_ms(1), ..of(20_000) })
+}
+
+/// So long the link takes for `count` of them.
+fn responses(count: u64) -> Duration {
+    Duration(count * Duration::from_ns(87_200).0)
+}
+
+#[test]
+fn where_servers_think_requests_go_at_the_pace_of_the_link() {
+    let mut credit = thinking();
+    ask(&mut credit, 0..5, 10_000);
+    let mut sent = grants(&mut credit, NOW);
+    assert_eq!(ids(&sent), [0, 1], "what would fit if they answered at once");
+    for next in 2..5 {
+        let due = NOW + responses(next - 1);
+        assert_eq!((credit.next_timer(), credit.lets_go_at()), (Some(due), Some(due)));
+        assert_eq!(grants(&mut credit, Time(due.0 - 1)), [], "not before");
+        credit.on_timer(due, 0);
+        assert_eq!(credit.next_timer(), None, "until it is asked what may go");
+        sent.extend(grants(&mut credit, due));
+        assert_eq!(ids(&sent).last(), Some(&next));
+    }
+    assert_eq!(credit.next_timer(), None, "nothing waits");
+    let status = credit.status();
+    assert_eq!((status.under_way, status.budget), (Bytes(50_000), Some(Bytes(70_000))), "all five are in time");
+}
+
+/// The first is to be complete after 1,087.2 us.
+#[test]
+fn responses_that_are_late_count_until_they_are_complete() {
+    let complete = |late: u64| NOW + Duration::from_ms(1) + responses(late);
+    let mut credit = thinking();
+    ask(&mut credit, 0..4, 10_000);
+    let mut sent = grants(&mut credit, NOW);
+    while let Some(due) = credit.next_timer() {
+        sent.extend(grants(&mut credit, due));
+    }
+    assert_eq!(ids(&sent), [0, 1, 2, 3]);
+    ask(&mut credit, 4..8, 10_000);
+    assert_eq!(grants(&mut credit, complete(1)).len(), 1, "one that is late leaves room for one");
+    assert_eq!(
+        (grants(&mut credit, complete(2)).len(), credit.next_timer()),
+        (0, None),
+        "two leave none, and no time helps"
+    );
+    credit.on_finished(complete(2), sent.pop_front().unwrap(), gap(0));
+    assert_eq!(grants(&mut credit, complete(2)).len(), 1);
+    assert_eq!(credit.status().outstanding, 5);
+}
+
+#[test]
+fn responses_that_come_early_leave_no_trace() {
+    let mut credit = thinking();
+    ask(&mut credit, 0..3, 10_000);
+    let mut sent = grants(&mut credit, NOW);
+    credit.on_finished(Time::from_us(50), sent.pop_back().unwrap(), gap(0));
+    assert_eq!(credit.status().budget, Some(Bytes(30_000)), "one is thought about");
+    credit.on_finished(Time::from_us(50), sent.pop_back().unwrap(), gap(0));
+    assert_eq!(ids(&grants(&mut credit, Time::from_us(50))), [2], "with nothing outstanding the port is empty");
+    assert_eq!(credit.status().budget, Some(Bytes(30_000)));
+}
+
+#[test]
+fn more_than_the_budget_goes_alone_where_servers_think_too() {
+    let mut credit = thinking();
+    ask(&mut credit, 0..2, 10_000);
+    ask(&mut credit, 2..4, 50_000);
+    assert_eq!(grants(&mut credit, NOW).len(), 2);
+    assert_eq!(credit.next_timer(), Some(NOW + responses(2)), "once the link has brought all others");
+    assert_eq!(ids(&grants(&mut credit, NOW + responses(2))), [2]);
+}
+
+/// By more than threads are apart: what is outstanding then counts, and nobody waits for a time of the other clock.
+#[test]
+fn a_clock_that_goes_back_is_another_one() {
+    let late = Time(1 << 60);
+    for (back, waits) in [(Duration::from_us(1), true), (Duration::from_ms(2), false)] {
+        let mut credit = thinking();
+        ask(&mut credit, 0..4, 10_000);
+        let mut sent = grants(&mut credit, late);
+        let now = Time(late.0 - back.0);
+        assert_eq!((sent.len(), grants(&mut credit, now).len(), credit.next_timer().is_some()), (2, 0, waits));
+        credit.on_finished(now, sent.pop_front().unwrap(), gap(0));
+        assert_eq!(grants(&mut credit, now).len(), usize::from(!waits));
+    }
+}
+
+/// Of responses whose size nobody knows it is taken that they are what they cost.
+#[test]
+fn where_servers_think_what_is_unknown_has_its_window() {
+    let mut credit =
+        credit(&Config { think: Duration::from_ms(1), window: Some(Bytes(10_000)), clamp: true, ..of(20_000) });
+    for id in 0..3 {
+        credit.on_request(NOW, request(id, None));
+    }
+    assert_eq!((grants(&mut credit, NOW).len(), credit.next_timer()), (2, Some(NOW + responses(1))));
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +257,8 @@ fn configs() -> impl Strategy<Value = Config> {
     let search = Search { hold: 2, ..Search::default() };
     prop_oneof![
         (1..100_000_u64, any::<bool>()).prop_map(|(budget, clamp)| Config { clamp, ..of(budget) }),
+        (1..100_000_u64, 1..2_000_000_000_000_u64)
+            .prop_map(|(budget, think)| Config { think: Duration(think), ..of(budget) }),
         any::<bool>().prop_map(move |clamp| Config { learn: true, clamp, search: search.clone(), ..Config::default() }),
     ]
 }

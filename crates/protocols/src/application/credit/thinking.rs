@@ -1,0 +1,154 @@
+//! Servers that think: what they hold of a budget meanwhile.
+//!
+//! While a server thinks, nothing of its response is in the port, and its request need not hold a part of the budget. But all that is asked
+//! for while others think may answer at once. So requests go at the pace at which the link brings their responses: as if servers answered at once,
+//! and the link carried one response after the other. What would then be under way has to fit into the budget. After the time that servers
+//! think, the responses come at the same pace.
+//!
+//! Responses that are late by that reckoning count, too, until they are complete. So servers that think for longer than was said leave less to
+//! others, and nothing is let go at the pace of a link of which others have taken a part.
+
+use alloc::collections::VecDeque;
+
+use super::super::{Grant, Outstanding, RequestId};
+use crate::units::{Bytes, Duration, Rate, Time};
+
+/// Bytes on Ethernet that come with each segment: preamble and gap, headers of Ethernet and IP, and that of TCP with timestamps.
+const HEADERS: Bytes = Bytes(90);
+/// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
+const ASTRAY: Duration = Duration::from_ms(1);
+
+/// What is asked for and not under way yet.
+#[derive(Clone, Debug)]
+pub(super) struct Thinking {
+    think: Duration,
+    rate: Rate,
+    segment: Bytes,
+    /// The latest time that was told.
+    now: Time,
+    /// When the link would have brought all responses, if servers answered at once.
+    link_free: Time,
+    /// Responses that it would still have to bring: until when, and what they cost.
+    to_bring: VecDeque<(Time, Bytes)>,
+    to_bring_cost: u128,
+    /// Requests that are in time: when their responses should be complete, and what they cost; nothing once they are over.
+    in_time: VecDeque<(Time, RequestId, Bytes)>,
+    in_time_cost: u128,
+    /// When the request that is next may go, if only the pace holds it back.
+    lets_go: Option<Time>,
+}
+
+impl Thinking {
+    /// Servers that answer after `think`, over a link of this rate and with segments of so many bytes.
+    pub(super) const fn new(think: Duration, rate: Rate, segment: Bytes) -> Self {
+        Self {
+            think,
+            rate,
+            segment,
+            now: Time(0),
+            link_free: Time(0),
+            to_bring: VecDeque::new(),
+            to_bring_cost: 0,
+            in_time: VecDeque::new(),
+            in_time_cost: 0,
+            lets_go: None,
+        }
+    }
+
+    /// What the requests cost together that are in time.
+    pub(super) fn cost(&self) -> Bytes {
+        Bytes(u64::try_from(self.in_time_cost).unwrap_or(u64::MAX))
+    }
+
+    /// When the request that is next may go, if nothing else happens before.
+    pub(super) const fn lets_go(&self) -> Option<Time> {
+        self.lets_go
+    }
+
+    /// Nothing is to be let go, until it is asked again what fits.
+    pub(super) const fn forget_timer(&mut self) {
+        self.lets_go = None;
+    }
+
+    /// Whether a request that costs so much may go beside what is outstanding.
+    pub(super) fn fits(&mut self, now: Time, cost: Bytes, budget: Bytes, outstanding: Outstanding) -> bool {
+        self.go_on(now);
+        self.lets_go = None;
+        if outstanding.requests == 0 {
+            return true;
+        }
+        // More than the budget goes alone.
+        let late = outstanding.bytes - self.in_time_cost;
+        let room = u128::from(budget.0.saturating_sub(cost.0));
+        let Some(room) = room.checked_sub(late) else { return false };
+        let mut left = self.to_bring_cost;
+        for &(until, cost) in &self.to_bring {
+            if left <= room {
+                break;
+            }
+            left -= u128::from(cost.0);
+            self.lets_go = Some(until);
+        }
+        self.lets_go.is_none()
+    }
+
+    /// A request was let go whose response has so many bytes.
+    pub(super) fn on_granted(&mut self, id: RequestId, cost: Bytes, response: Bytes) {
+        let segments = response.0.div_ceil(self.segment.0);
+        let on_the_link = Bytes(response.0.saturating_add(segments.saturating_mul(HEADERS.0)));
+        self.link_free = later(self.link_free.max(self.now), self.rate.time_for(on_the_link));
+        self.to_bring.push_back((self.link_free, cost));
+        self.to_bring_cost += u128::from(cost.0);
+        self.in_time.push_back((later(self.link_free, self.think), id, cost));
+        self.in_time_cost += u128::from(cost.0);
+    }
+
+    /// A request is over. What is left is outstanding.
+    pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outstanding: Outstanding) {
+        self.go_on(now);
+        if outstanding.requests == 0 {
+            // The port is empty, whatever was expected.
+            self.forget();
+            return;
+        }
+        let earliest = later(grant.at(), self.think);
+        let from = self.in_time.partition_point(|&(until, ..)| until < earliest);
+        if let Some((.., cost)) = self.in_time.range_mut(from..).find(|(_, id, _)| *id == grant.id()) {
+            self.in_time_cost -= u128::from(cost.0);
+            *cost = Bytes::ZERO;
+        }
+    }
+
+    /// Time goes on.
+    fn go_on(&mut self, now: Time) {
+        if now.0.saturating_add(ASTRAY.0) < self.now.0 {
+            self.forget();
+            self.now = now;
+        }
+        self.now = self.now.max(now);
+        while let Some(&(until, cost)) = self.to_bring.front()
+            && until <= self.now
+        {
+            self.to_bring_cost -= u128::from(cost.0);
+            self.to_bring.pop_front();
+        }
+        while let Some(&(until, _, cost)) = self.in_time.front()
+            && until <= self.now
+        {
+            self.in_time_cost -= u128::from(cost.0);
+            self.in_time.pop_front();
+        }
+    }
+
+    fn forget(&mut self) {
+        self.link_free = Time(0);
+        self.to_bring.clear();
+        self.in_time.clear();
+        (self.to_bring_cost, self.in_time_cost) = (0, 0);
+    }
+}
+
+/// As late as can be said, where that is too late.
+const fn later(at: Time, by: Duration) -> Time {
+    Time(at.0.saturating_add(by.0))
+}
