@@ -705,6 +705,94 @@ def test_a_learned_budget_grows_while_that_pays() -> None:
     asyncio.run(program())
 
 
+# The port has room for two responses of 10,000 bytes, and its link carries one with its headers in 10.63 ms.
+THINKING = Plan(port=Port(rate_bps=8_000_000, buffer_bytes=28_600), think_ms=20)
+
+
+def test_where_servers_think_requests_go_at_the_pace_of_the_link(run: Run) -> None:
+    async def program() -> None:
+        clock, server = Clock(), Server()
+        heard: list[Decision] = []
+        began_ns = clock.now_ns
+        async with (
+            requests.open(THINKING, clock=clock, on_decision=heard.append) as scheduler,
+            anyio.create_task_group() as group,
+        ):
+
+            async def gather() -> None:
+                await scheduler.gather(*map(server.get, range(4)), expect_bytes=10_000)
+
+            group.start_soon(gather)
+            await server.has(0, 1)
+            assert scheduler._core.timer_ns == began_ns + 10_630_000
+            clock.pass_ms(10.62)
+            scheduler._on_timer()
+            await settled()
+            assert sorted(server.asked) == [0, 1], "not before its time"
+            clock.pass_ms(0.01)
+            scheduler._on_timer()
+            await server.has(0, 1, 2)
+            assert scheduler._core.timer_ns == began_ns + 21_260_000
+            # Three are in time: what they cost does not count.
+            status = scheduler.status()
+            assert status.budget_bytes is not None
+            assert status.budget_bytes - status.in_use_bytes == 20_020
+            clock.pass_ms(10.63)
+            scheduler._on_timer()
+            await server.has(0, 1, 2, 3)
+            assert scheduler._timer is None, "nothing waits"
+            for number in range(4):
+                server.answer(number)
+        nothing_left(scheduler)
+        assert [decision.request for decision in heard if decision.kind == "granted"] == [0, 1, 2, 3]
+
+    run(program)
+
+
+def test_where_servers_think_a_request_goes_though_nothing_else_happens(run: Run) -> None:
+    async def program() -> None:
+        server = Server()
+        async with requests.open(THINKING) as scheduler, anyio.create_task_group() as group:
+
+            async def ask(number: int) -> None:
+                async with scheduler.slot(expect_bytes=10_000):
+                    await server.get(number)
+
+            for number in range(3):
+                group.start_soon(ask, number)
+            while len(server.asked) < 3:
+                await anyio.sleep(0.001)
+            for number in range(3):
+                server.answer(number)
+        nothing_left(scheduler)
+
+    run(program)
+
+
+def test_a_scheduler_that_is_closed_waits_for_no_time(run: Run) -> None:
+    async def program() -> None:
+        clock = Clock()
+        scheduler = requests.open(THINKING, clock=clock)
+        async with scheduler:
+            slots = [scheduler.slot(expect_bytes=10_000) for _ in range(2)]
+            for slot in slots:
+                await slot.__aenter__()
+            async with anyio.create_task_group() as group:
+                group.start_soon(scheduler.slot(expect_bytes=10_000).__aenter__)
+                await settled()
+                assert scheduler._core.next_timer_ns() is not None
+                group.cancel_scope.cancel()
+            assert scheduler.status().withdrawn == 1
+            assert scheduler._core.next_timer_ns() is None, "who waited for it has left"
+            assert scheduler._timer is not None, "the timer is not looked for"
+        assert scheduler._timer is None
+        for slot in slots:
+            await slot.__aexit__(None, None, None)
+        assert scheduler._timer is None
+
+    run(program)
+
+
 def test_hooks_hear_of_every_decision_and_cannot_do_harm(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[Decision] = []
 
@@ -807,6 +895,7 @@ PORT = Port(rate_bps=100_000_000, buffer_bytes=65_536)
         (Plan(), {"name": "credit", "clamp": True, "learn": True}),
         (FIXED, {"name": "credit", "clamp": True, "learn": False, "budget": "10000B"}),
         (Plan(port=PORT, window_bytes=6000), {"name": "credit", "clamp": True, "learn": False, "window": "6000B"}),
+        (Plan(port=PORT, think_ms=8.5), {"name": "credit", "clamp": True, "learn": False, "think": "8500000ns"}),
         (Plan(scheduler={"name": "credit", "learn": True, "search": {"hold": 3}}), None),
         (Plan(scheduler="ars", port=PORT), {"name": "ars"}),
         (Plan(scheduler={"name": "fixed-window", "outstanding": 2}), None),
@@ -838,6 +927,10 @@ def test_a_port_gives_budget_and_windows() -> None:
         (Plan(window_bytes=True), "window_bytes: found True"),
         (Plan(mss_bytes=-1), "mss_bytes: found -1"),
         (Plan(port=Port(rate_bps=0, buffer_bytes=1)), "port.rate_bps: found 0, expected a whole number of bits per"),
+        (Plan(port=PORT, think_ms=-1), "think_ms: found -1, expected 0 to 3,600,000 milliseconds"),
+        (Plan(port=PORT, think_ms=float("nan")), "think_ms: found nan, expected 0 to 3,600,000 milliseconds"),
+        (Plan(think_ms=8), "port: think_ms needs it, as requests then go at the pace of its link"),
+        (Plan(scheduler="ars", port=PORT, think_ms=8), "think_ms: the scheduler 'ars' has none, only 'credit' has"),
         (Plan(scheduler="ars"), "port: the scheduler 'ars' needs it, or a batch_size"),
         (Plan(scheduler="ars", budget_bytes=1), "budget_bytes: the scheduler 'ars' has none, only 'credit' has"),
         (Plan(scheduler="best"), "unknown variant `best`, expected one of `all-at-once`"),

@@ -19,7 +19,10 @@ import quoted_rankings
 
 ROOT = Path(__file__).resolve().parents[2]
 STUDIES = ROOT / "studies"
-PAGES = tuple(ROOT / "docs/explanation" / f"{page}.md" for page in ("credit", "incast-bursts", "arena"))
+PAGES = tuple(
+    ROOT / "docs" / f"{page}.md"
+    for page in ("explanation/credit", "explanation/incast-bursts", "explanation/arena", "how-to/requests")
+)
 QUOTED = re.compile(
     r"(?P<comment><!-- from (?P<study>\S+): (?P<metrics>.+?) over (?P<axis>\w+)(?:, at (?P<at>.+?))? -->\n\n)"
     r"(?P<table>(?:\|.*\n)+)"

@@ -285,6 +285,11 @@ class Plan:
                 f"  That brings at most {found} of {rate}: each {thinks}sends a window per round trip.",
                 "  A scheduler that learns tries if more at once pays (`learn = true`; the library without a plan).",
             ]
+            if network.think_ps:
+                lines += [
+                    "  One that is told how long they think lets others go at the pace of the link meanwhile (`think`;",
+                    "  `think_ms` of the library's plan).",
+                ]
         return lines
 
     def _safe_number(self) -> str:

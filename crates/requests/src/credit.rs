@@ -157,9 +157,9 @@ impl Builder {
         self
     }
 
-    /// How long servers think before they answer; rather too long than too short. Meanwhile their requests hold nothing of the budget of a
-    /// [port](Self::port), and others go at the pace of its link: a task of tokio sees to that, so slots have to be asked for in a
-    /// runtime that has time.
+    /// How long servers usually think before they answer. Meanwhile their requests hold nothing of the budget of a [port](Self::port),
+    /// and others go at the pace of its link: a task of tokio sees to that, so slots have to be asked for in a runtime that has
+    /// time.
     pub fn think(mut self, think: std::time::Duration) -> Self {
         self.config.think = Duration(u64::try_from(think.as_nanos()).unwrap_or(u64::MAX).saturating_mul(PS_PER_NS));
         self

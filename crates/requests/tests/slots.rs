@@ -405,3 +405,86 @@ async fn a_waiting_task_is_woken_through_another_one() {
     assert_eq!(receiver.await.unwrap(), 10_000);
     nothing_left(&credit);
 }
+
+/// A port that holds two responses of 10,000 bytes (70 % of it), servers that think for 20 ms, and a link that carries one response with its
+/// headers in 10.63 ms.
+fn of_servers_that_think() -> Credit {
+    Credit::builder().port(8_000_000, 28_600).think(Duration::from_millis(20)).build()
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_servers_think_requests_go_at_the_pace_of_the_link() {
+    let credit = of_servers_that_think();
+    let began = tokio::time::Instant::now();
+    let asked = (0..6).map(|_| {
+        let credit = credit.clone();
+        async move {
+            let slot = credit.slot(Expect::bytes(10_000)).await;
+            let went = began.elapsed().as_millis();
+            sleep(Duration::from_millis(30)).await;
+            slot.finish(10_000);
+            went
+        }
+    });
+    let went = futures_util::future::join_all(asked).await;
+    assert_eq!(went, [0, 0, 11, 22, 32, 43]);
+    nothing_left(&credit);
+}
+
+/// The first two should have come after 30.63 and 41.26 ms.
+#[tokio::test(start_paused = true)]
+async fn where_servers_think_a_late_response_holds_back_others() {
+    let credit = of_servers_that_think();
+    let began = tokio::time::Instant::now();
+    let first = credit.slot(Expect::bytes(10_000)).await;
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        others.push(credit.slot(Expect::bytes(10_000)).await);
+    }
+    assert_eq!(began.elapsed().as_millis(), 22);
+    sleep(Duration::from_millis(30)).await;
+    assert!(timeout(Duration::from_secs(9), credit.slot(Expect::bytes(10_000))).await.is_err(), "all are late");
+    drop(others);
+    let beside_one = credit.try_slot(Expect::bytes(10_000));
+    assert!(beside_one.is_some());
+    drop((first, beside_one));
+    nothing_left(&credit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_its_time_may_be_dropped_and_the_next_goes_in_its_place() {
+    let credit = of_servers_that_think();
+    let two = [credit.slot(Expect::bytes(10_000)).await, credit.slot(Expect::bytes(10_000)).await];
+    let mut given_up = credit.slot(Expect::bytes(10_000));
+    let next = credit.slot(Expect::bytes(10_000));
+    assert!(poll_once(&mut given_up).is_pending());
+    drop(given_up);
+    let third = timeout(Duration::from_millis(12), next).await.expect("its time has come");
+    drop((two, third));
+    nothing_left(&credit);
+}
+
+/// The task that lets requests go is gone with its runtime.
+#[test]
+fn requests_keep_their_pace_in_another_runtime() {
+    let credit = of_servers_that_think();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let slot = || credit.slot(Expect::bytes(10_000));
+    let two = runtime().block_on(async {
+        let two = [slot().await, slot().await];
+        let mut third = slot();
+        assert!(poll_once(&mut third).is_pending());
+        two
+    });
+    runtime().block_on(async {
+        let third = timeout(Duration::from_secs(1), slot()).await.expect("its time has come");
+        drop((two, third));
+    });
+    nothing_left(&credit);
+}
+
+#[test]
+#[should_panic(expected = "servers that think need a port")]
+fn servers_that_think_need_a_port() {
+    let _ = Credit::builder().budget_bytes(10_000).think(Duration::from_millis(1)).build();
+}

@@ -48,8 +48,9 @@ pub struct Config {
     pub least_window: u32,
     /// Taken for the size of responses whose size is not known; without it, these cost their window.
     pub response: Option<Bytes>,
-    /// How long servers think before they answer, e.g. "8ms". Meanwhile their requests hold nothing of the budget: others go at the
-    /// pace at which the last port's link brings their responses. Rather too long than too short.
+    /// How long servers usually think before they answer, e.g. "8ms". Meanwhile their requests hold nothing of the budget: others go
+    /// at the pace at which the last port's link brings responses. Told less, it uses less of the link; told more, it loses more
+    /// where times differ.
     pub think: Duration,
 }
 

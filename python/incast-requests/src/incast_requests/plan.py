@@ -58,8 +58,8 @@ class Plan:
     clamp: bool = True
     """Whether receive windows are limited at all."""
     think_ms: float = 0.0
-    """How long servers think before they answer, in milliseconds; rather too long than too short. Meanwhile their
-    requests hold nothing of the budget of a port, and others go at the pace of its link."""
+    """How long servers usually think before they answer, in milliseconds. Meanwhile their requests hold nothing of the
+    budget of a port, and others go at the pace of its link."""
     mss_bytes: int = 1448
     """Payload of a full segment on the path."""
     scheduler: str | Mapping[str, Any] = field(default="credit")
