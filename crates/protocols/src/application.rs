@@ -114,8 +114,8 @@ pub struct Status {
     pub outstanding: u64,
     /// What these cost together.
     pub under_way: Bytes,
-    /// What they may cost; `None`: there is no limit, or none in bytes. What servers think about is in it where it is known how long they
-    /// [think](credit::Config::think).
+    /// What they may cost; `None`: there is no limit, or none in bytes. Where it is known how long servers
+    /// [think](credit::Config::think), what they think about comes on top.
     pub budget: Option<Bytes>,
     /// How often the budget has changed.
     pub changes: u64,
@@ -154,8 +154,8 @@ pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
     /// The time of [`next_timer`](Self::next_timer) has come. `out_of_order` is as in [`Outcome`].
     fn on_timer(&mut self, _now: Time, _out_of_order: u64) {}
 
-    /// When [`poll`](Self::poll) lets a request go though nothing else happens, if it does; then it is [`next_timer`](Self::next_timer),
-    /// too.
+    /// When [`poll`](Self::poll) lets a request go though nothing else happens, if it does. [`next_timer`](Self::next_timer) is the
+    /// same then.
     fn lets_go_at(&self) -> Option<Time> {
         None
     }

@@ -346,19 +346,27 @@ impl Shared {
         let answer = ask(&mut state, told);
         let status = state.scheduler.status();
         let before = std::mem::replace(&mut state.known, known(&status));
-        if !state.paced
-            && state.scheduler.lets_go_at().is_some()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            state.paced = true;
-            runtime.spawn(Self::keep_pace(Pace { shared: Arc::downgrade(self) }));
-        }
+        let pace = self.pace(&mut state);
         drop(state);
+        if let Some((runtime, pace)) = pace {
+            // After the lock was opened: a runtime that ends drops the task at once, which takes the lock.
+            runtime.spawn(Self::keep_pace(pace));
+        }
         woken.wake();
         if hears || before != known(&status) {
             self.report(decision, &granted, before, &status);
         }
         answer
+    }
+
+    /// What lets requests go when their time has come, if that is wanted and not there.
+    fn pace(self: &Arc<Self>, state: &mut State) -> Option<(Handle, Pace)> {
+        if state.paced || state.scheduler.lets_go_at().is_none() {
+            return None;
+        }
+        let runtime = Handle::try_current().ok()?;
+        state.paced = true;
+        Some((runtime, Pace { shared: Arc::downgrade(self) }))
     }
 
     /// Lets requests go when their time has come, until none waits for that.

@@ -483,6 +483,27 @@ fn requests_keep_their_pace_in_another_runtime() {
     nothing_left(&credit);
 }
 
+/// Slots are dropped with the tasks of a runtime that ends. If the next request then waits for its time, the task that would let it go is
+/// dropped at once.
+#[test]
+fn a_runtime_may_end_while_requests_wait() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    // Its clock is that of the runtime.
+    let credit = runtime.block_on(async { of_servers_that_think() });
+    for _ in 0..9 {
+        let credit = credit.clone();
+        runtime.spawn(async move {
+            let _slot = credit.slot(Expect::bytes(10_000)).await;
+            pending::<()>().await;
+        });
+    }
+    runtime.block_on(async { sleep(Duration::from_secs(1)).await });
+    let late = credit.status();
+    assert_eq!((late.outstanding, late.waiting), (4, 5), "they are late, so no time helps");
+    drop(runtime);
+    nothing_left(&credit);
+}
+
 #[test]
 #[should_panic(expected = "servers that think need a port")]
 fn servers_that_think_need_a_port() {

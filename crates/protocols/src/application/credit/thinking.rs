@@ -1,19 +1,19 @@
 //! Servers that think: what they hold of a budget meanwhile.
 //!
-//! While a server thinks, nothing of its response is in the port, and its request need not hold a part of the budget. But all that is asked
-//! for while others think may answer at once. So requests go at the pace at which the link brings their responses: as if servers answered at once,
-//! and the link carried one response after the other. What would then be under way has to fit into the budget. After the time that servers
-//! think, the responses come at the same pace.
+//! While a server thinks, nothing of its response is in the port, and its request need not hold a part of the budget. But all
+//! that is asked for while others think may answer at once. So requests go at the pace at which the link brings their responses:
+//! as if servers answered at once, and the link carried one response after the other. What would then be under way has to fit
+//! into the budget. After the time that servers think, the responses come at the same pace.
 //!
-//! Responses that are late by that reckoning count, too, until they are complete. So servers that think for longer than was said leave less to
-//! others, and nothing is let go at the pace of a link of which others have taken a part.
+//! Responses that are late by that reckoning count, too, until they are complete. So servers that think for longer than was said
+//! leave less to others, and nothing is let go at the pace of a link of which others have taken a part.
 
 use alloc::collections::VecDeque;
 
 use super::super::{Grant, Outstanding, RequestId};
 use crate::units::{Bytes, Duration, Rate, Time};
 
-/// Bytes on Ethernet that come with each segment: preamble and gap, headers of Ethernet and IP, and that of TCP with timestamps.
+/// Bytes that come with each segment on Ethernet: preamble, gap, its header and that of IP, and that of TCP with timestamps.
 const HEADERS: Bytes = Bytes(90);
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
@@ -31,7 +31,8 @@ pub(super) struct Thinking {
     /// Responses that it would still have to bring: until when, and what they cost.
     to_bring: VecDeque<(Time, Bytes)>,
     to_bring_cost: u128,
-    /// Requests that are in time: when their responses should be complete, and what they cost; nothing once they are over.
+    /// Requests that are in time: when their responses should be complete, and what they cost, which is nothing once they are
+    /// over.
     in_time: VecDeque<(Time, RequestId, Bytes)>,
     in_time_cost: u128,
     /// When the request that is next may go, if only the pace holds it back.
