@@ -321,3 +321,52 @@ proptest! {
         prop_assert_eq!((waiting.len(), status.outstanding, status.under_way), (0, 0, Bytes(0)));
     }
 }
+
+proptest! {
+    /// Servers that think for as long as was said, and a link that brings one response after the other: what of their responses has not
+    /// come fits into the budget, or is one response. And the link is never idle longer than servers think while requests wait.
+    #[test]
+    fn responses_of_servers_that_think_fit_into_the_budget(
+        budget in 5000..60_000_u64,
+        think in 1..2_000_u64,
+        asked in prop::collection::vec((0..300_u64, 1..20_000_u64), 1..80),
+    ) {
+        let think = Duration::from_us(think);
+        let mut credit = credit(&Config { think, ..of(budget) });
+        let link = Rate(1_000_000_000);
+        // Times and sizes; then grants, by when their responses begin to come and have come.
+        let mut asked: VecDeque<_> = asked
+            .into_iter()
+            .scan(Time(0), |at, (later, bytes)| {
+                *at += Duration::from_us(later);
+                Some((*at, Bytes(bytes)))
+            })
+            .collect();
+        let (mut sent, mut link_free, mut next) = (VecDeque::<(Time, Time, Grant)>::new(), Time(0), 0);
+        let mut now = Time(0);
+        while !asked.is_empty() || !sent.is_empty() {
+            while let Some((_, bytes)) = asked.pop_front_if(|(at, _)| *at <= now) {
+                credit.on_request(now, request(next, Some(bytes.0)));
+                next += 1;
+            }
+            while let Some((_, _, grant)) = sent.pop_front_if(|(_, came, _)| *came <= now) {
+                credit.on_finished(now, grant, gap(0));
+            }
+            for grant in grants(&mut credit, now) {
+                let begins = now + think;
+                let segments = grant.cost().0.div_ceil(1024);
+                link_free = link_free.max(begins) + link.time_for(Bytes(grant.cost().0 + 90 * segments));
+                sent.push_back((begins, link_free, grant));
+            }
+            let comes: Vec<_> = sent.iter().filter(|(begins, ..)| *begins <= now).map(|(.., grant)| grant.cost().0).collect();
+            prop_assert!(comes.len() <= 1 || comes.iter().sum::<u64>() <= budget, "{comes:?} at {now:?}");
+            prop_assert!(credit.status().waiting == 0 || link_free > now, "the link has nothing to bring though requests wait");
+            let events = [asked.front().map(|asked| asked.0), sent.front().map(|sent| sent.1), credit.next_timer()];
+            // Responses begin to come, too, which nobody is told of.
+            let begins = sent.iter().map(|sent| sent.0).find(|begins| *begins > now);
+            let Some(soonest) = events.into_iter().flatten().chain(begins).min() else { break };
+            now = now.max(soonest);
+        }
+        prop_assert_eq!((credit.status().waiting, credit.status().outstanding), (0, 0));
+    }
+}
