@@ -49,8 +49,8 @@ pub struct Config {
     /// Taken for the size of responses whose size is not known; without it, these cost their window.
     pub response: Option<Bytes>,
     /// How long servers usually think before they answer, e.g. "8ms". Meanwhile their requests hold nothing of the budget: others go
-    /// at the pace at which the last port's link brings responses. Told less, it uses less of the link; told more, it loses more
-    /// where times differ.
+    /// at the pace at which the last port's link brings responses; a slower link before it is not known. Told less, it uses less of
+    /// the link; told more, it loses more where times differ.
     pub think: Duration,
 }
 
