@@ -178,8 +178,7 @@ impl Application for Credit {
 
     fn next_timer(&self) -> Option<Time> {
         match &self.limit {
-            Limit::Fixed(_) => None,
-            Limit::Paced(_, thinking) => thinking.lets_go(),
+            Limit::Fixed(_) | Limit::Paced(..) => self.lets_go_at(),
             Limit::Learned(knee) => knee.stalls_at(),
         }
     }
@@ -201,12 +200,10 @@ impl Application for Credit {
     }
 
     fn poll(&mut self, now: Time) -> Option<Grant> {
-        let Some(&Asked { cost, .. }) = self.waiting.front() else {
-            if let Limit::Paced(_, thinking) = &mut self.limit {
-                thinking.forget_timer();
-            }
-            return None;
-        };
+        if let Limit::Paced(_, thinking) = &mut self.limit {
+            thinking.forget_timer();
+        }
+        let &Asked { cost, .. } = self.waiting.front()?;
         if !self.fits(now, cost) {
             if let Limit::Learned(knee) = &mut self.limit {
                 knee.on_refused();

@@ -40,7 +40,7 @@ pub(super) struct Thinking {
 }
 
 impl Thinking {
-    /// Servers that answer after `think`, over a link of this rate and with segments of so many bytes.
+    /// Servers answer after `think`, over a link of this `rate`. A full segment carries `segment` bytes of payload.
     pub(super) const fn new(think: Duration, rate: Rate, segment: Bytes) -> Self {
         Self {
             think,
@@ -71,10 +71,10 @@ impl Thinking {
         self.lets_go = None;
     }
 
-    /// Whether a request that costs so much may go beside what is outstanding.
+    /// Whether a request of this `cost` may go beside what is outstanding. If only the pace holds it back, [`lets_go`](Self::lets_go)
+    /// then says until when.
     pub(super) fn fits(&mut self, now: Time, cost: Bytes, budget: Bytes, outstanding: Outstanding) -> bool {
         self.go_on(now);
-        self.lets_go = None;
         if outstanding.requests == 0 {
             return true;
         }
@@ -93,7 +93,7 @@ impl Thinking {
         self.lets_go.is_none()
     }
 
-    /// A request was let go whose response has so many bytes.
+    /// A request was let go; `response` is the size of its response.
     pub(super) fn on_granted(&mut self, id: RequestId, cost: Bytes, response: Bytes) {
         let segments = response.0.div_ceil(self.segment.0);
         let on_the_link = Bytes(response.0.saturating_add(segments.saturating_mul(HEADERS.0)));
