@@ -34,7 +34,12 @@ pub(crate) trait Observer {
         Ok(())
     }
 
-    /// The queue of a switch port changed.
+    /// Whether every change of the queues of switch ports is wanted.
+    fn wants_queues(&self) -> bool {
+        false
+    }
+
+    /// The queue of a switch port changed. Where [queues are wanted](Self::wants_queues), all changes are told.
     #[inline]
     fn queue_changed(&mut self, _link: u32, _now: u64, _waiting_packets: u32, _waiting_bytes: u64) {}
 
@@ -215,6 +220,10 @@ impl Observer for Recorder {
         self.window_samples.complete()?;
         self.events.complete()?;
         self.packets.as_ref().map_or(Ok(()), |packets| packets.rows().complete())
+    }
+
+    fn wants_queues(&self) -> bool {
+        self.queues_wanted
     }
 
     #[inline]

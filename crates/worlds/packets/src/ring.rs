@@ -84,6 +84,19 @@ impl<T: Copy + Default> Ring<T> {
         &self.slots[self.head as usize & (self.slots.len() - 1)]
     }
 
+    /// The value in a place, counted from the oldest, which is in place 0. Only for places that are filled.
+    #[inline]
+    pub(crate) fn get(&self, place: u32) -> &T {
+        &self.slots[self.head.wrapping_add(place) as usize & (self.slots.len() - 1)]
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, place: u32) -> &mut T {
+        let mask = self.slots.len() - 1;
+        &mut self.slots[self.head.wrapping_add(place) as usize & mask]
+    }
+
     /// What is in the place of the next value.
     #[inline]
     pub(crate) fn next_slot(&self) -> Option<&T> {

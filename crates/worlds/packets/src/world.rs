@@ -206,7 +206,7 @@ impl<O: Observer> World<'_, O> {
     ) {
         let mut port = &mut self.links[link as usize];
         let had_flying = !port.flying.is_empty();
-        let had_waiting = !port.waiting.is_empty();
+        let had_backlog = port.has_backlog();
         let mut around = around!(self, link);
         for (now, packet) in arrivals {
             if taken {
@@ -223,11 +223,12 @@ impl<O: Observer> World<'_, O> {
         if port.is_impaired() {
             schedule.impaired(link, port.next_event());
         }
-        if !had_waiting && !port.waiting.is_empty() {
-            schedule.backlog(link, port.busy_until);
+        if !had_backlog && port.has_backlog() {
+            let next = port.next_departure();
+            schedule.backlog(link, next);
             if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares && !port.listed) {
                 port_of_switch.listed = true;
-                self.departures[port_of_switch.buffer as usize].push(Reverse((port.busy_until, link)));
+                self.departures[port_of_switch.buffer as usize].push(Reverse((next, link)));
             }
         }
         if !self.said.is_empty() {
@@ -308,13 +309,13 @@ impl<O: Observer> World<'_, O> {
             let Reverse((at, link)) = *first;
             self.advance_alone(link, at, schedule);
             let port = &mut self.links[link as usize];
-            if port.waiting.is_empty() {
+            if port.has_backlog() {
+                first.0.0 = port.next_departure();
+            } else {
                 PeekMut::pop(first);
                 if let Some(port) = &mut port.port {
                     port.listed = false;
                 }
-            } else {
-                first.0.0 = port.busy_until;
             }
         }
         self.departures[memory as usize] = departures;

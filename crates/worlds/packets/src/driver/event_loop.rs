@@ -142,6 +142,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
             let packet_hops = world.packet_hops_lately();
             looks.seen(packet_hops);
             if report(world, now, packet_hops, control) {
+                world.count_until(now);
                 return (now, Outcome::Interrupted);
             }
         }
@@ -152,6 +153,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
     for link in 0..links as u32 {
         world.advance(link, horizon.at - 1, &mut agenda);
     }
+    world.count_until(horizon.at - 1);
     world.bury_vanished();
     let end = horizon.end(world);
     report(world, end, world.packet_hops(), control);

@@ -228,8 +228,10 @@ pub(crate) fn run<'p, O: Observer + Send>(
         world.join(other);
     }
     if interrupted {
+        world.count_until(now.saturating_sub(1));
         return Ok((world, now, Outcome::Interrupted));
     }
+    world.count_until(horizon.at - 1);
     let (end, outcome) = (horizon.end(&world), horizon.outcome(&world));
     super::report(&world, end, world.packet_hops(), control);
     Ok((world, end, outcome))

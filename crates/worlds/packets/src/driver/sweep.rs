@@ -348,6 +348,11 @@ impl Sweep {
     pub(crate) fn new<O: Observer>(world: &mut World<'_, O>, plan: &Plan) -> Self {
         let links = world.links.len();
         let hosts = plan.network.hosts as usize;
+        let wires: Vec<_> = plan.network.links.iter().map(|link| Wire::new(world, link)).collect();
+        for (link, _) in world.links.iter_mut().zip(&wires).filter(|(_, wire)| **wire == Wire::Leaving) {
+            // What is on the wire is shipped.
+            link.keep_queue();
+        }
         let mut agenda = Agenda {
             order: world.order,
             width: window(plan),
@@ -356,7 +361,7 @@ impl Sweep {
             end: 0,
             arrivals: Wheel::new(links),
             departures: Wheel::new(links),
-            wires: plan.network.links.iter().map(|link| Wire::new(world, link)).collect(),
+            wires,
             crossed: Vec::new(),
             timers: Timers::default(),
             soon: Timers::default(),
@@ -443,6 +448,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
             let packet_hops = world.packet_hops_lately();
             looks.seen(packet_hops);
             if report(world, now, packet_hops, control) {
+                world.count_until(now.saturating_sub(1));
                 return (now, Outcome::Interrupted);
             }
         }
@@ -454,6 +460,7 @@ pub(crate) fn run<O: Observer>(world: &mut World<'_, O>, plan: &Plan, control: &
         }
     }
     world.bury_vanished();
+    world.count_until(horizon.at - 1);
     let end = horizon.end(world);
     report(world, end, world.packet_hops(), control);
     (end, horizon.outcome(world))
@@ -690,8 +697,8 @@ fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda) {
         let following = agenda.departures.follow(link);
         world.advance(link, agenda.end - 1, agenda);
         let port = &world.links[link as usize];
-        if !port.waiting.is_empty() {
-            let window = agenda.window_of(port.busy_until);
+        if port.has_backlog() {
+            let window = agenda.window_of(port.next_departure());
             agenda.departures.insert(link, window, agenda.current);
         }
         link = following;

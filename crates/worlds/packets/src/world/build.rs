@@ -88,6 +88,9 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
         if observer.watches(number as u32) || observer.follows(number as u32) {
             link_and_port.watch();
         }
+        if observer.wants_queues() {
+            link_and_port.keep_queue();
+        }
         links.push(link_and_port);
         targets.push(match link.to {
             Node::Host(host) => Target::Host(host),

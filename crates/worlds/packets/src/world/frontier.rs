@@ -108,7 +108,12 @@ impl<'p, O: Observer> World<'p, O> {
 
     /// Packets that have begun transmission here.
     pub(crate) fn packet_hops(&self) -> u64 {
-        self.links.iter().map(|link| link.packets).sum()
+        self.links.iter().map(crate::link::Link::begun).sum()
+    }
+
+    /// Counts on all links what has begun its transmission up to `now`, as the run ends there.
+    pub(crate) fn count_until(&mut self, now: u64) {
+        self.links.iter_mut().for_each(|link| link.count_until(now));
     }
 
     /// The same for those who watch, perhaps as it was some reports ago: to look at each of 200,000 links for every report took

@@ -39,7 +39,7 @@ impl<O: Observer> World<'_, O> {
         for link in &self.links {
             totals.dropped += link.counters.drops;
             totals.lost_on_wire += link.counters.wire_losses;
-            totals.packet_hops += link.packets;
+            totals.packet_hops += link.begun();
             totals.ce_marks += link.counters.ce_marks;
             totals.ein_marks += link.counters.ein_marks;
         }
@@ -54,8 +54,8 @@ impl<O: Observer> World<'_, O> {
         for port in &mut ports {
             let link = &self.links[port.link as usize];
             let counters = &link.counters;
-            port.packets = link.packets;
-            port.bytes = Bytes(link.bytes);
+            port.packets = link.begun();
+            port.bytes = Bytes(link.begun_bytes());
             port.drops = counters.drops;
             port.ce_marks = counters.ce_marks;
             port.ein_marks = counters.ein_marks;

@@ -356,6 +356,26 @@ proptest! {
     }
 }
 
+/// A run as it is if nothing of it is written down.
+fn unwatched(mut run: Run) -> Run {
+    run.ports.iter_mut().for_each(|port| port.queue = None);
+    run.events = Vec::new().into();
+    run
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
+    /// Ports of which nobody wants the queue know in advance what will leave when. Runs end anywhere, also with packets that wait.
+    #[test]
+    fn it_changes_nothing_to_be_watched(small in small(), stop_us in 1_u64..4_000) {
+        let mut plan = planned(&small);
+        plan.stop_at = Some(Time::from_us(stop_us));
+        let watched = unwatched(run_both(&plan));
+        plan.record = Record::default();
+        assert_same(&watched, &run_both(&plan));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
     #[test]
