@@ -309,13 +309,13 @@ impl<O: Observer> World<'_, O> {
             let Reverse((at, link)) = *first;
             self.advance_alone(link, at, schedule);
             let port = &mut self.links[link as usize];
-            if port.has_backlog() {
-                first.0.0 = port.next_departure();
-            } else {
+            if port.waiting.is_empty() {
                 PeekMut::pop(first);
                 if let Some(port) = &mut port.port {
                     port.listed = false;
                 }
+            } else {
+                first.0.0 = port.busy_until;
             }
         }
         self.departures[memory as usize] = departures;
