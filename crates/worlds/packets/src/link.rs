@@ -290,7 +290,7 @@ impl<M: Marker> Link<M> {
     /// Reads what the next packet needs: some word of each line.
     #[inline]
     pub(crate) fn touch(&self) -> u64 {
-        self.busy_until ^ self.flying.next_slot().map_or(0, |flight| flight.at)
+        self.busy_until ^ self.quiet_extent ^ self.flying.next_slot().map_or(0, |flight| flight.at)
     }
 
     /// Arrival time of the first packet on the wire.
@@ -708,16 +708,11 @@ impl<M: Marker> Link<M> {
     #[inline(always)]
     fn foresee(&mut self, now: u64, packet: &Packet) {
         let wire = u64::from(packet.wire);
-        let mut start = now;
-        if self.busy_until > now {
-            start = self.busy_until;
-            // A packet that has reached the far end no longer waits.
-            self.unbegun = self.unbegun.min(self.flying.len()) + 1;
-            if self.unbegun > self.max_waiting {
-                self.note_longer_queue(now);
-            }
-        } else {
-            self.unbegun = 0;
+        let start = self.busy_until.max(now);
+        // A packet that has reached the far end no longer waits.
+        self.unbegun = if start > now { self.unbegun.min(self.flying.len()) + 1 } else { 0 };
+        if self.unbegun > self.max_waiting {
+            self.note_longer_queue(now);
         }
         self.packets += 1;
         self.bytes += wire;

@@ -357,7 +357,7 @@ impl<O: Observer> World<'_, O> {
         }
         self.totals.delivered += 1;
         self.last_delivery = self.last_delivery.max(now);
-        let index = self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))];
+        let index = self.end_for(packet);
         if index == NONE {
             return;
         }
@@ -449,11 +449,16 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
+    /// The end to which a packet goes, or `NONE`.
+    #[inline]
+    pub(crate) fn end_for(&self, packet: &Packet) -> u32 {
+        self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))]
+    }
+
     /// Reads what a packet needs of the end to which it goes, if that is there.
     #[inline]
     pub(crate) fn touch_end(&self, packet: &Packet) -> u64 {
-        let index = self.ends_of[packet.connection as usize][usize::from(packet.flags.has(Flags::FROM_CLIENT))];
-        self.endpoints.get(index as usize).map_or(0, Endpoint::touch)
+        self.endpoints.get(self.end_for(packet) as usize).map_or(0, Endpoint::touch)
     }
 
     /// A packet without its payload arrives at its host, which takes no notice: it was dropped where it was trimmed.

@@ -32,6 +32,8 @@ const SLOTS: u64 = 1024;
 pub(super) const REPORT_EVERY: u32 = 1 << 8;
 /// With fewer links, what the sweep needs is in the cache near the processor, and to read it ahead costs more than it saves.
 const READ_AHEAD_FROM: usize = 500;
+/// How many links of a switch are looked at together: what arrives over them should stay in the nearest cache.
+const TOGETHER: usize = 64;
 /// Up to this many arrivals insertion sort is fastest: they come as a few sorted runs.
 const INSERTION_SORT: usize = 32;
 
@@ -185,6 +187,22 @@ impl Agenda {
         self.arrivals.insert(link, window, self.current);
     }
 
+    /// Whether the first packet on a link that was listed for the current window arrives in it. If it arrives later, the link is
+    /// listed again. Of most links that is known without a look at them, which would wait for memory.
+    #[inline]
+    fn is_due<O: Observer>(&mut self, link: u32, world: &World<'_, O>) -> bool {
+        let head = || world.links[link as usize].head();
+        if self.wires[link as usize] == Wire::Steady && self.end - self.begin == self.width {
+            debug_assert!(head() < self.end, "link {link}");
+            return true;
+        }
+        let head = head();
+        if head >= self.end && head != u64::MAX {
+            self.list_arrival(link, head);
+        }
+        head < self.end
+    }
+
     /// The window that `at` lies in, which is the current one or a later one, and mostly one of the next: a division takes
     /// longer than to look.
     #[inline]
@@ -299,10 +317,16 @@ struct Bins {
     port: Vec<u32>,
     /// By port: what arrives there.
     by_port: Vec<Vec<Arrival>>,
-    /// The ports at which anything arrives.
-    used: Vec<u32>,
-    /// Arrivals at a switch whose ports are coupled.
+    /// The ports at which anything arrives, and behind them places for others ...
+    ports: Vec<u32>,
+    /// ... and how many they are.
+    used: usize,
+    /// Links from which arrivals are taken together.
+    links: Vec<u32>,
+    /// What has arrived over them; at a switch whose ports are coupled, over all of its links.
     whole: Vec<Arrival>,
+    /// Of how many of those it is known where they go.
+    routed: usize,
     slices: Slices,
 }
 
@@ -319,7 +343,27 @@ impl Bins {
         });
         let port = port.collect();
         let most = ports.iter().copied().max().unwrap_or(0) as usize;
-        Self { port, by_port: vec![Vec::new(); most], ..Self::default() }
+        Self { port, by_port: vec![Vec::new(); most], ports: vec![0; most + 1], ..Self::default() }
+    }
+
+    /// Hands arrivals to the ports over which they leave.
+    #[inline]
+    fn distribute(&mut self) {
+        for arrival in &self.whole {
+            let port = self.port[arrival.out as usize];
+            let bin = &mut self.by_port[port as usize];
+            // Whether it is the first is as good as random, so that a branch would be guessed wrong.
+            self.ports[self.used] = port;
+            self.used += usize::from(bin.is_empty());
+            bin.push(*arrival);
+        }
+        self.forget();
+    }
+
+    /// Forgets what has arrived.
+    fn forget(&mut self) {
+        self.whole.clear();
+        self.routed = 0;
     }
 }
 
@@ -472,12 +516,7 @@ fn gather_links<O: Observer>(world: &World<'_, O>, agenda: &mut Agenda, due: &mu
     let mut link = agenda.arrivals.take(agenda.current);
     while link != NIL {
         let following = agenda.arrivals.follow(link);
-        let head = world.links[link as usize].head();
-        if head >= agenda.end {
-            if head != u64::MAX {
-                agenda.list_arrival(link, head);
-            }
-        } else {
+        if agenda.is_due(link, world) {
             match world.targets[link as usize] {
                 Target::Host(host) => {
                     due.hosts.push(host);
@@ -529,58 +568,37 @@ fn gather_own<O: Observer>(
     }
 }
 
-/// Runs every switch port over its own arrivals.
+/// Runs every switch port over its own arrivals. Each step is taken for many packets before the next one is: within a step, no packet
+/// needs what is read for another, so that they wait for memory together.
 #[inline(never)]
 fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, bins: &mut Bins) {
-    let end = agenda.end;
     for at in 0..due.switches.len() {
         let switch = due.switches[at];
         let coupled = world.is_coupled(switch);
-        let first = std::mem::replace(&mut due.first_link[switch as usize], NIL);
-        if agenda.reads_ahead {
-            touch_arrivals(world, due, first);
-        }
-        let mut link = first;
+        let mut link = std::mem::replace(&mut due.first_link[switch as usize], NIL);
         while link != NIL {
-            let mut flying = std::mem::take(&mut world.links[link as usize].flying);
-            let (forwarding, ways) = (world.routes.of(switch), &world.ways);
-            flying.take_while(|flight| {
-                if flight.at >= end {
-                    return false;
-                }
-                let way = ways.of(&flight.packet);
-                let out = forwarding.next(way.destination, way.edge, way.path);
-                let arrival = Arrival { at: flight.at, link, out, packet: flight.packet };
-                if coupled {
-                    bins.whole.push(arrival);
-                } else {
-                    let port = bins.port[out as usize];
-                    let bin = &mut bins.by_port[port as usize];
-                    if bin.is_empty() {
-                        bins.used.push(port);
-                    }
-                    bin.push(arrival);
-                }
-                true
-            });
-            let head = if flying.is_empty() { u64::MAX } else { flying.first().at };
-            world.links[link as usize].flying = flying;
-            if head != u64::MAX {
-                agenda.list_arrival(link, head);
+            bins.links.clear();
+            while link != NIL && bins.links.len() < TOGETHER {
+                bins.links.push(link);
+                link = due.next_link[link as usize];
             }
-            link = due.next_link[link as usize];
+            take_arrivals(world, agenda, bins);
+            route_arrivals(world, switch, bins);
+            if !coupled {
+                bins.distribute();
+            }
         }
         if agenda.reads_ahead {
             touch_ports(world, bins);
         }
-        for &port in &bins.used {
+        for &port in &bins.ports[..bins.used] {
             let bin = &mut bins.by_port[port as usize];
             sort(bin, agenda.order);
             let arrivals = bin.iter().map(|arrival| (arrival.at, &arrival.packet));
             world.enqueue_all(bin[0].out, arrivals, agenda);
             bin.clear();
         }
-        bins.used.clear();
+        bins.used = 0;
         if coupled {
             sweep_coupled(world, agenda, bins);
         }
@@ -588,26 +606,46 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
     due.switches.clear();
 }
 
-/// Reads what the first arrivals over a list of links will need. One after another, each would wait for memory; reads that do not
-/// depend on each other wait together. Nothing but time depends on it, and on small networks not even that.
+/// Takes what arrives in this window off the links.
 #[inline]
-fn touch_arrivals<O: Observer>(world: &World<'_, O>, due: &DueNodes, first: u32) {
-    let (mut link, mut read) = (first, 0);
-    while link != NIL {
-        let flying = &world.links[link as usize].flying;
-        if !flying.is_empty() {
-            read ^= world.ways.of(&flying.first().packet).path;
-        }
-        link = due.next_link[link as usize];
+fn take_arrivals<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bins: &mut Bins) {
+    if agenda.reads_ahead {
+        let heads = bins.links.iter().map(|&link| world.links[link as usize].head());
+        std::hint::black_box(heads.fold(0, |read, head| read ^ head));
     }
-    std::hint::black_box(read);
+    let end = agenda.end;
+    for &link in &bins.links {
+        let flying = &mut world.links[link as usize].flying;
+        flying.take_while(|flight| {
+            if flight.at >= end {
+                return false;
+            }
+            bins.whole.push(Arrival { at: flight.at, link, out: 0, packet: flight.packet });
+            true
+        });
+        let head = world.links[link as usize].head();
+        if head != u64::MAX {
+            agenda.list_arrival(link, head);
+        }
+    }
 }
 
-/// Reads the ports to which packets go, as `touch_arrivals` does.
+/// Reads the ports to which packets go, as `touch_endpoints` does.
 #[inline]
 fn touch_ports<O: Observer>(world: &World<'_, O>, bins: &Bins) {
-    let links = bins.used.iter().map(|&port| bins.by_port[port as usize][0].out);
+    let links = bins.ports[..bins.used].iter().map(|&port| bins.by_port[port as usize][0].out);
     std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
+}
+
+/// Finds out over which links arrivals leave that have been taken.
+#[inline]
+fn route_arrivals<O: Observer>(world: &World<'_, O>, switch: u32, bins: &mut Bins) {
+    let (forwarding, ways) = (world.routes.of(switch), &world.ways);
+    for arrival in &mut bins.whole[bins.routed..] {
+        let way = ways.of(&arrival.packet);
+        arrival.out = forwarding.next(way.destination, way.edge, way.path);
+    }
+    bins.routed = bins.whole.len();
 }
 
 /// A switch whose ports share memory is run as a whole, in order of time.
@@ -616,7 +654,7 @@ fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bin
     for arrival in bins.slices.sort(&bins.whole, begin, agenda.width, agenda.order) {
         world.enqueue(arrival.out, arrival.at, &arrival.packet, agenda);
     }
-    bins.whole.clear();
+    bins.forget();
 }
 
 /// Runs every host over what arrives and what falls due there.
@@ -673,16 +711,27 @@ fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: 
 }
 
 /// Hosts for which memory is read ahead together.
-const TOUCHED: usize = 8;
+const TOUCHED: usize = 16;
 
-/// Reads what the first arrivals at some hosts will need, as `touch_arrivals` does.
+/// Reads what the first arrivals at some hosts will need. One after another, each would wait for memory; reads that do not depend on
+/// each other wait together, so those of all hosts come first that do not need what has been read. Nothing but time depends on it.
 #[inline]
 fn touch_endpoints<O: Observer>(world: &World<'_, O>, hosts: &[u32]) {
+    let first = |host: u32| {
+        let flying = &world.links[world.routes.downlink[host as usize] as usize].flying;
+        (!flying.is_empty()).then(|| &flying.first().packet)
+    };
     let mut read = 0;
     for &host in hosts {
-        let flying = &world.links[world.routes.downlink[host as usize] as usize].flying;
-        if !flying.is_empty() {
-            read ^= world.touch_end(&flying.first().packet);
+        read ^= first(host).map_or(0, |packet| packet.sequence);
+    }
+    for &host in hosts {
+        read ^= first(host).map_or(0, |packet| world.end_for(packet));
+    }
+    let mut read = u64::from(read);
+    for &host in hosts {
+        if let Some(packet) = first(host) {
+            read ^= world.touch_end(packet);
             read ^= world.links[world.routes.uplink[host as usize] as usize].touch();
         }
     }
