@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use crate::support::{
     add_endless_and_others, add_flow, add_rounds, bytes, cable, dctcp, follow_packets, leaf_spine_load, mark_at,
-    new_reno, no_marks, packets, plan, run_both, run_on, star, tcp,
+    new_reno, no_marks, packets, plan, run_both, run_on, shared, star, tcp,
 };
 use incast_packets::{Control, DriverKind, RunOptions};
 use incast_plan::{Handshake, Record, Reorder, Tcp};
@@ -22,8 +22,13 @@ fn digest(run: &incast_record::Run) -> String {
 
 #[test]
 fn the_same_on_a_127_to_1_incast() {
-    for (stack, least_drops) in [(new_reno(), 5_000), (dctcp(), 1_000)] {
-        let network = star(128, cable(10_000_000_000, Duration::from_us(5)), &packets(250), &mark_at(65));
+    // With a limit for each port, and with memory that all share, where what arrives over more links than are looked at together
+    // comes in order of time.
+    let buffers = [packets(250), shared(1_000_000, 1.0, 1500)];
+    for (buffer, (stack, least_drops)) in
+        buffers.iter().flat_map(|buffer| [(buffer, (new_reno(), 5_000)), (buffer, (dctcp(), 1_000))])
+    {
+        let network = star(128, cable(10_000_000_000, Duration::from_us(5)), buffer, &mark_at(65));
         let mut plan = plan(network, stack, tcp());
         for sender in 1..128 {
             add_flow(&mut plan, sender, 0, Some(2 << 20), Time(0), Handshake::Counted);
