@@ -90,7 +90,8 @@ pub(crate) struct Link<M> {
     delay: u64,
     /// What is on the wire, by arrival. At a port that foresees, packets that wait are here, too.
     pub(crate) flying: Ring<Flight>,
-    /// At a port that foresees: how many packets at the end of `flying` wait. If it counts late, at most so many.
+    /// At a port that foresees: how many of the last packets in `flying` have not started transmission. At a port that counts late,
+    /// this is an upper bound.
     unbegun: u32,
     /// The most that have waited.
     pub(crate) max_waiting: u32,
@@ -132,7 +133,7 @@ pub(crate) struct Link<M> {
     pub(crate) port: Option<Port<M>>,
     rate: Rate,
     quiet: Quiet,
-    /// Whether it has a queue although it could foresee: since the queue is recorded, or the wire leads to another part of the network.
+    /// Whether it keeps a queue although it could foresee, because the queue is recorded or the wire leads to another part of the network.
     keeps_queue: bool,
 }
 

@@ -325,8 +325,6 @@ struct Bins {
     links: Vec<u32>,
     /// What has arrived over them; at a switch whose ports are coupled, over all of its links.
     whole: Vec<Arrival>,
-    /// Of how many of those it is known where they go.
-    routed: usize,
     slices: Slices,
 }
 
@@ -357,13 +355,7 @@ impl Bins {
             self.used += usize::from(bin.is_empty());
             bin.push(*arrival);
         }
-        self.forget();
-    }
-
-    /// Forgets what has arrived.
-    fn forget(&mut self) {
         self.whole.clear();
-        self.routed = 0;
     }
 }
 
@@ -583,8 +575,8 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
                 link = due.next_link[link as usize];
             }
             take_arrivals(world, agenda, bins);
-            route_arrivals(world, switch, bins);
             if !coupled {
+                route_arrivals(world, switch, bins);
                 bins.distribute();
             }
         }
@@ -600,6 +592,7 @@ fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, du
         }
         bins.used = 0;
         if coupled {
+            route_arrivals(world, switch, bins);
             sweep_coupled(world, agenda, bins);
         }
     }
@@ -637,15 +630,14 @@ fn touch_ports<O: Observer>(world: &World<'_, O>, bins: &Bins) {
     std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
 }
 
-/// Finds out over which links arrivals leave that have been taken.
+/// Finds the link over which each arrival will leave.
 #[inline]
 fn route_arrivals<O: Observer>(world: &World<'_, O>, switch: u32, bins: &mut Bins) {
     let (forwarding, ways) = (world.routes.of(switch), &world.ways);
-    for arrival in &mut bins.whole[bins.routed..] {
+    for arrival in &mut bins.whole {
         let way = ways.of(&arrival.packet);
         arrival.out = forwarding.next(way.destination, way.edge, way.path);
     }
-    bins.routed = bins.whole.len();
 }
 
 /// A switch whose ports share memory is run as a whole, in order of time.
@@ -654,7 +646,7 @@ fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bin
     for arrival in bins.slices.sort(&bins.whole, begin, agenda.width, agenda.order) {
         world.enqueue(arrival.out, arrival.at, &arrival.packet, agenda);
     }
-    bins.forget();
+    bins.whole.clear();
 }
 
 /// Runs every host over what arrives and what falls due there.
