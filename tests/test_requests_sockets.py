@@ -437,6 +437,29 @@ def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: 
     run(program)
 
 
+def test_a_window_is_limited_again_only_when_more_has_come() -> None:
+    async def program(server: Server) -> None:
+        streams = await asyncio.open_connection("127.0.0.1", server.port)
+        await get(streams)
+        sock = sockets.socket_of(streams[1])
+        assert sock is not None
+        peer = Peer(sock)
+        async with requests.open(PLAN) as scheduler:
+            # Until more comes, the connection announces what it did.
+            for _ in range(2):
+                async with scheduler.slot(socket=peer):
+                    pass
+                assert scheduler._core.windows_limited() == 1
+                # As the kernel does where it may make the buffer larger.
+                sockets.limit_window(sock, None)
+            async with scheduler.slot(socket=peer):
+                await get(streams)
+            assert scheduler._core.windows_limited() == 2
+        streams[1].close()
+
+    run(program)
+
+
 def test_a_limit_of_the_window_can_be_lifted() -> None:
     async def program(server: Server) -> None:
         streams = await asyncio.open_connection("127.0.0.1", server.port)

@@ -32,13 +32,23 @@ pub(crate) struct Connection {
     counted: u64,
     /// How much can be under way on it.
     lets_through: u64,
+    /// To what its window was limited last, and what it had received then; zeros if it was not.
+    limited: (u64, u64),
     /// Whether its window is known not to be limited.
     unlimited: bool,
 }
 
 impl Connection {
     pub(crate) const fn new(sock: Py<PyAny>) -> Self {
-        Self { sock, received: None, out_of_order: 0, counted: 0, lets_through: NO_WINDOW, unlimited: false }
+        Self {
+            sock,
+            received: None,
+            out_of_order: 0,
+            counted: 0,
+            lets_through: NO_WINDOW,
+            limited: (0, 0),
+            unlimited: false,
+        }
     }
 
     /// Looks at the connection, and limits its window as the scheduler wants it. Returns nothing if it is closed.
@@ -177,6 +187,7 @@ impl Connection {
         let Some(mut wanted) = core.window_bytes() else {
             if core.windows_limited > 0 && !self.unlimited {
                 self.unlimited = limit_window(fd, None).is_ok();
+                self.limited = (0, 0);
             }
             return announced;
         };
@@ -188,8 +199,11 @@ impl Connection {
         if announced <= wanted {
             return wanted;
         }
-        if found.received > 0 && limit_window(fd, Some(wanted)).unwrap_or(false) {
-            core.windows_limited += 1;
+        // What it announces follows when more comes: until then there is nothing to ask the kernel.
+        let limited = (wanted, found.received);
+        if found.received > 0 && self.limited != limited {
+            self.limited = limited;
+            core.windows_limited += u64::from(limit_window(fd, Some(wanted)).unwrap_or(false));
         }
         announced
     }

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 REQUESTS = 10_000
-# Seven fit.
+# Seven fit. A scheduler that learns begins with four windows, so that as many fit as with the plan.
 EXPECT_BYTES, BUDGET_BYTES, AT_ONCE = 8192, 57_344, 7
+WINDOW_BYTES = BUDGET_BYTES // 4
 
 Policy = "Callable[[], Awaitable[object]]"
 
@@ -44,6 +45,18 @@ async def measure(policies: dict[str, Callable[[], Awaitable[object]]], repetiti
     return least(found)
 
 
+def use(client: socket.socket, server: socket.socket) -> None:
+    """Let responses come over a connection until it announces the window to which a scheduler limits it."""
+    for _ in range(100):
+        server.sendall(bytes(EXPECT_BYTES))
+        client.recv(EXPECT_BYTES, socket.MSG_WAITALL)
+        incast_requests.sockets.limit_window(client, WINDOW_BYTES)
+        known = incast_requests.sockets.info(client)
+        if known and known.window_bytes is not None and known.window_bytes <= WINDOW_BYTES:
+            return
+    raise SystemExit("the connection does not announce the window to which it is limited")
+
+
 async def on_asyncio(repetitions: int) -> dict[str, float]:
     """Measure with asyncio."""
     semaphore = asyncio.Semaphore(AT_ONCE)
@@ -52,8 +65,7 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
     client = socket.create_connection(listener.getsockname())
     server, _ = listener.accept()
     peer = incast_requests.Peer(client)
-    server.sendall(b"x")
-    client.recv(1)
+    use(client, server)
 
     async def work() -> None:
         await asyncio.sleep(0)
@@ -86,9 +98,9 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
                 tasks.create_task(work())
 
     known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
-    # It begins with four windows, so that as many fit as with the plan. Nothing comes, which is no stall.
+    # Nothing comes, which is no stall.
     unknown = incast_requests.Plan(
-        window_bytes=BUDGET_BYTES // 4, scheduler={"name": "credit", "search": {"stall": "1000s"}}
+        window_bytes=WINDOW_BYTES, scheduler={"name": "credit", "search": {"stall": "1000s"}}
     )
     async with incast_requests.open(known) as fixed:
 
