@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import operator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from incast import analysis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from incast.studies.study import Value
 
@@ -40,6 +41,23 @@ class Expression:
     tree: ast.expr
 
 
+class _Chosen(Mapping[str, Numbers]):
+    """By curve, some of the columns. They are cut out when they are asked for: an expression names few curves."""
+
+    def __init__(self, curves: Mapping[str, Numbers], places: Sequence[int]) -> None:
+        self._curves = curves
+        self._places = places
+
+    def __getitem__(self, curve: str) -> Numbers:
+        return self._curves[curve][:, self._places]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._curves)
+
+    def __len__(self) -> int:
+        return len(self._curves)
+
+
 @dataclass(frozen=True)
 class Scope:
     """The names that an expression may use."""
@@ -56,8 +74,7 @@ class Scope:
 
     def chosen(self, places: Sequence[int]) -> Scope:
         """Return the same names at some of the points."""
-        metrics = {metric: {curve: values[:, places] for curve, values in curves.items()}
-                   for metric, curves in self.metrics.items()}  # fmt: skip
+        metrics = {metric: _Chosen(curves, places) for metric, curves in self.metrics.items()}
         return Scope({name: values[places] for name, values in self.axes.items()}, metrics)
 
 

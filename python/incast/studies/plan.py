@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import hashlib
 import json
@@ -229,7 +228,7 @@ _parsed = functools.lru_cache(maxsize=64)(scenarios.parsed)
 
 def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[str, Any]:
     """Apply changes as the simulator does."""
-    root = copy.deepcopy(_parsed(source.text, source.file))
+    root: dict[str, Any] = _copied(_parsed(source.text, source.file))
     for key, value in changes.items():
         *steps, last = _steps(key)
         node: Any = root
@@ -243,6 +242,17 @@ def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[s
     return root
 
 
+def _copied(part: Any) -> Any:  # noqa: ANN401
+    """Copy what TOML can hold: `copy.deepcopy` takes five times as long."""
+    match part:
+        case dict():
+            return {key: _copied(value) for key, value in part.items()}
+        case list():
+            return [_copied(one) for one in part]
+        case _:
+            return part
+
+
 def _entered(node: Any, step: str) -> Any:  # noqa: ANN401
     if isinstance(node, list):
         return node[int(step)]
@@ -252,7 +262,9 @@ def _entered(node: Any, step: str) -> Any:  # noqa: ANN401
     return below
 
 
-def _steps(key: str) -> list[str]:
+# Every point of a study has the same keys.
+@functools.lru_cache(maxsize=1024)
+def _steps(key: str) -> tuple[str, ...]:
     try:
         found: dict[str, Any] | int = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError as error:
@@ -261,7 +273,7 @@ def _steps(key: str) -> list[str]:
     while isinstance(found, dict):
         ((step, found),) = found.items()
         steps.append(step)
-    return steps
+    return tuple(steps)
 
 
 def _files(source: scenarios.Source, part: object, *, only: str | None, key: str = "") -> dict[str, str]:

@@ -60,7 +60,7 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
     runs, at first one of each curve, are taken while the study's share of the budget lasts.
     """
     hops = known.head.index("packet_hops")
-    ends = {study.points()[0].at, study.points()[-1].at}
+    ends = {rows[0].point.at, rows[-1].point.at}
 
     # The ideal network has no packets, but the same work.
     work: dict[tuple[object, ...], int] = {}
@@ -94,8 +94,9 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
         nonlocal left_s
         chosen.append(index)
         budget.curves.add(rows[index].point.curve.name)
-        left_s -= cost_s(index)
-        budget.left_s = max(0.0, budget.left_s - cost_s(index))
+        spent_s = cost_s(index)
+        left_s -= spent_s
+        budget.left_s = max(0.0, budget.left_s - spent_s)
 
     if ordered:
         take(ordered.pop(0))

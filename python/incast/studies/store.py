@@ -106,8 +106,12 @@ class Store:
 
     def kept(self, key: str) -> frozenset[str]:
         """Return the names of the stored tables of a run; none if it is not stored or its file is not one of a run."""
+        file = self._file(key)
+        # A sweep begins with asking for all its runs, of which most are not there.
+        if not file.exists():
+            return frozenset()
         try:
-            return _entry(self._file(key)).tables
+            return _entry(file).tables
         except (FileNotFoundError, DamagedError):
             return frozenset()
 
