@@ -15,11 +15,11 @@ const PORTS: usize = 4;
 /// - `warnings`: what the scenario warned of.
 #[must_use]
 pub fn summary_json(run: &Run) -> Value {
-    let whole = summary::whole(run);
+    let (whole, classes) = summary::of(run);
     let mut object = object(&summary::columns(), &whole);
     let of_class = summary::class_columns();
     let mut classes: Map<_, _> =
-        run.classes.iter().zip(summary::classes(run)).map(|(name, row)| (name.clone(), of(&of_class, &row))).collect();
+        run.classes.iter().zip(&classes).map(|(name, row)| (name.clone(), of(&of_class, row))).collect();
     for (name, sender) in run.classes.iter().zip(&run.senders) {
         classes[name]["sender"] = sender.as_str().into();
     }

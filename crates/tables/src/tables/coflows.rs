@@ -14,7 +14,7 @@ pub(crate) const MEANING: &str = "One row per coflow that began within the run, 
 /// What became of the messages of a coflow.
 pub(crate) struct Coflow<'a> {
     run: &'a Run,
-    class: u32,
+    pub(crate) class: u32,
     number: u32,
     /// The host at which all of them end, if it is one.
     destination: Option<u32>,

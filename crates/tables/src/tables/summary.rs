@@ -39,6 +39,9 @@ pub(crate) struct Row<'a> {
     deadlines_missed: u64,
     coflows: CoflowSums,
     losses: LossSums,
+    /// Throughput of the endless flows if there are any, else of all flows.
+    shares_bps: Vec<f64>,
+    /// Jain's index over them.
     jain: Option<f64>,
     /// Only for all traffic: the network does not count by class.
     network: Option<Network>,
@@ -55,16 +58,11 @@ struct CoflowSums {
 }
 
 impl CoflowSums {
-    fn of<'a>(coflows: impl Iterator<Item = Coflow<'a>>) -> Self {
-        let mut sums = Self::default();
-        for coflow in coflows {
-            sums.count += 1;
-            sums.cct_ps.extend(coflow.completion_time().map(|cct| cct.0));
-            sums.deadlines += u64::from(coflow.has_deadline());
-            sums.missed += u64::from(coflow.deadline_missed() == Some(true));
-        }
-        sums.cct_ps.sort_unstable();
-        sums
+    fn add(&mut self, coflow: &Coflow<'_>) {
+        self.count += 1;
+        self.cct_ps.extend(coflow.completion_time().map(|cct| cct.0));
+        self.deadlines += u64::from(coflow.has_deadline());
+        self.missed += u64::from(coflow.deadline_missed() == Some(true));
     }
 
     fn cct_s(&self, at: Permille) -> Option<f64> {
@@ -144,29 +142,39 @@ impl Detector {
 }
 
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Row<'_>> {
-    std::iter::once_with(|| whole(run)).chain(classes(run))
+    let (whole, classes) = of(run);
+    std::iter::once(whole).chain(classes)
 }
 
-/// The row of all traffic.
-pub(crate) fn whole(run: &Run) -> Row<'_> {
+/// The row of all traffic, and one per class. Flows may be on the disk, so that they are not gone through once for each.
+pub(crate) fn of(run: &Run) -> (Row<'_>, Vec<Row<'_>>) {
     let network = Network {
         totals: run.totals,
         goodput_steady_bps: steady_bps(&run.delivered, run.end),
         detector: Detector::of(run),
     };
-    Row { network: Some(network), ..Row::of(run, ALL, || run.flows.iter()) }
-}
-
-/// One row per class.
-pub(crate) fn classes(run: &Run) -> impl Iterator<Item = Row<'_>> {
-    (0..)
-        .zip(&run.classes)
-        .map(|(index, name)| Row::of(run, name, || run.flows.iter().filter(move |flow| flow.class == index)))
+    let mut whole = Row { network: Some(network), ..Row::new(run, ALL) };
+    let mut classes: Vec<_> = run.classes.iter().map(|name| Row::new(run, name)).collect();
+    for flow in &run.flows {
+        whole.add(&flow);
+        if let Some(row) = classes.get_mut(flow.class as usize) {
+            row.add(&flow);
+        }
+    }
+    for coflow in coflows(run, run.flows.iter()) {
+        whole.coflows.add(&coflow);
+        if let Some(row) = classes.get_mut(coflow.class as usize) {
+            row.coflows.add(&coflow);
+        }
+    }
+    whole.finish();
+    classes.iter_mut().for_each(Row::finish);
+    (whole, classes)
 }
 
 impl<'a> Row<'a> {
-    fn of<I: Iterator<Item = Flow>>(run: &'a Run, class: &'a str, flows: impl Fn() -> I) -> Self {
-        let mut row = Self {
+    fn new(run: &'a Run, class: &'a str) -> Self {
+        Self {
             run,
             class,
             flows: 0,
@@ -182,22 +190,18 @@ impl<'a> Row<'a> {
             throughput_bps: 0.0,
             deadlines: 0,
             deadlines_missed: 0,
-            coflows: CoflowSums::of(coflows(run, flows())),
+            coflows: CoflowSums::default(),
             losses: LossSums::default(),
-            jain: fairness(run, &flows),
+            shares_bps: Vec::new(),
+            jain: None,
             network: None,
-        };
-        for flow in flows() {
-            row.add(&flow);
         }
-        row.fct_ps.sort_unstable();
-        row.slowdowns.sort_unstable_by(f64::total_cmp);
-        row
     }
 
     fn add(&mut self, flow: &Flow) {
         self.flows += 1;
         self.complete += u64::from(flow.end.is_some());
+        self.add_share(flow);
         self.endless += u64::from(flow.size.is_none());
         self.with_timeout += u64::from(flow.losses.timeouts() > 0);
         self.payload += flow.size.map_or(0, |size| size.0);
@@ -210,6 +214,24 @@ impl<'a> Row<'a> {
         self.deadlines += u64::from(flow.deadline.is_some());
         self.deadlines_missed += u64::from(flow.deadline_met(self.run.end) == Some(false));
         self.losses.add(&flow.losses);
+    }
+
+    /// Once a flow is endless, only such flows count for fairness.
+    fn add_share(&mut self, flow: &Flow) {
+        if flow.size.is_none() && self.endless == 0 {
+            self.shares_bps.clear();
+        }
+        if flow.size.is_none() || self.endless == 0 {
+            let share = mean_bps(flow.delivered.0, flow.start, flow.carried().unwrap_or(self.run.end));
+            self.shares_bps.extend(share);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.fct_ps.sort_unstable();
+        self.slowdowns.sort_unstable_by(f64::total_cmp);
+        self.coflows.cct_ps.sort_unstable();
+        self.jain = jain(&std::mem::take(&mut self.shares_bps));
     }
 
     fn goodput_total_bps(&self) -> Option<f64> {
@@ -227,16 +249,6 @@ impl<'a> Row<'a> {
     fn total(&self, of: fn(&Totals) -> u64) -> Option<u64> {
         self.network.as_ref().map(|network| of(&network.totals))
     }
-}
-
-/// Jain's index over the throughput of the endless flows if there are any, else of all flows.
-fn fairness<I: Iterator<Item = Flow>>(run: &Run, flows: impl Fn() -> I) -> Option<f64> {
-    let only_endless = flows().any(|flow| flow.size.is_none());
-    let shares: Vec<f64> = flows()
-        .filter(|flow| !only_endless || flow.size.is_none())
-        .filter_map(|flow| mean_bps(flow.delivered.0, flow.start, flow.carried().unwrap_or(run.end)))
-        .collect();
-    jain(&shares)
 }
 
 pub(crate) fn columns<'a>() -> Vec<Column<Row<'a>>> {
@@ -431,7 +443,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn whole_of(run: &Run) -> Value {
-        json_row(&columns(), &whole(run))
+        json_row(&columns(), &of(run).0)
     }
 
     fn close(value: &Value, to: f64) -> bool {
@@ -528,7 +540,7 @@ mod tests {
     fn the_rows_of_classes_add_up_to_the_row_of_all() {
         let run = small_run();
         let all = whole_of(&run);
-        let classes: Vec<_> = classes(&run).map(|row| json_row(&columns(), &row)).collect();
+        let classes: Vec<_> = of(&run).1.iter().map(|row| json_row(&columns(), row)).collect();
         assert_eq!(classes.iter().map(|row| &row["class"]).collect::<Vec<_>>(), ["short", "long"]);
         for name in [
             "flows",
@@ -588,7 +600,7 @@ mod tests {
     fn what_the_network_does_not_count_by_class_is_null_there() {
         let run = small_run();
         let all = whole_of(&run);
-        let class = json_row(&columns(), &classes(&run).next().unwrap());
+        let class = json_row(&columns(), &of(&run).1[0]);
         for column in network_columns() {
             assert_eq!(class[column.name()], json!(null), "{}", column.name());
             assert_ne!(all[column.name()], json!(null), "{}", column.name());
