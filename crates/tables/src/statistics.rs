@@ -67,15 +67,33 @@ pub fn mean(values: &[u64]) -> Option<f64> {
     (!values.is_empty()).then(|| sum as f64 / values.len() as f64)
 }
 
-/// Jain's fairness index `(sum x)^2 / (n * sum x^2)`: 1 if all shares are equal, `1/n` if one has everything.
-/// Nothing if there are no shares or all are zero.
-///
-/// Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301 (1984).
-#[must_use]
-pub fn jain(shares: &[f64]) -> Option<f64> {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
+/// Shares of something, which are not kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shares {
+    count: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Shares {
+    /// Jain's fairness index `(sum x)^2 / (n * sum x^2)`: 1 if all shares are equal, `1/n` if one has everything.
+    /// Nothing if there are no shares or all are zero.
+    ///
+    /// Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination", DEC-TR-301 (1984).
+    #[must_use]
+    pub fn jain(&self) -> Option<f64> {
+        (self.squares > 0.0).then(|| self.sum * self.sum / (self.count as f64 * self.squares))
+    }
+}
+
+impl Extend<f64> for Shares {
+    fn extend<T: IntoIterator<Item = f64>>(&mut self, shares: T) {
+        for share in shares {
+            self.count += 1;
+            self.sum += share;
+            self.squares += share * share;
+        }
+    }
 }
 
 fn total(weights: &[u64]) -> u128 {
@@ -86,6 +104,12 @@ fn total(weights: &[u64]) -> u128 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn jain(of: &[f64]) -> Option<f64> {
+        let mut shares = Shares::default();
+        shares.extend(of.iter().copied());
+        shares.jain()
+    }
 
     #[test]
     fn the_nearest_rank_is_the_textbook_example() {

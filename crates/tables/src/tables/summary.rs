@@ -4,7 +4,7 @@ use incast_units::Time;
 
 use crate::column::{Column, Values, columns};
 use crate::goodput::steady_bps;
-use crate::statistics::{Permille, jain, mean, percentile};
+use crate::statistics::{Permille, Shares, mean, percentile};
 use crate::tables::coflows::{Coflow, coflows};
 use incast_record::{Cause, Flow, Incast, Losses, Run, Totals, mean_bps};
 
@@ -40,9 +40,7 @@ pub(crate) struct Row<'a> {
     coflows: CoflowSums,
     losses: LossSums,
     /// Throughput of the endless flows if there are any, else of all flows.
-    shares_bps: Vec<f64>,
-    /// Jain's index over them.
-    jain: Option<f64>,
+    shares: Shares,
     /// Only for all traffic: the network does not count by class.
     network: Option<Network>,
 }
@@ -192,8 +190,7 @@ impl<'a> Row<'a> {
             deadlines_missed: 0,
             coflows: CoflowSums::default(),
             losses: LossSums::default(),
-            shares_bps: Vec::new(),
-            jain: None,
+            shares: Shares::default(),
             network: None,
         }
     }
@@ -219,11 +216,10 @@ impl<'a> Row<'a> {
     /// Once a flow is endless, only such flows count for fairness.
     fn add_share(&mut self, flow: &Flow) {
         if flow.size.is_none() && self.endless == 0 {
-            self.shares_bps.clear();
+            self.shares = Shares::default();
         }
         if flow.size.is_none() || self.endless == 0 {
-            let share = mean_bps(flow.delivered.0, flow.start, flow.carried().unwrap_or(self.run.end));
-            self.shares_bps.extend(share);
+            self.shares.extend(mean_bps(flow.delivered.0, flow.start, flow.carried().unwrap_or(self.run.end)));
         }
     }
 
@@ -231,7 +227,6 @@ impl<'a> Row<'a> {
         self.fct_ps.sort_unstable();
         self.slowdowns.sort_unstable_by(f64::total_cmp);
         self.coflows.cct_ps.sort_unstable();
-        self.jain = jain(&std::mem::take(&mut self.shares_bps));
     }
 
     fn goodput_total_bps(&self) -> Option<f64> {
@@ -311,7 +306,7 @@ fn flow_columns<'a>() -> Vec<Column<Row<'a>>> {
         /// Jain's fairness index over the mean throughput of each flow, its delivered bytes over the time from its
         /// start to its completion or `end_s`; of the endless flows if there are any, else of all. Null if nothing was
         /// delivered.
-        jain_index: MaybeReal(|r| r.jain);
+        jain_index: MaybeReal(|r| r.shares.jain());
     }
 }
 
