@@ -136,6 +136,24 @@ def test_a_block_whose_needs_are_not_met_is_left_out_or_an_error(mark: str, monk
         blocks.read(Path("page.md"), text)
 
 
+@pytest.mark.parametrize(
+    ("mark", "attempts", "works"), [("<!-- as root -->", "2", True), ("<!-- as root -->", "1", False), ("", "2", False)]
+)
+def test_only_a_page_that_measures_on_the_kernel_is_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str, attempts: str, works: bool
+) -> None:
+    monkeypatch.setitem(blocks._NEEDS, "as root", ("nothing", lambda: True))
+    monkeypatch.setattr(run_pages, "ROOT", tmp_path)
+    monkeypatch.setenv("INCAST_LINUX_ATTEMPTS", attempts)
+    page, failed = tmp_path / "page.md", tmp_path / "failed"
+    block = fenced("sh", f"test -e {failed} || {{ touch {failed}; exit 1; }}")
+    page.write_text(f"# Page\n\n{mark}\n{block}", encoding="utf-8")
+    said, is_wrong = run_pages._one(page, update=False)
+    assert is_wrong is not works
+    assert f"{page}:" in said
+    assert ("attempt 1 of 2" in said) is works
+
+
 @pytest.mark.parametrize("language", ["", "bash", "json", "rust"])
 def test_a_block_of_another_language_is_an_error(tmp_path: Path, language: str) -> None:
     with pytest.raises(PageError):
