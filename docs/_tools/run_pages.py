@@ -259,17 +259,17 @@ def _one(path: Path, *, update: bool) -> tuple[str, bool]:
     attempts = int(os.environ.get("INCAST_LINUX_ATTEMPTS", "1")) if is_measured else 1
     said = ""
     for attempt in range(1, attempts + 1):
-        with tempfile.TemporaryDirectory() as directory:
-            try:
+        try:
+            with tempfile.TemporaryDirectory() as directory:
                 not_run = run_page(path, Path(directory), update=update)
-            except PageError as error:
-                if attempt == attempts:
-                    return said + str(error), True
-                said += f"{error}\nattempt {attempt} of {attempts}: {path.name} is run again\n"
-            else:
-                break
-    name = path.relative_to(ROOT)
-    return said + "".join(f"{name}:{block.line}: not run: {block.not_run}\n" for block in not_run), False
+        except PageError as error:
+            said += f"{error}\n"
+            if attempt < attempts:
+                said += f"attempt {attempt} of {attempts}: {path.name} is run again\n"
+        else:
+            name = path.relative_to(ROOT)
+            return said + "".join(f"{name}:{block.line}: not run: {block.not_run}\n" for block in not_run), False
+    return said.rstrip(), True
 
 
 if __name__ == "__main__":

@@ -32,23 +32,25 @@ pub(crate) struct Connection {
     counted: u64,
     /// How much can be under way on it.
     lets_through: u64,
-    /// To what its window was limited last, and what it had received then; zeros if it was not.
-    limited: (u64, u64),
-    /// Whether its window is known not to be limited.
-    unlimited: bool,
+    limit: Limit,
+}
+
+/// What was done about the window of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    /// Nothing that would be known to hold.
+    Unknown,
+    Lifted,
+    Set {
+        window: u64,
+        /// What it had received then: what it announces follows when more comes.
+        received: u64,
+    },
 }
 
 impl Connection {
     pub(crate) const fn new(sock: Py<PyAny>) -> Self {
-        Self {
-            sock,
-            received: None,
-            out_of_order: 0,
-            counted: 0,
-            lets_through: NO_WINDOW,
-            limited: (0, 0),
-            unlimited: false,
-        }
+        Self { sock, received: None, out_of_order: 0, counted: 0, lets_through: NO_WINDOW, limit: Limit::Unknown }
     }
 
     /// Looks at the connection, and limits its window as the scheduler wants it. Returns nothing if it is closed.
@@ -185,13 +187,14 @@ impl Connection {
     fn limit(&mut self, fd: i32, found: &Info, core: &mut Core) -> u64 {
         let announced = found.window.unwrap_or(NO_WINDOW);
         let Some(mut wanted) = core.window_bytes() else {
-            if core.windows_limited > 0 && !self.unlimited {
-                self.unlimited = limit_window(fd, None).is_ok();
-                self.limited = (0, 0);
+            if core.windows_limited > 0 && self.limit != Limit::Lifted {
+                self.limit = limit_window(fd, None).map_or(Limit::Unknown, |_| Limit::Lifted);
             }
             return announced;
         };
-        self.unlimited = false;
+        if self.limit == Limit::Lifted {
+            self.limit = Limit::Unknown;
+        }
         if core.fits_segments {
             // Its segments may be larger than the plan has them.
             wanted = wanted.max(LEAST_SEGMENTS * u64::from(found.advertised_mss));
@@ -199,10 +202,9 @@ impl Connection {
         if announced <= wanted {
             return wanted;
         }
-        // What it announces follows when more comes: until then there is nothing to ask the kernel.
-        let limited = (wanted, found.received);
-        if found.received > 0 && self.limited != limited {
-            self.limited = limited;
+        let limit = Limit::Set { window: wanted, received: found.received };
+        if found.received > 0 && self.limit != limit {
+            self.limit = limit;
             core.windows_limited += u64::from(limit_window(fd, Some(wanted)).unwrap_or(false));
         }
         announced

@@ -67,7 +67,7 @@ pub fn mean(values: &[u64]) -> Option<f64> {
     (!values.is_empty()).then(|| sum as f64 / values.len() as f64)
 }
 
-/// Shares of something, which are not kept.
+/// The sums over some shares that their fairness follows from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shares {
     count: u64,

@@ -30,14 +30,10 @@ pub(crate) struct Coflow<'a> {
     open: u64,
 }
 
+/// The coflows that began within the run, by class and number.
 pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Coflow<'_>> {
-    coflows(run, run.flows.iter())
-}
-
-/// The coflows of these messages that began within the run, by class and number.
-pub(crate) fn coflows<'a>(run: &'a Run, flows: impl Iterator<Item = Flow>) -> impl Iterator<Item = Coflow<'a>> {
-    let mut found: BTreeMap<(u32, u32), Coflow<'a>> = BTreeMap::new();
-    for flow in flows {
+    let mut found: BTreeMap<(u32, u32), Coflow<'_>> = BTreeMap::new();
+    for flow in &run.flows {
         let Some(number) = flow.coflow else { continue };
         found.entry((flow.class, number)).or_insert_with(|| Coflow::new(run, &flow, number)).add(&flow);
     }

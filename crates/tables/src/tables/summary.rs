@@ -5,7 +5,7 @@ use incast_units::Time;
 use crate::column::{Column, Values, columns};
 use crate::goodput::steady_bps;
 use crate::statistics::{Permille, Shares, mean, percentile};
-use crate::tables::coflows::{Coflow, coflows};
+use crate::tables::coflows::{self, Coflow};
 use incast_record::{Cause, Flow, Incast, Losses, Run, Totals, mean_bps};
 
 pub(crate) const NAME: &str = "summary";
@@ -144,7 +144,7 @@ pub(crate) fn rows(run: &Run) -> impl Iterator<Item = Row<'_>> {
     std::iter::once(whole).chain(classes)
 }
 
-/// The row of all traffic, and one per class. Flows may be on the disk, so that they are not gone through once for each.
+/// The row of all traffic, and one per class. One pass serves them all, as flows may be on the disk.
 pub(crate) fn of(run: &Run) -> (Row<'_>, Vec<Row<'_>>) {
     let network = Network {
         totals: run.totals,
@@ -159,7 +159,7 @@ pub(crate) fn of(run: &Run) -> (Row<'_>, Vec<Row<'_>>) {
             row.add(&flow);
         }
     }
-    for coflow in coflows(run, run.flows.iter()) {
+    for coflow in coflows::rows(run) {
         whole.coflows.add(&coflow);
         if let Some(row) = classes.get_mut(coflow.class as usize) {
             row.coflows.add(&coflow);
