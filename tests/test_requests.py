@@ -963,7 +963,9 @@ def test_the_library_needs_nothing_and_the_simulator_has_it() -> None:
     assert versions == {incast_requests.__version__}
 
 
-def test_losses_of_others_are_told_once(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_losses_of_others_are_told_once(
+    run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Core:
         """The scheduler, as if less had not helped."""
 
@@ -982,7 +984,7 @@ def test_losses_of_others_are_told_once(run: Run, caplog: pytest.LogCaptureFixtu
         async with requests.open() as scheduler:
             assert not scheduler.status().losses_of_others
             core = Core(scheduler._core, futile=True)
-            scheduler._core = core  # type: ignore[assignment]
+            monkeypatch.setattr(Scheduler, "_core", core)
             for futile, messages in ((True, 1), (True, 1), (False, 1), (True, 2)):
                 core.futile = futile
                 scheduler._on_timer()

@@ -24,7 +24,7 @@ use pyo3::prelude::*;
 
 use crate::connection::{Peer, Remembered};
 use crate::entering::{Callback, Entering};
-use crate::slot::Slot;
+use crate::slot::{Slot, Slots};
 
 pyo3::import_exception!(asyncio, InvalidStateError);
 
@@ -325,11 +325,6 @@ impl Core {
         self.host = Some(Host { thread: thread::current().id(), runs, is_here, event_loop, enter });
     }
 
-    /// Leave to send a request, of `incast_requests.Scheduler`.
-    fn slot(this: Py<Self>, scheduler: Py<PyAny>, expect_bytes: Option<u64>, socket: Option<Py<PyAny>>) -> Slot {
-        Slot::new(scheduler, this, expect_bytes, socket)
-    }
-
     /// The time by its clock.
     fn now_ns(this: &Bound<'_, Self>) -> PyResult<u64> {
         let py = this.py();
@@ -533,6 +528,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Remembered>()?;
     module.add_class::<Peer>()?;
     module.add_class::<Slot>()?;
+    module.add_class::<Slots>()?;
     #[cfg(target_os = "linux")]
     {
         module.add_function(wrap_pyfunction!(connection::info_in_python, module)?)?;

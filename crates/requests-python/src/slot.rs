@@ -2,16 +2,77 @@
 
 use incast_protocols::Bytes;
 use incast_protocols::application::{Application, Outcome};
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::{PyInt, PyTuple, PyType};
 
 use crate::Core;
 use crate::connection::{Connection, Known, Look, NO_WINDOW, Peer};
 use crate::entering::Entering;
+
+/// What gives slots: the base of `incast_requests.Scheduler`.
+#[pyclass(module = "incast_requests._core", subclass)]
+#[derive(Debug)]
+pub(crate) struct Slots {
+    #[pyo3(get, name = "_core")]
+    core: Py<Core>,
+}
+
+#[expect(clippy::doc_markdown, reason = "Python reads it")]
+#[pymethods]
+impl Slots {
+    #[new]
+    const fn new(core: Py<Core>) -> Self {
+        Self { core }
+    }
+
+    /// Return a slot for one request: `async with` waits until it may be sent.
+    ///
+    /// Args:
+    ///     expect_bytes: size of its response, about; it may be left out if `socket` is given.
+    ///     socket: the socket of its connection, something that has one (`sockets.socket_of`), or a `Peer`. It then
+    ///         costs no more than its receive window, which is limited once data has come.
+    ///
+    /// Raises:
+    ///     ValueError: the size is no whole number above zero, or neither is given.
+    #[pyo3(signature = (*, expect_bytes = None, socket = None))]
+    fn slot(
+        this: &Bound<'_, Self>,
+        expect_bytes: Option<&Bound<'_, PyAny>>,
+        socket: Option<Py<PyAny>>,
+    ) -> PyResult<Slot> {
+        let expect_bytes = match expect_bytes {
+            None if socket.is_none() => {
+                return Err(PyValueError::new_err(
+                    "expect_bytes: the size of the response is needed where no socket is given",
+                ));
+            }
+            None => None,
+            Some(given) => Some(size(given)?),
+        };
+        let core = this.borrow().core.clone_ref(this.py());
+        Ok(Slot::new(this.clone().into_any().unbind(), core, expect_bytes, socket))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.core)
+    }
+}
+
+/// A number of bytes above zero.
+fn size(given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if given.is_exact_instance_of::<PyInt>()
+        && let Ok(bytes @ 1..NO_WINDOW) = given.extract()
+    {
+        return Ok(bytes);
+    }
+    let py = given.py();
+    let positive = py.import(intern!(py, "incast_requests.plan"))?.getattr(intern!(py, "positive"))?;
+    positive.call1((intern!(py, "expect_bytes"), given, intern!(py, "bytes")))?.extract()
+}
 
 /// Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
 ///
@@ -49,12 +110,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) const fn new(
-        scheduler: Py<PyAny>,
-        core: Py<Core>,
-        expect_bytes: Option<u64>,
-        socket: Option<Py<PyAny>>,
-    ) -> Self {
+    const fn new(scheduler: Py<PyAny>, core: Py<Core>, expect_bytes: Option<u64>, socket: Option<Py<PyAny>>) -> Self {
         Self {
             scheduler,
             core,

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from incast_requests import runtime
+from incast_requests._core import Slots
 from incast_requests.decisions import Decision, Kind, Status
 from incast_requests.gathering import Gather, Request
-from incast_requests.plan import Plan, positive
+from incast_requests.plan import Plan
 
 if TYPE_CHECKING:
     from incast_requests._core import Slot
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger("incast_requests")
 
-# A connection with no known window lets through all that was asked for.
-_NO_WINDOW = 1 << 62
 _NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 _DRAIN_CHECK_NS = 10_000_000
@@ -33,18 +32,26 @@ class SchedulerClosedError(RuntimeError):
     """The scheduler was closed while a request waited for it, or before."""
 
 
-class Scheduler:
+class Scheduler(Slots):
     """The requests of a program over one link: `incast.requests.open` makes it. Use one for all that share the link."""
+
+    def __new__(
+        cls,
+        plan: Plan | None = None,
+        *,
+        on_decision: Callable[[Decision], None] | None = None,  # noqa: ARG004 - of __init__
+        clock: Callable[[], int] | None = None,
+    ) -> Self:
+        """Make what decides."""
+        return super().__new__(cls, (plan or Plan()).core(clock))
 
     def __init__(
         self,
-        plan: Plan | None = None,
+        plan: Plan | None = None,  # noqa: ARG002 - of __new__
         *,
         on_decision: Callable[[Decision], None] | None = None,
-        clock: Callable[[], int] | None = None,
+        clock: Callable[[], int] | None = None,  # noqa: ARG002 - of __new__
     ) -> None:
-        self._plan = plan or Plan()
-        self._core = self._plan.core(clock)
         self._watches = self._core.watches_progress()
         self._clock = self._core.now_ns
         self._hooks: list[Callable[[Decision], None]] = []
@@ -85,25 +92,6 @@ class Scheduler:
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(SchedulerClosedError("the scheduler was closed"))
-
-    def slot(self, *, expect_bytes: int | None = None, socket: Any = None) -> Slot:  # noqa: ANN401
-        """Return a slot for one request: `async with` waits until it may be sent.
-
-        Args:
-            expect_bytes: size of its response, about; it may be left out if `socket` is given.
-            socket: the socket of its connection, something that has one (`sockets.socket_of`), or a `Peer`. It then
-                costs no more than its receive window, which is limited once data has come.
-
-        Raises:
-            ValueError: the size is no whole number above zero, or neither is given.
-
-        """
-        if expect_bytes is None:
-            if socket is None:
-                raise ValueError("expect_bytes: the size of the response is needed where no socket is given")
-        elif type(expect_bytes) is not int or not 0 < expect_bytes < _NO_WINDOW:
-            positive("expect_bytes", expect_bytes, "bytes")
-        return self._core.slot(self, expect_bytes, socket)
 
     async def gather(
         self,
