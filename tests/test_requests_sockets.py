@@ -121,6 +121,85 @@ def test_windows_are_limited_once_data_came_and_make_requests_cheaper() -> None:
     run(program)
 
 
+def acknowledges_at_once(writer: asyncio.StreamWriter) -> bool:
+    return bool(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+
+
+Wait = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+async def until_acknowledged(writer: asyncio.StreamWriter) -> None:
+    await until(lambda: acknowledges_at_once(writer))
+
+
+async def some_looks(writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(0.02)
+    assert not acknowledges_at_once(writer)
+
+
+def send(writer: asyncio.StreamWriter) -> None:
+    """Send, and have the kernel delay ACKs, as it does when both sides have talked in turns before."""
+    writer.write(b"again\n")
+    writer.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+
+
+async def sent_at_once(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wait) -> None:
+    async with scheduler.slot(expect_bytes=len(BODY), socket=writer) as slot:
+        send(writer)
+        await wait(writer)
+        slot.abandon()
+
+
+async def sent_late(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wait) -> None:
+    async with scheduler.slot(expect_bytes=len(BODY), socket=writer) as slot:
+        await asyncio.sleep(0.02)
+        send(writer)
+        await wait(writer)
+        slot.abandon()
+
+
+async def found_when_sent(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wait) -> None:
+    async with scheduler.slot(expect_bytes=len(BODY)) as slot:
+        send(writer)
+        slot.use(writer)
+        await wait(writer)
+        slot.abandon()
+
+
+async def gathered(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wait) -> None:
+    async def ask() -> None:
+        send(writer)
+        await wait(writer)
+
+    await scheduler.gather(ask(), expect_bytes=len(BODY), sockets=[Peer(writer)])
+
+
+@pytest.mark.parametrize("ask", [sent_at_once, sent_late, found_when_sent, gathered])
+@pytest.mark.parametrize(
+    ("plan", "wait"),
+    [
+        (PLAN, until_acknowledged),
+        (Plan(window_bytes=8192), until_acknowledged),
+        (Plan(budget_bytes=BUDGET_BYTES, clamp=False), some_looks),
+    ],
+    ids=["planned", "learned", "not limited"],
+)
+def test_what_comes_over_connections_with_limited_windows_is_acknowledged_at_once(
+    plan: Plan, wait: Wait, ask: Callable[[Scheduler, asyncio.StreamWriter, Wait], Awaitable[None]]
+) -> None:
+    async def program(server: Server) -> None:
+        async with requests.open(plan) as scheduler:
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            for _ in range(2):
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
+            server.may_finish.clear()
+            await ask(scheduler, streams[1], wait)
+            server.may_finish.set()
+            streams[1].close()
+
+    run(program)
+
+
 def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -> None:
     def with_segments_of_2000_bytes(fd: int) -> sockets.Info | None:
         found = _core.info(fd)

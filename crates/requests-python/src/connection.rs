@@ -1,7 +1,7 @@
 //! Connections: what the kernel says of them, and their receive windows.
 
 #[cfg(target_os = "linux")]
-use incast_requests::socket::{Info, info, limit_window};
+use incast_requests::socket::{Info, acknowledge_at_once, info, limit_window};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -16,7 +16,7 @@ pub(crate) const NO_WINDOW: u64 = 1 << 62;
 
 /// The fields of `incast_requests.sockets.Info`.
 #[cfg(target_os = "linux")]
-type Fields = (u8, u32, u32, u64, u32, Option<u64>);
+type Fields = (u8, u32, u32, u64, u32, Option<u64>, u32);
 
 /// Whether the other end may still send, milliseconds since data came, bytes received, and segments beyond a gap since the last look.
 pub(crate) type Look = (bool, u32, u64, u64);
@@ -25,9 +25,12 @@ pub(crate) type Look = (bool, u32, u64, u64);
 #[derive(Debug)]
 pub(crate) struct Connection {
     sock: Py<PyAny>,
+    /// Its number when that was asked for last.
+    fd: i32,
     /// What the kernel said last; nothing if it has not been asked.
     received: Option<u64>,
     out_of_order: u32,
+    sent: u32,
     /// Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection.
     counted: u64,
     /// How much can be under way on it.
@@ -50,7 +53,16 @@ enum Limit {
 
 impl Connection {
     pub(crate) const fn new(sock: Py<PyAny>) -> Self {
-        Self { sock, received: None, out_of_order: 0, counted: 0, lets_through: NO_WINDOW, limit: Limit::Unknown }
+        Self {
+            sock,
+            fd: -1,
+            received: None,
+            out_of_order: 0,
+            sent: 0,
+            counted: 0,
+            lets_through: NO_WINDOW,
+            limit: Limit::Unknown,
+        }
     }
 
     /// Looks at the connection, and limits its window as the scheduler wants it. Returns nothing if it is closed.
@@ -61,7 +73,7 @@ impl Connection {
         let core = &mut core.borrow_mut();
         let Some(found) = Self::info(fd, core, py)? else { return Ok(None) };
         let gaps = if self.received.is_some() { found.out_of_order_since(self.out_of_order) } else { 0 };
-        (self.received, self.out_of_order) = (Some(found.received), found.out_of_order);
+        (self.received, self.out_of_order, self.sent) = (Some(found.received), found.out_of_order, found.sent);
         self.lets_through = self.limit(fd, &found, core);
         Ok(Some((found.open(), found.last_data_ms, found.received, gaps)))
     }
@@ -154,13 +166,14 @@ impl Connection {
     fn info(fd: i32, core: &Core, py: Python<'_>) -> PyResult<Option<Info>> {
         let Some(kernel) = &core.kernel else { return Ok(info(fd).ok()) };
         let found: Option<Fields> = kernel.call1(py, (fd,))?.extract(py)?;
-        Ok(found.map(|(state, last_data_ms, advertised_mss, received, out_of_order, window)| Info {
+        Ok(found.map(|(state, last_data_ms, advertised_mss, received, out_of_order, window, sent)| Info {
             state,
             last_data_ms,
             advertised_mss,
             received,
             out_of_order,
             window,
+            sent,
         }))
     }
 
@@ -169,8 +182,14 @@ impl Connection {
         self.sock.is(sock)
     }
 
-    fn fd(&self, py: Python<'_>) -> PyResult<i32> {
-        self.sock.call_method0(py, intern!(py, "fileno"))?.extract(py)
+    fn fd(&mut self, py: Python<'_>) -> PyResult<i32> {
+        self.fd = self.sock.call_method0(py, intern!(py, "fileno"))?.extract(py)?;
+        Ok(self.fd)
+    }
+
+    /// If its window was limited, what tells when its request was sent.
+    pub(crate) const fn limited(&self) -> Option<Limited> {
+        if matches!(self.limit, Limit::Set { .. }) { Some(Limited { fd: self.fd, sent: self.sent }) } else { None }
     }
 
     /// What it has received, and how much can be under way on it.
@@ -211,13 +230,57 @@ impl Connection {
     }
 }
 
+/// A connection whose window was limited. What comes over it is acknowledged at once (`acknowledge_at_once`), from when its request was
+/// sent: to send has the kernel delay ACKs anew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limited {
+    fd: i32,
+    /// Segments that were sent before.
+    sent: u32,
+}
+
+#[cfg(target_os = "linux")]
+impl Limited {
+    /// Its request was sent.
+    pub(crate) fn acknowledge_at_once(self) {
+        // The program may have closed it.
+        let _ = acknowledge_at_once(self.fd);
+    }
+
+    /// Whether nothing is left to wait for: its request has been sent, or it is closed.
+    pub(crate) fn acknowledge_if_sent(self, core: &Core, py: Python<'_>) -> PyResult<bool> {
+        let found = Connection::info(self.fd, core, py)?;
+        if found.is_some_and(|found| found.sent != self.sent) {
+            self.acknowledge_at_once();
+        }
+        Ok(found.is_none_or(|found| found.sent != self.sent))
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Limited {
+    pub(crate) const fn acknowledge_at_once(self) {}
+
+    pub(crate) const fn acknowledge_if_sent(self, _core: &Core, _py: Python<'_>) -> PyResult<bool> {
+        Ok(true)
+    }
+}
+
 /// What the kernel says of the connection whose socket has this number.
 #[cfg(target_os = "linux")]
 #[pyfunction]
 #[pyo3(name = "info")]
 pub(crate) fn info_in_python(fd: i32) -> Option<Fields> {
     let found = info(fd).ok()?;
-    Some((found.state, found.last_data_ms, found.advertised_mss, found.received, found.out_of_order, found.window))
+    Some((
+        found.state,
+        found.last_data_ms,
+        found.advertised_mss,
+        found.received,
+        found.out_of_order,
+        found.window,
+        found.sent,
+    ))
 }
 
 /// Limits what the connection announces; whether the kernel did it.

@@ -22,13 +22,15 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::{Peer, Remembered};
+use crate::connection::{Limited, Peer, Remembered};
 use crate::entering::{Callback, Entering};
 use crate::slot::{Slot, Slots};
 
 pyo3::import_exception!(asyncio, InvalidStateError);
 
 const PS_PER_NS: u64 = 1000;
+/// So long after a request was let go it is asked whether it was sent, and then whenever a quarter more time has passed.
+const SENT_AFTER_NS: u64 = 1_000_000;
 
 /// The event loop that a scheduler serves.
 #[derive(Debug)]
@@ -77,6 +79,9 @@ struct Core {
     resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests with a connection, for the signals that can only be asked for.
     seen: BTreeMap<u64, Py<Slot>>,
+    /// Connections with limited windows whose requests were let go and may not have been sent: when that is asked, by which request, and
+    /// when that was let go.
+    unsent: BTreeMap<(u64, u64), (u64, Limited)>,
     /// When `timer` will be called at the latest, if that has been seen to.
     #[pyo3(get, set)]
     timer_ns: Option<u64>,
@@ -222,6 +227,18 @@ impl Core {
         set_timer.map_or(Ok(()), |set_timer| set_timer.call0(py).map(drop))
     }
 
+    /// Acknowledges at once what comes over this connection, when its request has been sent. Whether the timer has to be set for that.
+    fn acknowledge_when_sent(this: &Bound<'_, Self>, request: u64, limited: Limited) -> PyResult<bool> {
+        let now_ns = Self::now_ns(this)?;
+        let core = &mut *this.borrow_mut();
+        if core.closed {
+            return Ok(false);
+        }
+        let at_ns = now_ns.saturating_add(SENT_AFTER_NS);
+        core.unsent.insert((at_ns, request), (now_ns, limited));
+        Ok(core.timer_ns.is_none_or(|set| set > at_ns))
+    }
+
     /// Does something that may let requests go, and wakes them. Nothing is borrowed while a request is woken, as that may ask again.
     fn wake<T>(this: &Bound<'_, Self>, now: Time, done: impl FnOnce(&mut Self) -> T) -> PyResult<T> {
         let py = this.py();
@@ -303,6 +320,7 @@ impl Core {
             waiters: VecDeque::new(),
             resumed: Vec::new(),
             seen: BTreeMap::new(),
+            unsent: BTreeMap::new(),
             timer_ns: None,
             set_timer: None,
             woken: None,
@@ -344,6 +362,7 @@ impl Core {
     /// Serves no longer. Returns what requests wait with, who must be told.
     fn close(&mut self) -> Vec<Py<PyAny>> {
         self.closed = true;
+        self.unsent.clear();
         self.waiters.drain(..).map(|(_, waiter)| waiter).collect()
     }
 
@@ -448,6 +467,25 @@ impl Core {
     fn timer(this: &Bound<'_, Self>, out_of_order_segments: u64) -> PyResult<()> {
         let now = Self::now(this)?;
         Self::wake(this, now, |core| core.scheduler.on_timer(now, out_of_order_segments))
+    }
+
+    /// Acknowledges at once what comes over connections whose requests have been sent.
+    fn acknowledge(this: &Bound<'_, Self>) -> PyResult<()> {
+        let now_ns = Self::now_ns(this)?;
+        let core = &mut *this.borrow_mut();
+        while let Some(due) = core.unsent.first_entry().filter(|first| first.key().0 <= now_ns) {
+            let ((_, request), (granted_ns, limited)) = due.remove_entry();
+            if core.grants.contains_key(&request) && !limited.acknowledge_if_sent(core, this.py())? {
+                let pause_ns = SENT_AFTER_NS.max(now_ns.saturating_sub(granted_ns) / 4);
+                core.unsent.insert((now_ns.saturating_add(pause_ns), request), (granted_ns, limited));
+            }
+        }
+        Ok(())
+    }
+
+    /// When `acknowledge` is to be called.
+    fn next_acknowledge_ns(&self) -> Option<u64> {
+        self.unsent.first_key_value().map(|(&(at_ns, _), _)| at_ns)
     }
 
     /// When `timer` is to be called.

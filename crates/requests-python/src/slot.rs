@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple, PyType};
 
 use crate::Core;
-use crate::connection::{Connection, Known, Look, NO_WINDOW, Peer};
+use crate::connection::{Connection, Known, Limited, Look, NO_WINDOW, Peer};
 use crate::entering::Entering;
 
 /// What gives slots: the base of `incast_requests.Scheduler`.
@@ -125,6 +125,35 @@ impl Slot {
             received_bytes: None,
         }
     }
+
+    /// Sees to the connection of a request that was let go: it is watched if the scheduler learns, and something is done if its window is
+    /// limited, which says whether the scheduler's timer has to be set.
+    fn follow(
+        this: &Bound<'_, Self>,
+        if_limited: impl FnOnce(&Bound<'_, Core>, u64, Limited) -> PyResult<bool>,
+    ) -> PyResult<()> {
+        let py = this.py();
+        let (core, request, limited, is_known) = {
+            let slot = &mut *this.borrow_mut();
+            let limited = slot.connection.as_mut().and_then(|known| known.with(py, |connection| connection.limited()));
+            (slot.core.bind(py).clone(), slot.request, limited, slot.connection.is_some())
+        };
+        let Some(request) = request else { return Ok(()) };
+        let waits = limited.map_or(Ok(false), |limited| if_limited(&core, request, limited))?;
+        let stalls = {
+            let core = &mut *core.borrow_mut();
+            let watches = core.scheduler.watches_progress();
+            if watches && is_known {
+                core.seen.insert(request, this.clone().unbind());
+            }
+            watches && core.timer_ns.is_none()
+        };
+        if waits || stalls {
+            let scheduler = this.borrow().scheduler.clone_ref(py);
+            scheduler.call_method0(py, intern!(py, "_set_timer"))?;
+        }
+        Ok(())
+    }
 }
 
 #[pymethods]
@@ -188,7 +217,10 @@ impl Slot {
             // What has come of the response before is not told apart; it counts as expected.
             slot.received_before = received.saturating_sub(slot.expect.unwrap_or(0));
         }
-        Self::sent(this)
+        Self::follow(this, |_, _, limited| {
+            limited.acknowledge_at_once();
+            Ok(false)
+        })
     }
 
     /// Tell the scheduler that `received_bytes` more of the response have arrived. This helps with large responses.
@@ -243,25 +275,10 @@ impl Slot {
         Ok((!goes).then_some(request))
     }
 
-    /// The request was let go, or its connection is known: it is watched if the scheduler learns.
+    /// The request was let go.
     #[pyo3(name = "_sent")]
     pub(crate) fn sent(this: &Bound<'_, Self>) -> PyResult<()> {
-        let py = this.py();
-        let scheduler = {
-            let slot = this.borrow();
-            let mut core = slot.core.bind(py).borrow_mut();
-            if !core.scheduler.watches_progress() {
-                return Ok(());
-            }
-            if let (Some(_), Some(request)) = (&slot.connection, slot.request) {
-                core.seen.insert(request, this.clone().unbind());
-            }
-            if core.timer_ns.is_some() {
-                return Ok(());
-            }
-            slot.scheduler.clone_ref(py)
-        };
-        scheduler.call_method0(py, intern!(py, "_set_timer")).map(drop)
+        Self::follow(this, Core::acknowledge_when_sent)
     }
 
     /// Looks at its connection (`Connection::look`), if it has one.

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::events;
 #[cfg(target_os = "linux")]
-use crate::socket::Connection;
+use crate::socket::{Connection, Unsent};
 
 const PS_PER_NS: u64 = 1000;
 const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -221,6 +221,8 @@ struct Shared {
     /// Whether the scheduler looks at bytes as they come.
     watches: bool,
     hook: Option<Hook>,
+    #[cfg(target_os = "linux")]
+    unsent: Arc<Mutex<Unsent>>,
 }
 
 struct State {
@@ -271,7 +273,14 @@ impl Credit {
         let known = known(&scheduler.status());
         let state = State { scheduler, known, waiting: VecDeque::new(), first: 0, paced: false };
         let watches = state.scheduler.watches_progress();
-        Self(Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), watches, hook }))
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            began: Instant::now(),
+            watches,
+            hook,
+            #[cfg(target_os = "linux")]
+            unsent: Arc::default(),
+        }))
     }
 
     /// Waits until a request may be sent. Requests go in the order in which these futures are polled first.
@@ -565,6 +574,8 @@ impl Future for Waiting {
                     comes_over: None,
                     #[cfg(target_os = "linux")]
                     expected: expect.bytes,
+                    #[cfg(target_os = "linux")]
+                    is_unsent: false,
                 })
             }
             Err(only_now) => {
@@ -607,6 +618,9 @@ pub struct Slot {
     comes_over: Option<Connection>,
     #[cfg(target_os = "linux")]
     expected: Option<u64>,
+    /// Whether it is asked if the request has been sent.
+    #[cfg(target_os = "linux")]
+    is_unsent: bool,
 }
 
 impl Slot {
@@ -614,9 +628,20 @@ impl Slot {
     /// is then dropped, or the request [fails](Self::fail), while the response may still come, a task of tokio keeps the credit until
     /// the connection is closed, has brought as many bytes as were expected, or has been silent for a second. Outside of a runtime
     /// credit comes back at once.
+    ///
+    /// If the window of the connection is limited, another task asks whether the request has been sent, first after a millisecond, and
+    /// then has what comes [acknowledged at once](crate::socket::acknowledge_at_once). So the runtime needs to have time.
     #[cfg(target_os = "linux")]
-    pub const fn comes_over(&mut self, tcp: &crate::socket::Tcp) {
-        self.comes_over = Some(tcp.connection());
+    pub fn comes_over(&mut self, tcp: &crate::socket::Tcp) {
+        let connection = tcp.connection();
+        self.comes_over = Some(connection);
+        if connection.is_limited
+            && !self.is_unsent
+            && let Some(request) = self.request()
+        {
+            self.is_unsent = true;
+            Unsent::add(&self.shared.unsent, request, connection);
+        }
     }
 
     /// So many bytes of the response have come. To tell as they come is better than at the end only: goodput is then known sooner, and
@@ -698,6 +723,7 @@ impl Slot {
             out_of_order: self.out_of_order,
             comes_over: None,
             expected: self.expected,
+            is_unsent: false,
         };
         if kept.shared.hears()
             && let Some(grant) = &kept.grant
@@ -719,8 +745,15 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
-        if self.drains() {
-            return;
+        {
+            if self.is_unsent
+                && let Some(request) = self.request()
+            {
+                Unsent::remove(&self.shared.unsent, request);
+            }
+            if self.drains() {
+                return;
+            }
         }
         let Some(grant) = self.grant.take() else { return };
         // What came of a response of which bytes were told is known; what is left are bytes that were only expected.

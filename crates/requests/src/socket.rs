@@ -5,6 +5,9 @@
 //! up. So limit a window before each request but the first, and let a request cost what is announced: [`expect`](Tcp::expect) does
 //! both.
 //!
+//! What comes over a connection with a limited window is [acknowledged at once](acknowledge_at_once), if its slot knows that the
+//! response [comes over](Slot::comes_over) it.
+//!
 //! With HTTP/2 all streams of a connection share its window: the limit is one for all requests on it together.
 
 #![expect(unsafe_code, reason = "socket options without a safe wrapper, and only here")]
@@ -13,9 +16,11 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 
 use crate::{Credit, Expect, Slot};
@@ -31,6 +36,8 @@ const FIN_WAIT_2: u8 = 5;
 /// backed off, and begins with one segment.
 const QUIET: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
+/// So long after a request may be sent it is asked whether it was, and then whenever a quarter more time has passed.
+const SENT_AFTER: Duration = Duration::from_millis(1);
 
 /// The TCP of one connection, beside whoever reads from it. It does not keep the connection open: once that is closed all calls
 /// fail.
@@ -41,6 +48,8 @@ pub struct Tcp {
     out_of_order: u32,
     /// What had arrived when this was looked at last.
     received: u64,
+    /// Segments that had been sent then.
+    sent: u32,
 }
 
 impl Tcp {
@@ -51,8 +60,8 @@ impl Tcp {
     pub fn of(socket: &impl AsFd) -> io::Result<Self> {
         let fd = socket.as_fd().as_raw_fd();
         let socket = Socket { fd, cookie: cookie(fd)? };
-        let Info { out_of_order, received, .. } = socket.info()?;
-        Ok(Self { socket, limit: None, out_of_order, received })
+        let Info { out_of_order, received, sent, .. } = socket.info()?;
+        Ok(Self { socket, limit: None, out_of_order, received, sent })
     }
 
     /// Limits the receive window to so many bytes (`TCP_WINDOW_CLAMP`), or no longer. Only what is announced from now on is less.
@@ -92,7 +101,7 @@ impl Tcp {
     /// The kernel refuses.
     pub fn expect(&mut self, credit: &Credit, bytes: Option<u64>) -> io::Result<Expect> {
         let info = self.socket.info()?;
-        self.received = info.received;
+        (self.received, self.sent) = (info.received, info.sent);
         let wanted = credit.window_bytes();
         let exceeds = wanted.zip(info.window).is_some_and(|(wanted, announced)| announced > wanted);
         if info.received > 0 && (wanted != self.limit || exceeds) {
@@ -116,7 +125,13 @@ impl Tcp {
 
     /// The connection, from what had arrived when [`expect`](Self::expect) looked at it: before its next request.
     pub(crate) const fn connection(&self) -> Connection {
-        Connection { socket: self.socket, before: self.received, out_of_order: self.out_of_order }
+        Connection {
+            socket: self.socket,
+            before: self.received,
+            out_of_order: self.out_of_order,
+            sent: self.sent,
+            is_limited: self.limit.is_some(),
+        }
     }
 }
 
@@ -156,6 +171,8 @@ pub struct Info {
     pub out_of_order: u32,
     /// How many bytes the peer may send before it hears from this end; a kernel before Linux 6.2 does not say.
     pub window: Option<u64>,
+    /// Segments with payload that this end has sent.
+    pub sent: u32,
 }
 
 impl Info {
@@ -190,6 +207,7 @@ pub fn info(fd: RawFd) -> io::Result<Info> {
         received: u64::from_ne_bytes(received),
         out_of_order: known(224).unwrap_or(0),
         window: known(232).map(u64::from),
+        sent: word(156),
     })
 }
 
@@ -216,12 +234,26 @@ pub fn limit_window(fd: RawFd, window_bytes: Option<u64>) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Lets the kernel acknowledge at once what comes in response to what was sent last (`TCP_QUICKACK`).
+///
+/// Linux delays ACKs by 40 ms or more where two sides talk in turns. A window that is no whole number of segments makes the other end
+/// send a part of one, and one that follows Nagle's algorithm, such as nginx with `tcp_nopush`, then keeps back the rest of its
+/// response until that part is acknowledged.
+///
+/// # Errors
+/// It is closed or not TCP.
+pub fn acknowledge_at_once(fd: RawFd) -> io::Result<()> {
+    set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, 1)
+}
+
 /// The connection over which a response comes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection {
     socket: Socket,
     before: u64,
     out_of_order: u32,
+    sent: u32,
+    pub(crate) is_limited: bool,
 }
 
 impl Connection {
@@ -250,6 +282,89 @@ impl Connection {
             sleep(LOOK_AGAIN).await;
         }
     }
+}
+
+/// Requests whose connections have limited windows, until they have been sent: from then on what comes is acknowledged at once. To
+/// send has the kernel delay ACKs anew.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent {
+    requests: Vec<Sending>,
+    /// Whether a task looks at them.
+    followed: bool,
+}
+
+#[derive(Debug)]
+struct Sending {
+    request: u64,
+    connection: Connection,
+    granted: Instant,
+    /// When to look at it.
+    at: Instant,
+}
+
+impl Unsent {
+    /// A request may be sent over this connection.
+    pub(crate) fn add(this: &Arc<Mutex<Self>>, request: u64, connection: Connection) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let granted = Instant::now();
+        let unsent = &mut *lock(this);
+        unsent.requests.push(Sending { request, connection, granted, at: granted + SENT_AFTER });
+        if !std::mem::replace(&mut unsent.followed, true) {
+            runtime.spawn(Self::follow(Follower(Arc::downgrade(this))));
+        }
+    }
+
+    /// A request is over.
+    pub(crate) fn remove(this: &Mutex<Self>, request: u64) {
+        lock(this).requests.retain(|sending| sending.request != request);
+    }
+
+    /// Acknowledges at once what comes in response to requests that have been sent. Whether there are others.
+    fn acknowledge(&mut self) -> bool {
+        let now = Instant::now();
+        self.requests.retain_mut(|sending| {
+            if sending.at > now {
+                return true;
+            }
+            let connection = &sending.connection;
+            let sent = connection.socket.info().map_or(true, |info| info.sent != connection.sent);
+            if sent {
+                // It may have been closed.
+                let _ = acknowledge_at_once(connection.socket.fd);
+            }
+            sending.at = now + SENT_AFTER.max((now - sending.granted) / 4);
+            !sent
+        });
+        self.followed = !self.requests.is_empty();
+        self.followed
+    }
+
+    async fn follow(mut follower: Follower) {
+        loop {
+            sleep(SENT_AFTER).await;
+            let Some(unsent) = follower.0.upgrade() else { return };
+            if !lock(&unsent).acknowledge() {
+                follower.0 = Weak::new();
+                return;
+            }
+        }
+    }
+}
+
+/// The task that looks at requests that may not have been sent. If its runtime ends before, another task has to.
+struct Follower(Weak<Mutex<Unsent>>);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        if let Some(unsent) = self.0.upgrade() {
+            lock(&unsent).followed = false;
+        }
+    }
+}
+
+fn lock(unsent: &Mutex<Unsent>) -> MutexGuard<'_, Unsent> {
+    // Nothing in the lock is left half done by a panic of a task.
+    unsent.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn cookie(fd: RawFd) -> io::Result<u64> {

@@ -64,7 +64,7 @@ class Gather:
 
     def start(self, job: Job) -> None:
         """Run a request that was granted."""
-        if self._scheduler._watches:
+        if self._scheduler._watches or job.slot._socket is not None:
             job.slot._sent()
         self._tasks.start(job)
 

@@ -242,14 +242,16 @@ class Scheduler(Slots):
         times = []
         if self._draining:
             times.append(now if self._drain_checks < _DRAIN_FIRST_CHECKS else now + _DRAIN_CHECK_NS)
-        if (at := self._core.next_timer_ns()) is not None:
-            times.append(max(at, now))
+        for at in (self._core.next_timer_ns(), self._core.next_acknowledge_ns()):
+            if at is not None:
+                times.append(max(at, now))
         self._core.timer_ns = min(times, default=None)
         if times:
             self._timer = self._runtime.call_later((min(times) - now) / _NS_PER_S, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
+        self._core.acknowledge()
         if self._draining:
             self._look_at_drains()
         at = self._core.next_timer_ns()

@@ -32,6 +32,8 @@ class Info(NamedTuple):
     """Segments that arrived beyond a gap since then."""
     window_bytes: int | None
     """How much the other end may send before it hears from this end; `None`: the kernel does not say."""
+    sent_segments: int
+    """Segments with payload that this end has sent."""
 
     @property
     def open(self) -> bool:
