@@ -190,7 +190,8 @@ def test_what_comes_over_connections_with_limited_windows_is_acknowledged_at_onc
     async def program(server: Server) -> None:
         async with requests.open(plan) as scheduler:
             streams = await asyncio.open_connection("127.0.0.1", server.port)
-            for _ in range(2):
+            # Until it announces no more.
+            for _ in range(12):
                 await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
             server.may_finish.clear()
             await ask(scheduler, streams[1], wait)

@@ -44,6 +44,7 @@ enum Limit {
     /// Nothing that would be known to hold.
     Unknown,
     Lifted,
+    /// It announces no more, or was made to.
     Set {
         window: u64,
         /// What it had received then: what it announces follows when more comes.
@@ -218,10 +219,11 @@ impl Connection {
             // Its segments may be larger than the plan has them.
             wanted = wanted.max(LEAST_SEGMENTS * u64::from(found.advertised_mss));
         }
+        let limit = Limit::Set { window: wanted, received: found.received };
         if announced <= wanted {
+            self.limit = limit;
             return wanted;
         }
-        let limit = Limit::Set { window: wanted, received: found.received };
         if found.received > 0 && self.limit != limit {
             self.limit = limit;
             core.windows_limited += u64::from(limit_window(fd, Some(wanted)).unwrap_or(false));

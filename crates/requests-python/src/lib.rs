@@ -79,9 +79,12 @@ struct Core {
     resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests with a connection, for the signals that can only be asked for.
     seen: BTreeMap<u64, Py<Slot>>,
-    /// Connections with limited windows whose requests were let go and may not have been sent: when that is asked, by which request, and
-    /// when that was let go.
-    unsent: BTreeMap<(u64, u64), (u64, Limited)>,
+    /// Requests over connections with limited windows that were let go and may not have been sent: first those that nobody has asked
+    /// about, in the order in which that is due, then those that had not been sent when that was asked.
+    unsent: VecDeque<Unsent>,
+    still_unsent: Vec<Unsent>,
+    /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
+    asked_ns: u64,
     /// When `timer` will be called at the latest, if that has been seen to.
     #[pyo3(get, set)]
     timer_ns: Option<u64>,
@@ -104,6 +107,16 @@ struct Core {
     /// What is asked in place of the kernel, by tests.
     kernel: Option<Py<PyAny>>,
     counts: Counts,
+}
+
+/// A request that was let go and may not have been sent.
+#[derive(Clone, Copy, Debug)]
+struct Unsent {
+    request: u64,
+    limited: Limited,
+    granted_ns: u64,
+    /// When to ask whether it was sent.
+    at_ns: u64,
 }
 
 /// What became of requests.
@@ -235,7 +248,7 @@ impl Core {
             return Ok(false);
         }
         let at_ns = now_ns.saturating_add(SENT_AFTER_NS);
-        core.unsent.insert((at_ns, request), (now_ns, limited));
+        core.unsent.push_back(Unsent { request, limited, granted_ns: now_ns, at_ns });
         Ok(core.timer_ns.is_none_or(|set| set > at_ns))
     }
 
@@ -320,7 +333,9 @@ impl Core {
             waiters: VecDeque::new(),
             resumed: Vec::new(),
             seen: BTreeMap::new(),
-            unsent: BTreeMap::new(),
+            unsent: VecDeque::new(),
+            still_unsent: Vec::new(),
+            asked_ns: 0,
             timer_ns: None,
             set_timer: None,
             woken: None,
@@ -363,6 +378,7 @@ impl Core {
     fn close(&mut self) -> Vec<Py<PyAny>> {
         self.closed = true;
         self.unsent.clear();
+        self.still_unsent.clear();
         self.waiters.drain(..).map(|(_, waiter)| waiter).collect()
     }
 
@@ -473,19 +489,27 @@ impl Core {
     fn acknowledge(this: &Bound<'_, Self>) -> PyResult<()> {
         let now_ns = Self::now_ns(this)?;
         let core = &mut *this.borrow_mut();
-        while let Some(due) = core.unsent.first_entry().filter(|first| first.key().0 <= now_ns) {
-            let ((_, request), (granted_ns, limited)) = due.remove_entry();
-            if core.grants.contains_key(&request) && !limited.acknowledge_if_sent(core, this.py())? {
-                let pause_ns = SENT_AFTER_NS.max(now_ns.saturating_sub(granted_ns) / 4);
-                core.unsent.insert((now_ns.saturating_add(pause_ns), request), (granted_ns, limited));
+        core.asked_ns = now_ns;
+        let due = core.unsent.partition_point(|unsent| unsent.at_ns <= now_ns);
+        let asked: Vec<Unsent> = core.still_unsent.drain(..).chain(core.unsent.drain(..due)).collect();
+        for unsent in asked {
+            let is_due = unsent.at_ns <= now_ns;
+            if !core.grants.contains_key(&unsent.request)
+                || is_due && unsent.limited.acknowledge_if_sent(core, this.py())?
+            {
+                continue;
             }
+            let pause_ns = SENT_AFTER_NS.max(now_ns.saturating_sub(unsent.granted_ns) / 4);
+            let at_ns = if is_due { now_ns.saturating_add(pause_ns) } else { unsent.at_ns };
+            core.still_unsent.push(Unsent { at_ns, ..unsent });
         }
         Ok(())
     }
 
     /// When `acknowledge` is to be called.
     fn next_acknowledge_ns(&self) -> Option<u64> {
-        self.unsent.first_key_value().map(|(&(at_ns, _), _)| at_ns)
+        let first = self.unsent.front().into_iter().chain(&self.still_unsent).map(|unsent| unsent.at_ns).min();
+        first.map(|at_ns| at_ns.max(self.asked_ns.saturating_add(SENT_AFTER_NS)))
     }
 
     /// When `timer` is to be called.

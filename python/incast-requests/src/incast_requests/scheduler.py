@@ -239,12 +239,10 @@ class Scheduler(Slots):
         assert self._runtime is not None  # noqa: S101 - slots are outstanding
         self._cancel_timer()
         now = self._clock()
-        times = []
+        wanted = (self._core.next_timer_ns(), self._core.next_acknowledge_ns())
+        times = [max(at, now) for at in wanted if at is not None]
         if self._draining:
             times.append(now if self._drain_checks < _DRAIN_FIRST_CHECKS else now + _DRAIN_CHECK_NS)
-        for at in (self._core.next_timer_ns(), self._core.next_acknowledge_ns()):
-            if at is not None:
-                times.append(max(at, now))
         self._core.timer_ns = min(times, default=None)
         if times:
             self._timer = self._runtime.call_later((min(times) - now) / _NS_PER_S, self._on_timer)
