@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use libc::{c_int, c_void, socklen_t};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{Credit, Expect, Slot};
 
@@ -289,8 +290,8 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     requests: Vec<Sending>,
-    /// Whether a task looks at them.
-    followed: bool,
+    /// When a task will look at them, if there is one.
+    follower: Option<(Instant, Arc<Notify>)>,
 }
 
 #[derive(Debug)]
@@ -298,7 +299,7 @@ struct Sending {
     request: u64,
     connection: Connection,
     granted: Instant,
-    /// When to look at it.
+    /// When to ask whether it was sent.
     at: Instant,
 }
 
@@ -307,10 +308,18 @@ impl Unsent {
     pub(crate) fn add(this: &Arc<Mutex<Self>>, request: u64, connection: Connection) {
         let Ok(runtime) = Handle::try_current() else { return };
         let granted = Instant::now();
+        let at = granted + SENT_AFTER;
         let unsent = &mut *lock(this);
-        unsent.requests.push(Sending { request, connection, granted, at: granted + SENT_AFTER });
-        if !std::mem::replace(&mut unsent.followed, true) {
-            runtime.spawn(Self::follow(Follower(Arc::downgrade(this))));
+        unsent.requests.push(Sending { request, connection, granted, at });
+        let Some((next, sooner)) = &mut unsent.follower else {
+            let sooner = Arc::new(Notify::new());
+            unsent.follower = Some((at, Arc::clone(&sooner)));
+            runtime.spawn(Self::follow(Follower(Arc::downgrade(this)), sooner));
+            return;
+        };
+        if *next > at {
+            *next = at;
+            sooner.notify_one();
         }
     }
 
@@ -319,8 +328,8 @@ impl Unsent {
         lock(this).requests.retain(|sending| sending.request != request);
     }
 
-    /// Acknowledges at once what comes in response to requests that have been sent. Whether there are others.
-    fn acknowledge(&mut self) -> bool {
+    /// Acknowledges at once what comes in response to requests that have been sent. When to look at the others.
+    fn acknowledge(&mut self) -> Option<Instant> {
         let now = Instant::now();
         self.requests.retain_mut(|sending| {
             if sending.at > now {
@@ -335,18 +344,24 @@ impl Unsent {
             sending.at = now + SENT_AFTER.max((now - sending.granted) / 4);
             !sent
         });
-        self.followed = !self.requests.is_empty();
-        self.followed
+        // Not more often than every millisecond, as a program may send many requests in one.
+        let next = self.requests.iter().map(|sending| sending.at).min().map(|at| at.max(now + SENT_AFTER));
+        self.follower = next.zip(self.follower.take()).map(|(next, (_, sooner))| (next, sooner));
+        next
     }
 
-    async fn follow(mut follower: Follower) {
+    async fn follow(mut follower: Follower, sooner: Arc<Notify>) {
+        let mut next = Instant::now() + SENT_AFTER;
         loop {
-            sleep(SENT_AFTER).await;
+            while timeout_at(next, sooner.notified()).await.is_ok() {
+                next = next.min(Instant::now() + SENT_AFTER);
+            }
             let Some(unsent) = follower.0.upgrade() else { return };
-            if !lock(&unsent).acknowledge() {
+            let Some(at) = lock(&unsent).acknowledge() else {
                 follower.0 = Weak::new();
                 return;
-            }
+            };
+            next = at;
         }
     }
 }
@@ -357,7 +372,7 @@ struct Follower(Weak<Mutex<Unsent>>);
 impl Drop for Follower {
     fn drop(&mut self) {
         if let Some(unsent) = self.0.upgrade() {
-            lock(&unsent).followed = false;
+            lock(&unsent).follower = None;
         }
     }
 }
