@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import math
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import validate_requests
-from fan_in import asking, campaign, cells, clients, dctcp, judging, policies, report, servers
+from fan_in import asking, campaign, cells, clients, dctcp, judging, measuring, policies, report, servers
 from fan_in.cells import BadGridError, Cell
 from fan_in.gradient import Gradient
 from kernel_world.namespaces import UnavailableError
@@ -166,7 +167,7 @@ def test_a_grid_has_the_cells_of_one_beside_it(tmp_path: Path) -> None:
 
 
 def test_an_unknown_grid_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(SystemExit, match="--grid: found 'tolerances', expected one of bbr, core, dctcp, full, "):
+    with pytest.raises(SystemExit, match="--grid: found 'tolerances', expected one of acks, bbr, core, dctcp, full, "):
         validate_requests.main(grid="tolerances", measure=False)
 
 
@@ -357,6 +358,28 @@ def test_a_grid_resumes_with_what_is_missing(tmp_path: Path) -> None:
     campaign._keep(campaign.file_of(tmp_path, campaign.jobs(grid)[0], campaign.library()), found())
     # Nothing is left to do, so that neither root nor servers are needed.
     assert campaign.run(grid, tmp_path, RULES.machine, None)
+
+
+def test_what_does_not_end_is_left_out_and_the_grid_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def repetition(_fabric: object, _servers: object, cell: cells.Cell, policy: str) -> dict[str, Any]:
+        asked.append(policy)
+        if policy == "all":
+            raise measuring.EndlessError(f"{cell.name}, {policy}: it did not end within 180 s")
+        return found()["found"]  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(campaign, "missing", lambda _: [])
+    # Something that can be closed.
+    monkeypatch.setattr(campaign, "Fabric", io.StringIO)
+    monkeypatch.setattr(campaign, "Servers", lambda *_: io.StringIO())
+    monkeypatch.setattr(measuring, "repetition", repetition)
+    grid, to = cells.Grid(3, (CELL,), ("all", "planned")), io.StringIO()
+    assert not campaign.run(grid, tmp_path, RULES.machine, None, to)
+    # Once, as each costs three minutes.
+    assert asked == ["all", "planned", "planned", "planned"]
+    assert [row.policy for row in campaign.kept(tmp_path, grid)] == ["planned"] * 3
+    assert to.getvalue().startswith(f"[1/6] left out: {CELL.name}, all: it did not end within 180 s\n[2/6, ")
 
 
 def test_a_busy_machine_is_refused_and_the_repetition_done_again() -> None:

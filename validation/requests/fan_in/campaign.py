@@ -91,6 +91,8 @@ def kept(out: Path, grid: Grid) -> list[Row]:
 def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: TextIO = sys.stderr) -> bool:
     """Measure what is not there yet. Return whether that is everything now.
 
+    What does not end is left out, and so are the other repetitions of its cell with its policy.
+
     Raises:
         UnavailableError: something is missing, has failed, or the machine is too busy.
 
@@ -111,12 +113,23 @@ def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: Text
         contextlib.closing(Fabric()) as fabric,
         contextlib.closing(Servers(fabric, servers, sizes, Path(home))) as running,
     ):
+        endless: set[tuple[Cell, str]] = set()
         for number, job in enumerate(todo):
+            if (job.cell, job.policy) in endless:
+                continue
             if minutes is not None and time.monotonic() - began > minutes * 60:
                 return False
             # One at a time, and others may come in between.
-            with alone():
-                found = repeated(lambda job=job: measuring.repetition(fabric, running, job.cell, job.policy), machine)  # type: ignore[misc]
+            try:
+                with alone():
+                    found = repeated(
+                        lambda job=job: measuring.repetition(fabric, running, job.cell, job.policy),  # type: ignore[misc]
+                        machine,
+                    )
+            except measuring.EndlessError as error:
+                endless.add((job.cell, job.policy))
+                print(f"[{number + 1}/{len(todo)}] left out: {error}", file=to, flush=True)
+                continue
             _keep(file_of(out, job, build), found)
             left_s = (time.monotonic() - began) / (number + 1) * (len(todo) - number - 1)
             goodput = judging.row(job.cell, job.policy, job.repetition, found).goodput_mbps
@@ -127,7 +140,7 @@ def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: Text
                 file=to,
                 flush=True,
             )
-    return True
+    return not endless
 
 
 def repeated(

@@ -29,10 +29,15 @@ _LONG_FLOWS_FIRST_S = 0.5
 _PAUSE_S = 0.1
 
 
+class EndlessError(UnavailableError):
+    """A repetition took too long."""
+
+
 def repetition(of: Fabric, servers: Servers, cell: Cell, policy: str) -> dict[str, Any]:
     """Measure.
 
     Raises:
+        EndlessError: it did not end.
         UnavailableError: the kernel lacks something, or a server or the client has failed.
 
     """
@@ -68,15 +73,18 @@ def repetition(of: Fabric, servers: Servers, cell: Cell, policy: str) -> dict[st
     time.sleep(_PAUSE_S)
     if "failed" in found:
         raise UnavailableError(f"{cell.name}, {policy}: {found['failed']}")
+    if not found:
+        raise EndlessError(f"{cell.name}, {policy}: it did not end within {_LONGEST_S:.0f} s")
     return found
 
 
 def _read(fd: int) -> dict[str, Any]:
+    """Return what a repetition found; nothing if it did not end."""
     parts, end = [], time.monotonic() + _LONGEST_S
     while True:
         ready, _, _ = select.select([fd], [], [], max(0.0, end - time.monotonic()))
         if not ready:
-            return {"failed": f"it did not end within {_LONGEST_S:.0f} s"}
+            return {}
         part = os.read(fd, 65_536)
         if not part:
             break
