@@ -251,11 +251,11 @@ impl Limited {
 
     /// Whether nothing is left to wait for: its request has been sent, or it is closed.
     pub(crate) fn acknowledge_if_sent(self, core: &Core, py: Python<'_>) -> PyResult<bool> {
-        let found = Connection::info(self.fd, core, py)?;
-        if found.is_some_and(|found| found.sent != self.sent) {
+        let is_unsent = Connection::info(self.fd, core, py)?.is_some_and(|found| found.sent == self.sent);
+        if !is_unsent {
             self.acknowledge_at_once();
         }
-        Ok(found.is_none_or(|found| found.sent != self.sent))
+        Ok(!is_unsent)
     }
 }
 

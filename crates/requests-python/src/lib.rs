@@ -79,10 +79,8 @@ struct Core {
     resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests with a connection, for the signals that can only be asked for.
     seen: BTreeMap<u64, Py<Slot>>,
-    /// Requests over connections with limited windows that were let go and may not have been sent: first those that nobody has asked
-    /// about, in the order in which that is due, then those that had not been sent when that was asked.
-    unsent: VecDeque<Unsent>,
-    still_unsent: Vec<Unsent>,
+    /// Requests over connections with limited windows that were let go and may not have been sent.
+    unsent: Vec<Unsent>,
     /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
     asked_ns: u64,
     /// When `timer` will be called at the latest, if that has been seen to.
@@ -248,7 +246,7 @@ impl Core {
             return Ok(false);
         }
         let at_ns = now_ns.saturating_add(SENT_AFTER_NS);
-        core.unsent.push_back(Unsent { request, limited, granted_ns: now_ns, at_ns });
+        core.unsent.push(Unsent { request, limited, granted_ns: now_ns, at_ns });
         Ok(core.timer_ns.is_none_or(|set| set > at_ns))
     }
 
@@ -333,8 +331,7 @@ impl Core {
             waiters: VecDeque::new(),
             resumed: Vec::new(),
             seen: BTreeMap::new(),
-            unsent: VecDeque::new(),
-            still_unsent: Vec::new(),
+            unsent: Vec::new(),
             asked_ns: 0,
             timer_ns: None,
             set_timer: None,
@@ -378,7 +375,6 @@ impl Core {
     fn close(&mut self) -> Vec<Py<PyAny>> {
         self.closed = true;
         self.unsent.clear();
-        self.still_unsent.clear();
         self.waiters.drain(..).map(|(_, waiter)| waiter).collect()
     }
 
@@ -490,25 +486,25 @@ impl Core {
         let now_ns = Self::now_ns(this)?;
         let core = &mut *this.borrow_mut();
         core.asked_ns = now_ns;
-        let due = core.unsent.partition_point(|unsent| unsent.at_ns <= now_ns);
-        let asked: Vec<Unsent> = core.still_unsent.drain(..).chain(core.unsent.drain(..due)).collect();
-        for unsent in asked {
-            let is_due = unsent.at_ns <= now_ns;
-            if !core.grants.contains_key(&unsent.request)
-                || is_due && unsent.limited.acknowledge_if_sent(core, this.py())?
-            {
+        for mut unsent in std::mem::take(&mut core.unsent) {
+            if !core.grants.contains_key(&unsent.request) {
                 continue;
             }
-            let pause_ns = SENT_AFTER_NS.max(now_ns.saturating_sub(unsent.granted_ns) / 4);
-            let at_ns = if is_due { now_ns.saturating_add(pause_ns) } else { unsent.at_ns };
-            core.still_unsent.push(Unsent { at_ns, ..unsent });
+            if unsent.at_ns <= now_ns {
+                if unsent.limited.acknowledge_if_sent(core, this.py())? {
+                    continue;
+                }
+                let pause_ns = SENT_AFTER_NS.max(now_ns.saturating_sub(unsent.granted_ns) / 4);
+                unsent.at_ns = now_ns.saturating_add(pause_ns);
+            }
+            core.unsent.push(unsent);
         }
         Ok(())
     }
 
     /// When `acknowledge` is to be called.
     fn next_acknowledge_ns(&self) -> Option<u64> {
-        let first = self.unsent.front().into_iter().chain(&self.still_unsent).map(|unsent| unsent.at_ns).min();
+        let first = self.unsent.iter().map(|unsent| unsent.at_ns).min();
         first.map(|at_ns| at_ns.max(self.asked_ns.saturating_add(SENT_AFTER_NS)))
     }
 
