@@ -72,13 +72,11 @@ struct Core {
     clock: Clock,
     host: Option<Host>,
     closed: bool,
-    grants: BTreeMap<u64, Grant>,
+    grants: BTreeMap<u64, Granted>,
     /// What requests wait with, in the order of their numbers.
     waiters: VecDeque<(u64, Py<PyAny>)>,
     /// Tasks of asyncio with which it goes on in the next turn of their loop.
     resumed: Vec<(Callback, Py<Entering>)>,
-    /// Requests with a connection, for the signals that can only be asked for.
-    seen: BTreeMap<u64, Py<Slot>>,
     /// Requests over connections with limited windows that were let go and may not have been sent.
     unsent: Vec<Unsent>,
     /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
@@ -93,6 +91,8 @@ struct Core {
     next: u64,
     /// The first time that it was told: picoseconds since the start of a machine do not fit into 64 bits for a year.
     origin_ns: Option<u64>,
+    /// The last one.
+    told_ns: u64,
     /// How often the budget has changed for what reason.
     reasons: BTreeMap<&'static str, u64>,
     changes: u64,
@@ -105,6 +105,14 @@ struct Core {
     /// What is asked in place of the kernel, by tests.
     kernel: Option<Py<PyAny>>,
     counts: Counts,
+}
+
+/// What a request was given.
+#[derive(Debug)]
+struct Granted {
+    grant: Grant,
+    /// Its slot, if that has a connection to watch.
+    watched: Option<Py<Slot>>,
 }
 
 /// A request that was let go and may not have been sent.
@@ -129,7 +137,9 @@ impl Core {
     /// The time.
     fn now(this: &Bound<'_, Self>) -> PyResult<Time> {
         let now_ns = Self::now_ns(this)?;
-        let origin_ns = *this.borrow_mut().origin_ns.get_or_insert(now_ns);
+        let core = &mut *this.borrow_mut();
+        core.told_ns = now_ns;
+        let origin_ns = *core.origin_ns.get_or_insert(now_ns);
         Ok(Time(now_ns.saturating_sub(origin_ns).wrapping_mul(PS_PER_NS)))
     }
 
@@ -191,7 +201,7 @@ impl Core {
     /// Nothing of a request's response is under way any more. Whether it had a grant.
     fn give_back(&mut self, now: Time, request: u64, outcome: Outcome) -> bool {
         let grant = self.grants.remove(&request);
-        grant.map(|grant| self.scheduler.on_finished(now, grant, outcome)).is_some()
+        grant.map(|granted| self.scheduler.on_finished(now, granted.grant, outcome)).is_some()
     }
 
     /// The next request that may go, and with what it waits.
@@ -201,7 +211,7 @@ impl Core {
             return None;
         };
         let request = grant.id().0;
-        self.grants.insert(request, grant);
+        self.grants.insert(request, Granted { grant, watched: None });
         Some((request, self.take_waiter(request)))
     }
 
@@ -239,15 +249,33 @@ impl Core {
     }
 
     /// Acknowledges at once what comes over this connection, when its request has been sent. Whether the timer has to be set for that.
-    fn acknowledge_when_sent(this: &Bound<'_, Self>, request: u64, limited: Limited) -> PyResult<bool> {
-        let now_ns = Self::now_ns(this)?;
-        let core = &mut *this.borrow_mut();
-        if core.closed {
-            return Ok(false);
+    fn acknowledge_when_sent(&mut self, request: u64, limited: Limited) -> bool {
+        if self.closed {
+            return false;
         }
-        let at_ns = now_ns.saturating_add(SENT_AFTER_NS);
-        core.unsent.push(Unsent { request, limited, granted_ns: now_ns, at_ns });
-        Ok(core.timer_ns.is_none_or(|set| set > at_ns))
+        // It was let go when the time was told last, or in the turn before.
+        let granted_ns = self.told_ns;
+        let at_ns = granted_ns.saturating_add(SENT_AFTER_NS);
+        self.unsent.push(Unsent { request, limited, granted_ns, at_ns });
+        self.timer_ns.is_none_or(|set| set > at_ns)
+    }
+
+    /// A request was let go whose connection is to be watched.
+    fn watch(&mut self, request: u64, slot: Py<Slot>) {
+        if let Some(granted) = self.grants.get_mut(&request) {
+            granted.watched = Some(slot);
+        }
+    }
+
+    /// It no longer is.
+    fn no_longer_watch(&mut self, request: u64) {
+        if let Some(granted) = self.grants.get_mut(&request) {
+            granted.watched = None;
+        }
+    }
+
+    fn watched(&self) -> impl Iterator<Item = &Py<Slot>> {
+        self.grants.values().filter_map(|granted| granted.watched.as_ref())
     }
 
     /// Does something that may let requests go, and wakes them. Nothing is borrowed while a request is woken, as that may ask again.
@@ -330,7 +358,6 @@ impl Core {
             grants: BTreeMap::new(),
             waiters: VecDeque::new(),
             resumed: Vec::new(),
-            seen: BTreeMap::new(),
             unsent: Vec::new(),
             asked_ns: 0,
             timer_ns: None,
@@ -338,6 +365,7 @@ impl Core {
             woken: None,
             next: 0,
             origin_ns: None,
+            told_ns: 0,
             reasons: BTreeMap::new(),
             changes: 0,
             fits_segments,
@@ -419,7 +447,7 @@ impl Core {
 
     /// Requests with a connection that have been granted and are not over, in their order.
     fn seen(&self, py: Python<'_>) -> Vec<Py<Slot>> {
-        self.seen.values().map(|slot| slot.clone_ref(py)).collect()
+        self.watched().map(|slot| slot.clone_ref(py)).collect()
     }
 
     /// How many requests were asked for, how many completed and failed, and how many withdrew.
@@ -525,7 +553,7 @@ impl Core {
 
     /// What a request costs that has a grant.
     fn cost_bytes(&self, request: u64) -> Option<u64> {
-        self.grants.get(&request).map(|grant| grant.cost().0)
+        self.grants.get(&request).map(|granted| granted.grant.cost().0)
     }
 
     /// Requests that wait, requests with a grant, what these cost, the budget, how often that has changed, and why last.
@@ -561,14 +589,14 @@ impl Core {
             visit.call(entering)?;
         }
         visit.call(&self.set_timer)?;
-        self.seen.values().try_for_each(|slot| visit.call(slot))?;
+        self.watched().try_for_each(|slot| visit.call(slot))?;
         self.waiters.iter().map(|(_, waiter)| waiter).chain(&self.kernel).try_for_each(|held| visit.call(held))
     }
 
     fn __clear__(&mut self) {
         self.host = None;
         self.set_timer = None;
-        self.seen.clear();
+        self.grants.values_mut().for_each(|granted| granted.watched = None);
         self.waiters.clear();
         self.resumed.clear();
         self.kernel = None;

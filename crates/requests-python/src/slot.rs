@@ -128,10 +128,7 @@ impl Slot {
 
     /// Sees to the connection of a request that was let go: it is watched if the scheduler learns, and something is done if its window is
     /// limited, which says whether the scheduler's timer has to be set.
-    fn follow(
-        this: &Bound<'_, Self>,
-        if_limited: impl FnOnce(&Bound<'_, Core>, u64, Limited) -> PyResult<bool>,
-    ) -> PyResult<()> {
+    fn follow(this: &Bound<'_, Self>, if_limited: impl FnOnce(&mut Core, u64, Limited) -> bool) -> PyResult<()> {
         let py = this.py();
         let (core, request, limited, is_known) = {
             let slot = &mut *this.borrow_mut();
@@ -139,16 +136,16 @@ impl Slot {
             (slot.core.bind(py).clone(), slot.request, limited, slot.connection.is_some())
         };
         let Some(request) = request else { return Ok(()) };
-        let waits = limited.map_or(Ok(false), |limited| if_limited(&core, request, limited))?;
-        let stalls = {
+        let wants_timer = {
             let core = &mut *core.borrow_mut();
+            let waits = limited.is_some_and(|limited| if_limited(core, request, limited));
             let watches = core.scheduler.watches_progress();
             if watches && is_known {
-                core.seen.insert(request, this.clone().unbind());
+                core.watch(request, this.clone().unbind());
             }
-            watches && core.timer_ns.is_none()
+            waits || (watches && core.timer_ns.is_none())
         };
-        if waits || stalls {
+        if wants_timer {
             let scheduler = this.borrow().scheduler.clone_ref(py);
             scheduler.call_method0(py, intern!(py, "_set_timer"))?;
         }
@@ -219,7 +216,7 @@ impl Slot {
         }
         Self::follow(this, |_, _, limited| {
             limited.acknowledge_at_once();
-            Ok(false)
+            false
         })
     }
 
@@ -327,7 +324,7 @@ impl Slot {
         let core = slot.core.bind(py).clone();
         let (heeds, told) = {
             let mut core = core.borrow_mut();
-            core.seen.remove(&request);
+            core.no_longer_watch(request);
             let counts = &mut core.counts;
             *(if complete { &mut counts.completed } else { &mut counts.failed }) += 1;
             if core.closed {
