@@ -171,7 +171,7 @@ validate-linux: install ## compare the simulator with this machine's Linux (an h
 
 validate-requests: requests-prerequisites install ## judge the request scheduler on real servers (half an hour, GRID=full: hours; needs root)
 	@cargo build --quiet --release -p incast-requests --features tower --example fan_in
-	@$(BIN)/python validation/requests/validate_requests.py $(if $(GRID),--grid $(GRID))
+	@$(BIN)/python validation/requests/validate_requests.py $(if $(GRID),--grid $(GRID)) $(if $(SHARD),--shard $(SHARD))
 
 soak: install ## run the request scheduler beside servers that misbehave for ten minutes (MINUTES=1): does anything grow?
 	@$(BIN)/python validation/requests/soak.py $(if $(MINUTES),--minutes $(MINUTES))

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import math
+import re
 import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -166,8 +167,32 @@ def test_a_grid_has_the_cells_of_one_beside_it(tmp_path: Path) -> None:
         cells.read(file)
 
 
+def test_a_grid_may_have_only_some_cells_of_another() -> None:
+    everywhere, full = GRIDS["everywhere"].cells, GRIDS["full"].cells
+    assert everywhere == tuple(cell for cell in full if not cell.long_flows)
+
+
+@pytest.mark.parametrize(
+    ("only", "says"),
+    [
+        ("3", "only: found 3, expected values of buffer_kb, burst_bytes, client, "),
+        ("{}", "only: found {}, expected values of "),
+        ("{ worker = 3 }", "only: found {'worker': 3}, expected values of "),
+        ("{ workers = 3 }", "only: no cell has {'workers': 3}"),
+    ],
+)
+def test_what_only_some_cells_are_is_checked(tmp_path: Path, only: str, says: str) -> None:
+    file = tmp_path / "grid.toml"
+    cell = '[[cells]]\nserver = "redis"\nclient = "redis"\nworkers = 2\nsize_kb = 8\nbuffer_kb = 64\n'
+    file.write_text(f"repetitions = 5\nonly = {only}\n{cell}", encoding="utf-8")
+    with pytest.raises(BadGridError, match=re.escape(f"{file}: {says}")):
+        cells.read(file)
+
+
 def test_an_unknown_grid_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(SystemExit, match="--grid: found 'tolerances', expected one of acks, bbr, core, dctcp, full, "):
+    with pytest.raises(
+        SystemExit, match="--grid: found 'tolerances', expected one of acks, bbr, core, dctcp, everywhere"
+    ):
         validate_requests.main(grid="tolerances", measure=False)
 
 
@@ -336,6 +361,33 @@ def test_policies_come_in_turn_and_another_begins_each_repetition() -> None:
     assert [job.policy for job in of[:8]] == list(cells.USUAL)
     begins = [of[16 * repetition].policy for repetition in range(9)]
     assert begins == [*cells.USUAL, "all"]
+
+
+def test_shards_have_all_cells_between_them_and_none_twice() -> None:
+    grid = cells.Grid(2, tuple(replace(CELL, workers=workers) for workers in range(1, 8)), ("all", "planned"))
+    shards = [grid.shard(number, 3) for number in (1, 2, 3)]
+    assert [len(shard.cells) for shard in shards] == [3, 2, 2]
+    of_all = [job for shard in shards for job in campaign.jobs(shard)]
+    assert sorted(map(str, of_all)) == sorted(map(str, campaign.jobs(grid)))
+
+
+@pytest.mark.parametrize("shard", ["0/4", "5/4", "2", "a/b", "1/0", "-1/4"])
+def test_a_shard_that_is_none_is_an_error(shard: str) -> None:
+    with pytest.raises(SystemExit, match=f"error: --shard: found '{shard}', expected i/n, such as 2/4"):
+        validate_requests.main(grid="acks", shard=shard)
+
+
+def test_credit_is_told_how_long_servers_think_where_they_do() -> None:
+    thinks = replace(CELL, think_ms=5)
+    grid = cells.Grid(5, (CELL, thinks), ("all", "planned", "told"))
+    assert {(job.cell, job.policy) for job in campaign.jobs(grid)} == {
+        (CELL, "all"), (CELL, "planned"), (thinks, "all"), (thinks, "planned"), (thinks, "told")
+    }  # fmt: skip
+    # Without it a cell where they do is not judged, and one where they do not is.
+    of_two = [(cell, policy) for cell in grid.cells for policy in ("all", "planned")]
+    there = [row(policy, number, cell=cell) for cell, policy in of_two for number in range(5)]
+    judged = judging.judge(judging.places(there, RULES), RULES, grid.policies)
+    assert {one.cell for one in judged} == {CELL}
 
 
 def test_what_is_kept_counts_for_its_cell_and_its_scheduler_only(tmp_path: Path) -> None:

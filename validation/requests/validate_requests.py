@@ -25,11 +25,12 @@ app = cyclopts.App(help="Ask real servers in eight ways over one narrow port, an
 
 
 @app.default
-def main(*, grid: str = "core", minutes: float | None = None, measure: bool = True) -> None:
+def main(*, grid: str = "core", shard: str | None = None, minutes: float | None = None, measure: bool = True) -> None:
     """Measure a grid and report; what is there already is not measured again.
 
     Args:
         grid: which, by its file beside this program: `full` takes hours, any other at most half an hour.
+        shard: measure only shard i of n of the cells, written i/n. The report has what is there of all.
         minutes: stop after this time, and report what is there.
         measure: whether anything is measured; otherwise the report is made of `results/*.csv` anew, without root.
 
@@ -39,8 +40,10 @@ def main(*, grid: str = "core", minutes: float | None = None, measure: bool = Tr
     try:
         wanted = cells.read(HERE / f"{grid}.toml")
         rules = judging.read_rules()
+        now = wanted if shard is None else wanted.shard(*_shard(shard))
         if measure:
-            rows = _measured(wanted, rules, minutes)
+            _measure(now, rules, minutes)
+            rows = campaign.kept(OUT, wanted)
             RESULTS.mkdir(exist_ok=True)
             judging.write_rows(RESULTS / f"{grid}.csv", rows)
         else:
@@ -54,7 +57,8 @@ def main(*, grid: str = "core", minutes: float | None = None, measure: bool = Tr
     (RESULTS / f"{grid}.md").write_text(text, encoding="utf-8")
     print(text.partition("## Cells")[0].rstrip())
     print(f"\nmore: {RESULTS / grid}.md")
-    if missing := len(campaign.jobs(wanted)) - len(rows):
+    cells_now = set(now.cells)
+    if missing := len(campaign.jobs(now)) - sum(row.cell in cells_now for row in rows):
         raise SystemExit(f"{missing} repetitions are missing: run the same command again")
 
 
@@ -68,7 +72,14 @@ def title(grid: str) -> str:
     return f"Request scheduling on real servers: the {grid} grid"
 
 
-def _measured(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> list[judging.Row]:
+def _shard(told: str) -> tuple[int, int]:
+    number, _, of = told.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise ValueError(f"--shard: found {told!r}, expected i/n, such as 2/4 for the second of four")
+    return int(number), int(of)
+
+
+def _measure(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> None:
     # So that servers, namespaces and files go before this process does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("interrupted"))
     namespaces.require()
@@ -76,7 +87,6 @@ def _measured(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> 
         campaign.run(grid, OUT, rules.machine, minutes)
     except KeyboardInterrupt:
         print("interrupted: what is there is reported, and stays", file=sys.stderr)
-    return campaign.kept(OUT, grid)
 
 
 def _release(file: Path) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import incast_requests
 from fan_in import asking, judging, measuring
+from fan_in.cells import measured_in
 from fan_in.fabric import Fabric
 from fan_in.policies import POLICIES
 from fan_in.servers import Servers, missing
@@ -47,9 +48,9 @@ class Job:
 def jobs(grid: Grid) -> list[Job]:
     """Return what is to be measured, in its order: repetition by repetition, and in each cell the policies in turn."""
     found = []
-    names = list(grid.policies)
     for repetition in range(grid.repetitions):
         for cell in grid.cells:
+            names = measured_in(cell, grid.policies)
             # Another one begins each time.
             turn = repetition % len(names)
             found += [Job(cell, policy, repetition) for policy in names[turn:] + names[:turn]]

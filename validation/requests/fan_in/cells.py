@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 KB = 1024
@@ -143,11 +143,21 @@ class Grid:
     cells: tuple[Cell, ...]
     policies: tuple[str, ...] = USUAL
 
+    def shard(self, number: int, of: int) -> Grid:
+        """Return one of so many shards, from 1 on: its cells are spread over the grid."""
+        return Grid(self.repetitions, self.cells[number - 1 :: of], self.policies)
+
+
+def measured_in(cell: Cell, policies: Iterable[str]) -> tuple[str, ...]:
+    """Return the policies that are measured in a cell: where servers do not think, there is nothing to be told."""
+    return tuple(name for name in policies if cell.think_ms or name not in TOLD_HOW_LONG)
+
 
 def read(file: Path) -> Grid:
     """Read a grid. A list stands for all its values, several lists for all their combinations.
 
-    `cells_of` in place of entries names the grid beside it whose cells it has. Of these `sample` draws some by a seed.
+    `cells_of` in place of entries names the grid beside it whose cells it has. `only` are those with these values, and
+    of them `sample` draws some by a seed.
 
     Raises:
         BadGridError: it has something that cannot be measured, or a cell twice.
@@ -171,7 +181,7 @@ def read(file: Path) -> Grid:
         raise BadGridError(
             f"{file}: policies: found {list(chosen)}, expected 'all' and others of {', '.join(POLICIES)}"
         )
-    if unknown := sorted(set(document) - {"repetitions", "cells", "cells_of", "sample", "policies"}):
+    if unknown := sorted(set(document) - {"repetitions", "cells", "cells_of", "only", "sample", "policies"}):
         raise BadGridError(f"{file}: unknown key {unknown[0]!r}")
     found: dict[Cell, int] = {}
     for number, entry in enumerate(entries, 1):
@@ -182,8 +192,19 @@ def read(file: Path) -> Grid:
             if lacking := [name for name in chosen if name in unfit]:
                 raise BadGridError(f"{file}: cells {number}: client: {cell.client!r} has no policy {lacking[0]!r}")
             found[cell] = number
-    drawn = _drawn(file, document["sample"], tuple(found)) if "sample" in document else tuple(found)
+    there = _only(file, document["only"], tuple(found)) if "only" in document else tuple(found)
+    drawn = _drawn(file, document["sample"], there) if "sample" in document else there
     return Grid(repetitions, drawn, chosen)
+
+
+def _only(file: Path, values: object, of: tuple[Cell, ...]) -> tuple[Cell, ...]:
+    names = {field.name for field in fields(Cell)}
+    if not isinstance(values, dict) or not values or not names.issuperset(values):
+        raise BadGridError(f"{file}: only: found {values!r}, expected values of {', '.join(sorted(names))}")
+    chosen = tuple(cell for cell in of if values.items() <= asdict(cell).items())
+    if not chosen:
+        raise BadGridError(f"{file}: only: no cell has {values!r}")
+    return chosen
 
 
 def _drawn(file: Path, sample: object, of: tuple[Cell, ...]) -> tuple[Cell, ...]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fan_in.cells import USUAL, Cell
+from fan_in.cells import USUAL, Cell, measured_in
 from fan_in.policies import OURS, POLICIES
 from incast.estimates import Estimate, estimate
 
@@ -272,7 +272,10 @@ class Verdict:
 
 def complete(place: Place, rules: Rules, wanted: Iterable[str] = USUAL) -> bool:
     """Whether all policies have enough repetitions."""
-    return all(policy in place.by and len(place.by[policy].rows) >= rules.least_repetitions for policy in wanted)
+    return all(
+        policy in place.by and len(place.by[policy].rows) >= rules.least_repetitions
+        for policy in measured_in(place.cell, wanted)
+    )
 
 
 def collapses(place: Place, rules: Rules) -> bool:

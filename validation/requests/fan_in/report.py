@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from fan_in import judging
+from fan_in import campaign, judging
 from fan_in.policies import OURS, POLICIES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def text(title: str, release: str, rows: Sequence[Row], rules: Rules, grid: Grid
     """Return the report of what is there of a grid."""
     found = judging.places(rows, rules)
     verdicts = judging.judge(found, rules, grid.policies)
-    wanted = len(grid.cells) * len(grid.policies) * grid.repetitions
+    wanted = len(campaign.jobs(grid))
     whole = [place for place in found if judging.complete(place, rules, grid.policies)]
     refused = sum(row.refused for row in rows)
     busy, softirqs = _share([row.waiting for row in rows]), _share([row.softirq_waiting for row in rows])
@@ -44,7 +44,7 @@ def text(title: str, release: str, rows: Sequence[Row], rules: Rules, grid: Grid
         f"# {title}",
         of_machine,
         "## Verdict",
-        f"By `tolerances.toml`. {len(whole)} of {len(found)} cells have all repetitions and are judged.",
+        f"By `tolerances.toml`. {len(whole)} of {len(grid.cells)} cells have all repetitions and are judged.",
         _summary(verdicts, grid),
         _judged(verdicts),
         "## Goodput",
