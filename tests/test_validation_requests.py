@@ -434,6 +434,31 @@ def test_what_does_not_end_is_left_out_and_the_grid_goes_on(tmp_path: Path, monk
     assert to.getvalue().startswith(f"[1/6] left out: {CELL.name}, all: it did not end within 180 s\n[2/6, ")
 
 
+def test_a_cell_that_keeps_the_machine_busy_is_left_out_unless_all_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = tuple(replace(CELL, workers=workers) for workers in (2, 3, 4, 5, 6))
+    too_busy = {of[0], of[1], of[3]}
+
+    def repetition(_fabric: object, _servers: object, cell: cells.Cell, _policy: str) -> dict[str, Any]:
+        quality = {**IDLE, "client_waiting": 0.05, "client_wait_us": 500.0} if cell in too_busy else IDLE
+        return {**found(cell=cell)["found"], "quality": quality}
+
+    monkeypatch.setattr(campaign, "missing", lambda _: [])
+    monkeypatch.setattr(campaign, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(campaign, "Fabric", io.StringIO)
+    monkeypatch.setattr(campaign, "Servers", lambda *_: io.StringIO())
+    monkeypatch.setattr(measuring, "repetition", repetition)
+    grid, to = cells.Grid(2, of, ("all", "planned")), io.StringIO()
+    assert not campaign.run(grid, tmp_path, RULES.machine, None, to)
+    assert {row.cell for row in campaign.kept(tmp_path, grid)} == {of[2], of[4]}
+    assert to.getvalue().count("left out") == 3
+    assert f"[1/20] left out: {of[0].name}: the machine is too busy: 10 attempts were refused" in to.getvalue()
+    too_busy.add(of[2])
+    with pytest.raises(UnavailableError, match="the machine is too busy"):
+        campaign.run(grid, tmp_path / "other", RULES.machine, None, io.StringIO())
+
+
 def test_a_busy_machine_is_refused_and_the_repetition_done_again() -> None:
     busy = {**IDLE, "servers_waiting": 0.05, "servers_wait_us": 500.0}
     answers = [{"quality": busy}, {"quality": busy}, {"quality": IDLE}]
@@ -446,7 +471,7 @@ def test_a_busy_machine_is_refused_and_the_repetition_done_again() -> None:
 
 def test_a_machine_that_is_never_idle_is_an_error_that_says_what_to_do() -> None:
     busy = {**IDLE, "client_waiting": 0.05, "client_wait_us": 500.0}
-    with pytest.raises(UnavailableError, match="too busy: 100 attempts were refused, the last because client waited"):
+    with pytest.raises(UnavailableError, match="too busy: 10 attempts were refused, the last because client waited"):
         campaign.repeated(lambda: {"quality": busy}, RULES.machine, lambda _: None)
 
 

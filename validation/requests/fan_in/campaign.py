@@ -30,10 +30,17 @@ if TYPE_CHECKING:
 
 # Goes up with every change of the harness after which what was measured before no longer counts.
 _MEASURING = 1
-_ATTEMPTS, _PAUSE_S = 100, 1.0
+# Some cells keep the machine busy themselves: a client that needs a whole CPU.
+_ATTEMPTS, _PAUSE_S = 10, 1.0
+# If all attempts at so many cells in succession are refused, it is not the cells.
+_BUSY_CELLS = 3
 # The world linux of `incast run` takes the same lock: two would share the CPUs.
 _LOCK = "incast-linux.lock"
 _WITHOUT_LIBRARY = {"all", "semaphore", "gradient"}
+
+
+class BusyError(UnavailableError):
+    """The machine was too busy each time."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +99,11 @@ def kept(out: Path, grid: Grid) -> list[Row]:
 def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: TextIO = sys.stderr) -> bool:
     """Measure what is not there yet. Return whether that is everything now.
 
-    What does not end is left out, and so are the other repetitions of its cell with its policy.
+    What does not end is left out, and so are the other repetitions of its cell with its policy. A cell that keeps the
+    machine too busy is left out as a whole.
 
     Raises:
-        UnavailableError: something is missing, has failed, or the machine is too busy.
+        UnavailableError: something is missing, has failed, or the machine is too busy whatever is measured.
 
     """
     build = library()
@@ -115,8 +123,10 @@ def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: Text
         contextlib.closing(Servers(fabric, servers, sizes, Path(home))) as running,
     ):
         endless: set[tuple[Cell, str]] = set()
+        busy: set[Cell] = set()
+        busy_in_succession = 0
         for number, job in enumerate(todo):
-            if (job.cell, job.policy) in endless:
+            if (job.cell, job.policy) in endless or job.cell in busy:
                 continue
             if minutes is not None and time.monotonic() - began > minutes * 60:
                 return False
@@ -131,6 +141,14 @@ def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: Text
                 endless.add((job.cell, job.policy))
                 print(f"[{number + 1}/{len(todo)}] left out: {error}", file=to, flush=True)
                 continue
+            except BusyError as error:
+                busy_in_succession += 1
+                if busy_in_succession == _BUSY_CELLS:
+                    raise
+                busy.add(job.cell)
+                print(f"[{number + 1}/{len(todo)}] left out: {job.cell.name}: {error}", file=to, flush=True)
+                continue
+            busy_in_succession = 0
             _keep(file_of(out, job, build), found)
             left_s = (time.monotonic() - began) / (number + 1) * (len(todo) - number - 1)
             goodput = judging.row(job.cell, job.policy, job.repetition, found).goodput_mbps
@@ -141,7 +159,7 @@ def run(grid: Grid, out: Path, machine: Machine, minutes: float | None, to: Text
                 file=to,
                 flush=True,
             )
-    return not endless
+    return not endless and not busy
 
 
 def repeated(
@@ -150,7 +168,7 @@ def repeated(
     """Measure until the machine was idle enough.
 
     Raises:
-        UnavailableError: it never was.
+        BusyError: it never was.
 
     """
     refused: list[str] = []
@@ -161,7 +179,7 @@ def repeated(
             return {"found": found, "refused": refused}
         refused.append(reason)
         pause(_PAUSE_S)
-    raise UnavailableError(
+    raise BusyError(
         f"the machine is too busy: {_ATTEMPTS} attempts were refused, the last because {refused[-1]}; stop other work "
         "and run the same command again"
     )
