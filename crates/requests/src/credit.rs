@@ -165,6 +165,13 @@ impl Builder {
         self
     }
 
+    /// How long servers think is found out, from the responses to requests of which [the connection](Slot::comes_over) is told. A
+    /// [port](Self::port) is needed for this, too.
+    pub const fn learn_think(mut self) -> Self {
+        self.config.learn_think = true;
+        self
+    }
+
     /// How the budget is learned.
     pub fn search(mut self, search: Search) -> Self {
         self.config.search = search;
@@ -200,11 +207,14 @@ impl Builder {
     /// The scheduler.
     ///
     /// # Panics
-    /// Servers [think](Self::think), and no [port](Self::port) is given.
+    /// Servers [think](Self::think), for a time that is told or [learned](Self::learn_think), and no [port](Self::port) is given; or both
+    /// are.
     #[must_use]
     pub fn build(self) -> Credit {
         let known = !self.config.learn && self.bottleneck.rate.0 > 0;
-        assert!(known || self.config.think == Duration::ZERO, "servers that think need a port");
+        let (told, learns) = (self.config.think != Duration::ZERO, self.config.learn_think);
+        assert!(known || !(told || learns), "servers that think need a port");
+        assert!(!(told && learns), "how long servers think is told or learned");
         let context =
             ApplicationContext { bottleneck: self.bottleneck, workers: self.workers, rto_min: Duration::from_ms(200) };
         Credit::of(&ApplicationChoice::Credit(self.config), &context, self.hook.map(|HookOf(hook)| hook))
@@ -220,6 +230,9 @@ struct Shared {
     began: Instant,
     /// Whether the scheduler looks at bytes as they come.
     watches: bool,
+    /// Whether it looks at what became of a request.
+    #[cfg(target_os = "linux")]
+    heeds: bool,
     hook: Option<Hook>,
     #[cfg(target_os = "linux")]
     unsent: Arc<Mutex<Unsent>>,
@@ -273,10 +286,14 @@ impl Credit {
         let known = known(&scheduler.status());
         let state = State { scheduler, known, waiting: VecDeque::new(), first: 0, paced: false };
         let watches = state.scheduler.watches_progress();
+        #[cfg(target_os = "linux")]
+        let heeds = state.scheduler.heeds_outcomes();
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             began: Instant::now(),
             watches,
+            #[cfg(target_os = "linux")]
+            heeds,
             hook,
             #[cfg(target_os = "linux")]
             unsent: Arc::default(),
@@ -662,8 +679,9 @@ impl Slot {
     pub fn finish(mut self, bytes: u64) {
         self.received = bytes;
         #[cfg(target_os = "linux")]
-        {
-            self.comes_over = None;
+        if let (Some(connection), true) = (self.comes_over.take(), self.shared.heeds) {
+            let (_, out_of_order, _) = connection.look(self.expected);
+            self.out_of_order = self.out_of_order.max(out_of_order);
         }
     }
 

@@ -32,12 +32,15 @@ IN_RUST = ("hyper", "tokio")
 CONTROLS = ("cubic", "reno", "bbr", "dctcp")
 # Those that are told how long servers think: half of it, all, or twice as much.
 TOLD_HOW_LONG = {"told-half": 0.5, "told": 1.0, "told-twice": 2.0}
+# One that finds out.
+THINK_LEARNED = "think-learned"
 POLICIES = (
-    "all", "semaphore", "ars", "clamp", "bytes", "planned", *TOLD_HOW_LONG, "learned", "gradient", "tower"
+    "all", "semaphore", "ars", "clamp", "bytes", "planned", *TOLD_HOW_LONG, THINK_LEARNED, "learned", "gradient",
+    "tower",
 )  # fmt: skip
-_ONLY_IN_PYTHON, _ONLY_IN_RUST = ("ars", *TOLD_HOW_LONG, "gradient"), ("tower",)
+_ONLY_IN_PYTHON, _ONLY_IN_RUST = ("ars", *TOLD_HOW_LONG, THINK_LEARNED, "gradient"), ("tower",)
 # Of a grid that names none.
-USUAL = tuple(name for name in POLICIES if name not in {*TOLD_HOW_LONG, *_ONLY_IN_RUST})
+USUAL = tuple(name for name in POLICIES if name not in {*TOLD_HOW_LONG, THINK_LEARNED, *_ONLY_IN_RUST})
 _FEWEST_QUERIES, _MOST_QUERIES = 10, 30
 # All queries of a repetition take about so long if nothing is lost.
 _IDEAL_S = 0.5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from fan_in.cells import MSS_BYTES, TOLD_HOW_LONG
+from fan_in.cells import MSS_BYTES, THINK_LEARNED, TOLD_HOW_LONG
 from fan_in.gradient import Gradient
 from incast import requests
 from incast.requests import Peer, Plan, Port, sockets
@@ -27,12 +27,13 @@ POLICIES = {
     "told-half": "credit, told half of the think time",
     "told": "credit, told the think time",
     "told-twice": "credit, told twice the think time",
+    "think-learned": "credit, think time learned",
     "learned": "credit, learned",
     "gradient": "adaptive limiter",
     "tower": "tower's limit",
 }
 # What is ours, and judged.
-OURS = ("planned", "told", "learned")
+OURS = ("planned", "told", "think-learned", "learned")
 PERMITS = 4
 # A window has to be used up before a smaller one holds: so often at most is a server asked for that.
 _MOST_DRAINING = 40
@@ -58,7 +59,7 @@ def batch(cell: Cell) -> int:
     return max(1, budget_bytes(cell) * len(cell.sizes) // sum(cell.sizes))
 
 
-def _planned(cell: Cell, think_ms: float = 0.0) -> Plan:
+def _planned(cell: Cell, think_ms: float | Literal["learned"] = 0.0) -> Plan:
     port = Port(rate_bps=cell.rate_mbps * 10**6, buffer_bytes=cell.buffer_bytes)
     return Plan(port=port, workers=cell.workers, window_bytes=_window(cell), think_ms=think_ms)
 
@@ -75,6 +76,8 @@ def plan(policy: str, cell: Cell) -> Plan:
         return Plan(budget_bytes=budget_bytes(cell), clamp=False)
     if policy in TOLD_HOW_LONG:
         return _planned(cell, cell.think_ms * TOLD_HOW_LONG[policy])
+    if policy == THINK_LEARNED:
+        return _planned(cell, "learned")
     return _planned(cell) if policy == "planned" else Plan(window_bytes=_window(cell))
 
 

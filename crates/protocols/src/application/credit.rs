@@ -13,9 +13,10 @@
 //! given up when its connection is closed or has run dry: until then its sender may still fill the port.
 //!
 //! Servers that think hold their part of a budget though nothing of theirs is under way, unless it is said how long they think
-//! ([`Config::think`]).
+//! ([`Config::think`]), or found out ([`Config::learn_think`]).
 
 mod knee;
+mod think_time;
 mod thinking;
 
 use alloc::boxed::Box;
@@ -52,6 +53,9 @@ pub struct Config {
     /// at the pace at which the last port's link brings responses; a slower link before it is not known. Told less, it uses less of
     /// the link; told more, it loses more where times differ.
     pub think: Duration,
+    /// How long servers think is found out from the responses over connections whose windows are known: requests wait, and yet the link is
+    /// not full. What is lost says that it is less.
+    pub learn_think: bool,
 }
 
 impl Default for Config {
@@ -65,9 +69,13 @@ impl Default for Config {
             least_window: 4,
             response: None,
             think: Duration::ZERO,
+            learn_think: false,
         }
     }
 }
+
+/// Who asks knows nothing of connections that let through so much: nor whether data was lost.
+const UNKNOWN: Bytes = Bytes(1 << 62);
 
 /// The credit of one aggregator.
 #[derive(Clone, Debug)]
@@ -85,6 +93,8 @@ struct Asked {
     cost: Bytes,
     /// Size of its response, as far as known.
     response: Bytes,
+    /// Whether it will be told if data was lost.
+    is_watched: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -119,10 +129,13 @@ impl Credit {
             let port = Bytes(bottleneck.buffer.0 / 10 * 7).min(carried).max(segment);
             let budget = config.budget.unwrap_or(port);
             let part = context.workers.map_or(Bytes::ZERO, |workers| Bytes(budget.0 / u64::from(workers.max(1))));
-            let limit = if config.think == Duration::ZERO {
+            let thinking = Thinking::new(config.think, bottleneck.rate, segment);
+            let limit = if config.learn_think {
+                Limit::Paced(budget, Box::new(thinking.learned(budget)))
+            } else if config.think == Duration::ZERO {
                 Limit::Fixed(budget)
             } else {
-                Limit::Paced(budget, Box::new(Thinking::new(config.think, bottleneck.rate, segment)))
+                Limit::Paced(budget, Box::new(thinking))
             };
             (limit, part.max(least))
         };
@@ -139,7 +152,8 @@ impl Credit {
         let expected = request.expected.or(self.response);
         let window = request.window.or(self.window()).unwrap_or(Bytes(u64::MAX));
         let cost = expected.unwrap_or(Bytes(u64::MAX)).min(window).max(Bytes(1));
-        Asked { cost, response: expected.unwrap_or(cost) }
+        let is_watched = request.window.is_none_or(|window| window < UNKNOWN);
+        Asked { cost, response: expected.unwrap_or(cost), is_watched }
     }
 
     fn fits(&mut self, now: Time, cost: Bytes) -> bool {
@@ -171,7 +185,7 @@ impl Application for Credit {
         self.outstanding.remove(&grant);
         match &mut self.limit {
             Limit::Fixed(_) => {}
-            Limit::Paced(_, thinking) => thinking.on_finished(now, &grant, self.outstanding),
+            Limit::Paced(_, thinking) => thinking.on_finished(now, &grant, &outcome, self.outstanding),
             Limit::Learned(knee) => knee.on_finished(now, &grant, &outcome, self.outstanding),
         }
     }
@@ -203,18 +217,25 @@ impl Application for Credit {
         if let Limit::Paced(_, thinking) = &mut self.limit {
             thinking.forget_timer();
         }
-        let &Asked { cost, .. } = self.waiting.front()?;
+        let Some(&Asked { cost, .. }) = self.waiting.front() else {
+            if let Limit::Paced(_, thinking) = &mut self.limit {
+                thinking.waits(false);
+            }
+            return None;
+        };
         if !self.fits(now, cost) {
-            if let Limit::Learned(knee) = &mut self.limit {
-                knee.on_refused();
+            match &mut self.limit {
+                Limit::Fixed(_) => {}
+                Limit::Paced(_, thinking) => thinking.waits(true),
+                Limit::Learned(knee) => knee.on_refused(),
             }
             return None;
         }
-        let (id, Asked { cost, response }) = self.waiting.pop()?;
+        let (id, Asked { cost, response, is_watched }) = self.waiting.pop()?;
         self.outstanding.add(cost);
         match &mut self.limit {
             Limit::Fixed(_) => {}
-            Limit::Paced(_, thinking) => thinking.on_granted(id, cost, response),
+            Limit::Paced(_, thinking) => thinking.on_granted(id, cost, response, is_watched),
             Limit::Learned(knee) => knee.on_granted(now, cost, self.outstanding),
         }
         Some(Grant::new(now, id, cost))
@@ -229,7 +250,11 @@ impl Application for Credit {
     }
 
     fn heeds_outcomes(&self) -> bool {
-        self.watches_progress()
+        match &self.limit {
+            Limit::Fixed(_) => false,
+            Limit::Paced(_, thinking) => thinking.is_learned(),
+            Limit::Learned(_) => true,
+        }
     }
 
     fn watches_progress(&self) -> bool {
@@ -285,6 +310,15 @@ impl Part for Credit {
             return Err(Conflict::at(
                 "think",
                 alloc::format!("no effect: learn = true finds the budget, think = {} is given", config.think),
+            ));
+        }
+        if config.learn_think && config.learn {
+            return Err(Conflict::at("learn_think", "no effect: learn = true finds the budget".into()));
+        }
+        if config.learn_think && config.think != Duration::ZERO {
+            return Err(Conflict::at(
+                "think",
+                alloc::format!("no effect: learn_think = true finds it, {} is given", config.think),
             ));
         }
         config.search.check().map_err(|conflict| conflict.inside("search"))

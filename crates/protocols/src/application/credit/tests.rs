@@ -106,6 +106,10 @@ fn what_has_no_effect_is_refused() {
     assert_eq!(conflict(&Config { clamp: false, window: Some(Bytes(1)), ..Config::default() }), Err("window".into()));
     let thinks = Config { learn: true, think: Duration::from_ms(1), ..Config::default() };
     assert_eq!(conflict(&thinks), Err("think".into()));
+    let finds = Config { learn_think: true, ..Config::default() };
+    assert_eq!(conflict(&finds), Ok(()));
+    assert_eq!(conflict(&Config { learn: true, ..finds.clone() }), Err("learn_think".into()));
+    assert_eq!(conflict(&Config { think: Duration::from_ms(1), ..finds }), Err("think".into()));
     let never = Search { stall: Duration::ZERO, ..Search::default() };
     assert_eq!(conflict(&Config { search: never, ..Config::default() }), Err("search.stall".into()));
 }
@@ -203,6 +207,116 @@ fn more_than_the_budget_goes_alone_where_servers_think_too() {
     assert_eq!(ids(&grants(&mut credit, NOW + responses(2))), [2]);
 }
 
+/// Servers that answer over one link, one after the other, and a program that asks 80 of them again and again.
+struct World {
+    think: Duration,
+    link: Rate,
+    /// Segments beyond a gap whenever so many responses are in the port at once.
+    loses_from: usize,
+    window: Option<Bytes>,
+}
+
+const SERVERS: u64 = 80;
+const RESPONSE: u64 = 5000;
+const POSSIBLE: Duration = Duration::from_us(4500);
+
+impl Default for World {
+    /// 80 responses take 3.5 ms of the link of [`context`], so a query takes 4.5 ms at best.
+    fn default() -> Self {
+        Self { think: Duration::from_ms(1), link: context().bottleneck.rate, loses_from: usize::MAX, window: None }
+    }
+}
+
+impl World {
+    /// How long each query takes, and the most that the budget came to meanwhile.
+    fn queries(&self, credit: &mut Credit, queries: u64) -> Vec<(Duration, Bytes)> {
+        let (mut now, mut next, mut link_free) = (Time::from_us(1), 0, Time(0));
+        let mut found = Vec::new();
+        for _ in 0..queries {
+            let (began, mut most, mut sent) = (now, Bytes(0), VecDeque::<(Time, Time, Grant)>::new());
+            for _ in 0..SERVERS {
+                credit.on_request(now, Request { window: self.window, ..request(next, Some(RESPONSE)) });
+                next += 1;
+            }
+            loop {
+                for grant in grants(credit, now) {
+                    let begins = now + self.think;
+                    link_free = link_free.max(begins) + self.link.time_for(Bytes(RESPONSE + 5 * 90));
+                    sent.push_back((begins, link_free, grant));
+                }
+                most = most.max(credit.status().budget.unwrap());
+                let Some(comes) = sent.front().map(|sent| sent.1) else { break };
+                if let Some(timer) = credit.next_timer().filter(|timer| *timer < comes) {
+                    now = timer;
+                    credit.on_timer(now, 0);
+                    continue;
+                }
+                now = comes;
+                let in_the_port = sent.iter().filter(|(begins, ..)| *begins <= now).count();
+                let (.., grant) = sent.pop_front().unwrap();
+                let out_of_order = u64::from(in_the_port >= self.loses_from);
+                credit.on_finished(now, grant, Outcome { received: Bytes(RESPONSE), out_of_order });
+            }
+            found.push((now.since(began), most));
+        }
+        found
+    }
+}
+
+fn finds_think_time() -> Credit {
+    credit(&Config { learn_think: true, ..of(20_000) })
+}
+
+#[test]
+fn how_long_servers_think_is_found_out() {
+    let plain = World::default().queries(&mut credit(&of(20_000)), 20);
+    assert!(plain[19].0.0 > 4 * POSSIBLE.0, "four responses in each millisecond: {:?}", plain[19].0);
+    let mut credit = finds_think_time();
+    assert!(credit.heeds_outcomes() && !credit.watches_progress());
+    let found = World::default().queries(&mut credit, 20);
+    // Now and then less is tried.
+    let last: Vec<_> = found[10..].iter().map(|query| query.0.0).collect();
+    assert!(last.iter().sum::<u64>() < 11 * POSSIBLE.0, "{last:?}");
+}
+
+#[test]
+fn servers_that_do_not_think_are_asked_as_without() {
+    let world = World { think: Duration::ZERO, ..World::default() };
+    assert_eq!(world.queries(&mut finds_think_time(), 10), world.queries(&mut credit(&of(20_000)), 10));
+}
+
+/// As where others fill it, or the program cannot keep up: more under way brings no more.
+#[test]
+fn a_link_that_is_slower_is_not_taken_for_servers_that_think() {
+    let world = World { think: Duration::ZERO, link: Rate(context().bottleneck.rate.0 / 3), ..World::default() };
+    let found = world.queries(&mut finds_think_time(), 200);
+    let more = found.iter().filter(|query| query.1 > Bytes(20_000)).count();
+    assert!(more > 0, "it is tried");
+    assert!(more < 20, "seldom: {more} of 200 queries");
+}
+
+#[test]
+fn what_is_lost_has_fewer_servers_think_at_once() {
+    let safe = World { loses_from: 30, ..World::default() }.queries(&mut finds_think_time(), 30);
+    let loses = World { loses_from: 2, ..World::default() }.queries(&mut finds_think_time(), 30);
+    let most = |found: &[(Duration, Bytes)]| found.iter().map(|query| query.1).max().unwrap();
+    assert!(most(&safe[20..]) > Bytes(100_000));
+    assert!(most(&loses[20..]) < Bytes(60_000), "{:?}", most(&loses[20..]));
+}
+
+/// Nobody would say if something was lost.
+#[test]
+fn over_connections_of_which_nothing_is_known_nothing_is_found() {
+    let mut credit = finds_think_time();
+    let unknown = World { window: Some(UNKNOWN), ..World::default() };
+    assert!(unknown.queries(&mut credit, 20).iter().all(|query| query.1 == Bytes(20_000)));
+    let known = World { window: Some(Bytes(6000)), ..World::default() };
+    assert!(known.queries(&mut credit, 20).iter().any(|query| query.1 > Bytes(100_000)));
+    // One of them is enough.
+    assert!(unknown.queries(&mut credit, 1).iter().all(|query| query.1 >= Bytes(20_000)));
+    assert_eq!(credit.status().budget, Some(Bytes(20_000)));
+}
+
 /// By more than threads are apart: what is outstanding then counts, and nobody waits for a time of the other clock.
 #[test]
 fn a_clock_that_goes_back_is_another_one() {
@@ -259,6 +373,7 @@ fn configs() -> impl Strategy<Value = Config> {
         (1..100_000_u64, any::<bool>()).prop_map(|(budget, clamp)| Config { clamp, ..of(budget) }),
         (1..100_000_u64, 1..2_000_000_000_000_u64)
             .prop_map(|(budget, think)| Config { think: Duration(think), ..of(budget) }),
+        (1..100_000_u64).prop_map(|budget| Config { learn_think: true, ..of(budget) }),
         any::<bool>().prop_map(move |clamp| Config { learn: true, clamp, search: search.clone(), ..Config::default() }),
     ]
 }

@@ -10,7 +10,8 @@
 
 use alloc::collections::VecDeque;
 
-use super::super::{Grant, Outstanding, RequestId};
+use super::super::{Grant, Outcome, Outstanding, RequestId};
+use super::think_time::ThinkTime;
 use crate::units::{Bytes, Duration, Rate, Time};
 
 /// Bytes that come with each segment on Ethernet: preamble, gap, its header and that of IP, and that of TCP with timestamps.
@@ -37,6 +38,8 @@ pub(super) struct Thinking {
     in_time_cost: u128,
     /// When the request that is next may go, if only the pace holds it back.
     lets_go: Option<Time>,
+    /// What finds out how long they think.
+    learned: Option<ThinkTime>,
 }
 
 impl Thinking {
@@ -53,6 +56,24 @@ impl Thinking {
             in_time: VecDeque::new(),
             in_time_cost: 0,
             lets_go: None,
+            learned: None,
+        }
+    }
+
+    /// It is found out how long servers think.
+    pub(super) fn learned(self, budget: Bytes) -> Self {
+        let learned = Some(ThinkTime::new(self.rate.time_for(budget)));
+        Self { learned, ..self }
+    }
+
+    pub(super) const fn is_learned(&self) -> bool {
+        self.learned.is_some()
+    }
+
+    /// Whether a request waits.
+    pub(super) const fn waits(&mut self, waits: bool) {
+        if let Some(learned) = &mut self.learned {
+            learned.waits(waits);
         }
     }
 
@@ -78,6 +99,9 @@ impl Thinking {
         if outstanding.requests == 0 {
             return true;
         }
+        if self.think == Duration::ZERO {
+            return outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0);
+        }
         // More than the budget goes alone.
         let late = outstanding.bytes - self.in_time_cost;
         let room = u128::from(budget.0.saturating_sub(cost.0));
@@ -93,20 +117,41 @@ impl Thinking {
         self.lets_go.is_none()
     }
 
-    /// A request was let go; `response` is the size of its response.
-    pub(super) fn on_granted(&mut self, id: RequestId, cost: Bytes, response: Bytes) {
-        let segments = response.0.div_ceil(self.segment.0);
-        let on_the_link = Bytes(response.0.saturating_add(segments.saturating_mul(HEADERS.0)));
-        self.link_free = later(self.link_free.max(self.now), self.rate.time_for(on_the_link));
+    /// A request was let go; `response` is the size of its response, and `is_watched` whether it will be told if data was lost.
+    pub(super) fn on_granted(&mut self, id: RequestId, cost: Bytes, response: Bytes, is_watched: bool) {
+        if let (Some(learned), false) = (&mut self.learned, is_watched) {
+            learned.forget();
+            self.think = Duration::ZERO;
+            self.forget();
+        }
+        if self.think == Duration::ZERO {
+            return;
+        }
+        self.link_free = later(self.link_free.max(self.now), self.on_the_link(response));
         self.to_bring.push_back((self.link_free, cost));
         self.to_bring_cost += u128::from(cost.0);
         self.in_time.push_back((later(self.link_free, self.think), id, cost));
         self.in_time_cost += u128::from(cost.0);
     }
 
+    /// How long the link takes for a response.
+    fn on_the_link(&self, response: Bytes) -> Duration {
+        let segments = response.0.div_ceil(self.segment.0);
+        self.rate.time_for(Bytes(response.0.saturating_add(segments.saturating_mul(HEADERS.0))))
+    }
+
     /// A request is over. What is left is outstanding.
-    pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outstanding: Outstanding) {
+    pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, outstanding: Outstanding) {
         self.go_on(now);
+        let on_the_link = self.on_the_link(outcome.received);
+        if let Some(learned) = &mut self.learned
+            && let Some(think) = learned.on_finished(now, grant.at(), on_the_link, outcome.out_of_order > 0)
+        {
+            self.think = think;
+            if think == Duration::ZERO {
+                self.forget();
+            }
+        }
         if outstanding.requests == 0 {
             // The port is empty, whatever was expected.
             self.forget();

@@ -1,0 +1,202 @@
+//! How long servers think, found out from what comes back.
+//!
+//! Requests wait, nothing is lost, and yet the link is not full: then responses take longer than the budget lasts, and more requests
+//! have to be under way. How many says Little's law: what the link brings in the time from a request to its response. Of that time the
+//! budget covers a part already; the rest is taken for the time that servers think. It stays if more comes back than before. So a program
+//! that cannot keep up with its link, or a port that others fill, is not taken for servers that think.
+//!
+//! What is lost says that too many answered at once: then nothing is taken for thinking for a while, and each time for longer. Where the
+//! link is full, less is tried.
+
+use crate::units::{Duration, Time};
+
+/// A measurement has so many responses, and takes so many times as long as one: what is asked for at once comes at once, and then nothing for
+/// as long as servers think.
+const RESPONSES: u32 = 16;
+const TIMES: f64 = 2.0;
+/// The link is full if it is used so much.
+const FULL: f64 = 0.95;
+/// More stays if the link is used more by this factor.
+const PAYS: f64 = 1.05;
+/// By how much more is tried at least, and less.
+const MORE: f64 = 1.25;
+const LESS: f64 = 0.9;
+/// What is left after a loss.
+const CUT: f64 = 0.7;
+/// Measurements until more is tried again that was of no use, and less that was not enough.
+const LEAST_PATIENCE: u32 = 4;
+const MOST_PATIENCE: u32 = 256;
+
+/// What has come back since the last measurement, while requests waited.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    responses: u32,
+    /// How long they took together, and how long the link takes for them.
+    took: f64,
+    on_the_link: f64,
+    /// In which time.
+    within: f64,
+    lost: bool,
+}
+
+/// What is tried: more or less than this, with which the link was used so much.
+#[derive(Clone, Copy, Debug)]
+enum Trial {
+    More { before: f64, used: f64 },
+    Less { before: f64 },
+}
+
+/// How long until something is tried again, and how long that is the next time.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    left: u32,
+    next: u32,
+}
+
+impl Patience {
+    /// Nothing is to be waited for.
+    const NONE: Self = Self { left: 0, next: LEAST_PATIENCE };
+
+    /// It was of no use.
+    fn grow(&mut self) {
+        self.left = self.next;
+        self.next = (2 * self.next).min(MOST_PATIENCE);
+    }
+
+    /// One more measurement. Whether it may be tried.
+    const fn ends(&mut self) -> bool {
+        let ends = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        ends
+    }
+}
+
+/// The search for the time that servers think.
+#[derive(Clone, Debug)]
+pub(super) struct ThinkTime {
+    /// For so long the budget covers what is under way.
+    covered: f64,
+    found: f64,
+    trial: Option<Trial>,
+    /// A request waits.
+    waits: bool,
+    /// When the last response came, if requests have waited since.
+    last: Option<Time>,
+    /// When what was found has changed. Responses to requests of before tell nothing of it.
+    changed: Time,
+    sample: Sample,
+    /// Losses have shown that this is too much; it is forgotten by and by.
+    most: f64,
+    for_more: Patience,
+    for_less: Patience,
+}
+
+impl ThinkTime {
+    pub(super) fn new(covered: Duration) -> Self {
+        Self {
+            covered: covered.0 as f64,
+            found: 0.0,
+            trial: None,
+            waits: false,
+            last: None,
+            changed: Time(0),
+            sample: Sample::default(),
+            most: f64::INFINITY,
+            for_more: Patience::NONE,
+            for_less: Patience::NONE,
+        }
+    }
+
+    /// Whether a request waits now, that came.
+    pub(super) const fn waits(&mut self, waits: bool) {
+        self.waits = waits;
+        if !waits {
+            self.last = None;
+        }
+    }
+
+    /// A response is over, that took so long, and for which the link takes so long. How long servers think, if that is known better now.
+    pub(super) fn on_finished(
+        &mut self,
+        now: Time,
+        asked: Time,
+        on_the_link: Duration,
+        lost: bool,
+    ) -> Option<Duration> {
+        self.sample.lost |= lost;
+        let last = self.last;
+        self.last = self.waits.then_some(now);
+        let last = last?;
+        if asked < self.changed {
+            return None;
+        }
+        self.sample.responses += 1;
+        self.sample.took += now.since(asked).0 as f64;
+        self.sample.on_the_link += on_the_link.0 as f64;
+        self.sample.within += now.since(last).0 as f64;
+        let responses = f64::from(self.sample.responses);
+        if self.sample.responses < RESPONSES || self.sample.within * responses < TIMES * self.sample.took {
+            return None;
+        }
+        let sample = core::mem::take(&mut self.sample);
+        let before = self.found;
+        self.measured(&sample);
+        if self.found.to_bits() == before.to_bits() {
+            return None;
+        }
+        self.changed = now;
+        Some(Duration(self.found as u64))
+    }
+
+    /// Nothing was found, or what was is of no use.
+    pub(super) fn forget(&mut self) {
+        *self = Self::new(Duration(self.covered as u64));
+    }
+
+    fn measured(&mut self, sample: &Sample) {
+        let used = sample.on_the_link / sample.within.max(1.0);
+        let trial = self.trial.take();
+        if sample.lost {
+            if self.found > 0.0 {
+                self.most = 0.9 * self.found;
+                self.for_more.grow();
+                self.set(CUT * self.found);
+            }
+            return;
+        }
+        match trial {
+            Some(Trial::More { before, used: used_before }) if used < FULL.min(used_before * PAYS) => {
+                self.for_more.grow();
+                return self.set(before);
+            }
+            Some(Trial::Less { before }) if used < FULL => {
+                self.for_less.grow();
+                return self.set(before);
+            }
+            _ => {}
+        }
+        if used >= FULL {
+            if self.found > 0.0 && self.for_less.ends() {
+                self.trial = Some(Trial::Less { before: self.found });
+                self.set(LESS * self.found);
+            }
+            return;
+        }
+        if !self.for_more.ends() {
+            return;
+        }
+        let took = sample.took / f64::from(sample.responses);
+        let more = (took - self.covered).max(self.found * MORE).min(took).min(self.most);
+        // What was too much may have been so then.
+        self.most *= MORE;
+        if more > self.found {
+            self.trial = Some(Trial::More { before: self.found, used });
+            self.set(more);
+        }
+    }
+
+    /// So little that the budget covers it is nothing.
+    fn set(&mut self, found: f64) {
+        self.found = if found < self.covered / 8.0 { 0.0 } else { found };
+    }
+}
