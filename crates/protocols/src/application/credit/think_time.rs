@@ -5,8 +5,8 @@
 //! budget covers a part already; the rest is taken for the time that servers think. It stays if more comes back than before. So a program
 //! that cannot keep up with its link, or a port that others fill, is not taken for servers that think.
 //!
-//! What is lost says that too many answered at once: then nothing is taken for thinking for a while, and each time for longer. Where the
-//! link is full, less is tried.
+//! What is lost says that too many answered at once: that is a cut, and it takes longer each time until more is tried again. Where the link
+//! is full, less is tried.
 
 use crate::units::{Duration, Time};
 
@@ -27,7 +27,7 @@ const CUT: f64 = 0.7;
 const LEAST_PATIENCE: u32 = 4;
 const MOST_PATIENCE: u32 = 256;
 
-/// What has come back since the last measurement, while requests waited.
+/// What has come back since the last measurement, of requests that waited or followed those.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     responses: u32,
@@ -80,7 +80,9 @@ pub(super) struct ThinkTime {
     trial: Option<Trial>,
     /// A request waits.
     waits: bool,
-    /// When the last response came, if requests have waited since.
+    /// When a request that had waited was let go last.
+    waited: Time,
+    /// When the last response came, if the next one is to be measured.
     last: Option<Time>,
     /// When what was found has changed. Responses to requests of before tell nothing of it.
     changed: Time,
@@ -98,6 +100,7 @@ impl ThinkTime {
             found: 0.0,
             trial: None,
             waits: false,
+            waited: Time(0),
             last: None,
             changed: Time(0),
             sample: Sample::default(),
@@ -107,10 +110,21 @@ impl ThinkTime {
         }
     }
 
-    /// Whether a request waits now, that came.
+    /// Whether a request waits.
     pub(super) const fn waits(&mut self, waits: bool) {
         self.waits = waits;
-        if !waits {
+    }
+
+    /// A request was let go.
+    pub(super) const fn on_granted(&mut self, now: Time) {
+        if self.waits {
+            self.waited = now;
+        }
+    }
+
+    /// Nothing is under way. Where nothing waits, either, what comes next is another query.
+    pub(super) const fn on_idle(&mut self) {
+        if !self.waits {
             self.last = None;
         }
     }
@@ -125,8 +139,9 @@ impl ThinkTime {
     ) -> Option<Duration> {
         self.sample.lost |= lost;
         let last = self.last;
-        self.last = self.waits.then_some(now);
-        let last = last?;
+        // Until the last of those that waited has come: what is asked for late may come late, too.
+        self.last = (self.waits || asked <= self.waited).then_some(now);
+        let last = last.filter(|_| self.last.is_some())?;
         if asked < self.changed {
             return None;
         }

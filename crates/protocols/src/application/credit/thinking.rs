@@ -124,6 +124,9 @@ impl Thinking {
             self.think = Duration::ZERO;
             self.forget();
         }
+        if let Some(learned) = &mut self.learned {
+            learned.on_granted(self.now);
+        }
         if self.think == Duration::ZERO {
             return;
         }
@@ -155,6 +158,9 @@ impl Thinking {
         if outstanding.requests == 0 {
             // The port is empty, whatever was expected.
             self.forget();
+            if let Some(learned) = &mut self.learned {
+                learned.on_idle();
+            }
             return;
         }
         let earliest = later(grant.at(), self.think);
@@ -170,6 +176,10 @@ impl Thinking {
         if now.0.saturating_add(ASTRAY.0) < self.now.0 {
             self.forget();
             self.now = now;
+            if let Some(learned) = &mut self.learned {
+                learned.forget();
+                self.think = Duration::ZERO;
+            }
         }
         self.now = self.now.max(now);
         while let Some(&(until, cost)) = self.to_bring.front()
