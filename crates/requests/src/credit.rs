@@ -165,8 +165,8 @@ impl Builder {
         self
     }
 
-    /// How long servers think is found out, from the responses to requests of which [the connection](Slot::comes_over) is told. A
-    /// [port](Self::port) is needed for this, too.
+    /// How long servers think is found out. That needs a [port](Self::port), requests whose windows are known, and that what came out of order is
+    /// told (`Tcp::report`, [`Slot::out_of_order`]): a loss says that it is less.
     pub const fn learn_think(mut self) -> Self {
         self.config.learn_think = true;
         self
@@ -230,9 +230,6 @@ struct Shared {
     began: Instant,
     /// Whether the scheduler looks at bytes as they come.
     watches: bool,
-    /// Whether it looks at what became of a request.
-    #[cfg(target_os = "linux")]
-    heeds: bool,
     hook: Option<Hook>,
     #[cfg(target_os = "linux")]
     unsent: Arc<Mutex<Unsent>>,
@@ -286,14 +283,10 @@ impl Credit {
         let known = known(&scheduler.status());
         let state = State { scheduler, known, waiting: VecDeque::new(), first: 0, paced: false };
         let watches = state.scheduler.watches_progress();
-        #[cfg(target_os = "linux")]
-        let heeds = state.scheduler.heeds_outcomes();
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             began: Instant::now(),
             watches,
-            #[cfg(target_os = "linux")]
-            heeds,
             hook,
             #[cfg(target_os = "linux")]
             unsent: Arc::default(),
@@ -679,9 +672,8 @@ impl Slot {
     pub fn finish(mut self, bytes: u64) {
         self.received = bytes;
         #[cfg(target_os = "linux")]
-        if let (Some(connection), true) = (self.comes_over.take(), self.shared.heeds) {
-            let (_, out_of_order, _) = connection.look(self.expected);
-            self.out_of_order = self.out_of_order.max(out_of_order);
+        {
+            self.comes_over = None;
         }
     }
 

@@ -509,3 +509,40 @@ fn a_runtime_may_end_while_requests_wait() {
 fn servers_that_think_need_a_port() {
     let _ = Credit::builder().budget_bytes(10_000).think(Duration::from_millis(1)).build();
 }
+
+/// 40 servers that think for 50 ms, with 2000 bytes each. All of them take the link 87 ms.
+async fn query(credit: &Credit, window: Option<u64>) -> u128 {
+    let began = tokio::time::Instant::now();
+    let asked = (0..40).map(|_| {
+        let credit = credit.clone();
+        async move {
+            let expect = Expect::bytes(2000);
+            let slot = credit.slot(window.map_or(expect, |bytes| expect.window(bytes))).await;
+            sleep(Duration::from_millis(50)).await;
+            slot.finish(2000);
+        }
+    });
+    futures_util::future::join_all(asked).await;
+    began.elapsed().as_millis()
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_servers_think_is_learned() {
+    let credit = || Credit::builder().port(8_000_000, 28_600).learn_think().build();
+    let (known, unknown) = (credit(), credit());
+    let (mut first, mut last) = (0, 0);
+    for number in 0..12 {
+        last = query(&known, Some(6000)).await;
+        first = if number == 0 { last } else { first };
+        assert_eq!(query(&unknown, None).await, 200, "ten at a time");
+    }
+    assert_eq!(first, 200);
+    assert!(last < 150, "{last} ms");
+    nothing_left(&known);
+}
+
+#[test]
+#[should_panic(expected = "how long servers think is told or learned")]
+fn how_long_servers_think_is_not_both_told_and_learned() {
+    let _ = Credit::builder().port(8_000_000, 28_600).think(Duration::from_millis(1)).learn_think().build();
+}

@@ -98,11 +98,14 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
                 tasks.create_task(work())
 
     known = incast_requests.Plan(budget_bytes=BUDGET_BYTES)
+    # As many fit, and it is found out how long servers think.
+    port = incast_requests.Port(rate_bps=1_000_000_000, buffer_bytes=2 * BUDGET_BYTES)
+    of_port = incast_requests.Plan(port=port, budget_bytes=BUDGET_BYTES)
     # Nothing comes, which is no stall.
     unknown = incast_requests.Plan(
         window_bytes=WINDOW_BYTES, scheduler={"name": "credit", "search": {"stall": "1000s"}}
     )
-    async with incast_requests.open(known) as fixed:
+    async with incast_requests.open(known) as fixed, incast_requests.open(of_port) as ported:
 
         async def learning(ask: Callable[[incast_requests.Scheduler], Awaitable[object]]) -> None:
             # Anew, as what was learned would change how many fit.
@@ -144,6 +147,10 @@ async def on_asyncio(repetitions: int) -> dict[str, float]:
             "slot": lambda: asyncio.gather(*(slot() for _ in range(REQUESTS))),
             "slot, with a peer": lambda: asyncio.gather(*(slot(peer) for _ in range(REQUESTS))),
             "slot, with a socket": lambda: asyncio.gather(*(slot(client) for _ in range(REQUESTS))),
+            "slot, with a port, with a peer": lambda: asyncio.gather(*(slot(peer, ported) for _ in range(REQUESTS))),
+            "slot, with a port, with a socket": lambda: asyncio.gather(
+                *(slot(client, ported) for _ in range(REQUESTS))
+            ),
             "slot, learning, with a peer": lambda: learning(
                 lambda of: asyncio.gather(*(slot(peer, of) for _ in range(REQUESTS)))
             ),

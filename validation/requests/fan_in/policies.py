@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fan_in.cells import MSS_BYTES, THINK_LEARNED, TOLD_HOW_LONG
 from fan_in.gradient import Gradient
@@ -59,7 +59,7 @@ def batch(cell: Cell) -> int:
     return max(1, budget_bytes(cell) * len(cell.sizes) // sum(cell.sizes))
 
 
-def _planned(cell: Cell, think_ms: float | Literal["learned"] = 0.0) -> Plan:
+def _planned(cell: Cell, think_ms: float | None = 0.0) -> Plan:
     port = Port(rate_bps=cell.rate_mbps * 10**6, buffer_bytes=cell.buffer_bytes)
     return Plan(port=port, workers=cell.workers, window_bytes=_window(cell), think_ms=think_ms)
 
@@ -77,7 +77,7 @@ def plan(policy: str, cell: Cell) -> Plan:
     if policy in TOLD_HOW_LONG:
         return _planned(cell, cell.think_ms * TOLD_HOW_LONG[policy])
     if policy == THINK_LEARNED:
-        return _planned(cell, "learned")
+        return _planned(cell, think_ms=None)
     return _planned(cell) if policy == "planned" else Plan(window_bytes=_window(cell))
 
 

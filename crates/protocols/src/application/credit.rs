@@ -53,8 +53,7 @@ pub struct Config {
     /// at the pace at which the last port's link brings responses; a slower link before it is not known. Told less, it uses less of
     /// the link; told more, it loses more where times differ.
     pub think: Duration,
-    /// How long servers think is found out from the responses over connections whose windows are known: requests wait, and yet the link is
-    /// not full. What is lost says that it is less.
+    /// How long servers think is found out: it is more if requests wait and the link is not full, and less if data is lost.
     pub learn_think: bool,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from incast_requests._core import Core
 
@@ -27,15 +27,6 @@ def positive(name: str, value: object, unit: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _MOST:
         raise ValueError(f"{name}: found {value!r}, expected a whole number of {unit} above zero")
     return value
-
-
-def _told_ms(think_ms: object) -> float:
-    """Return how long servers think, zero if that is learned."""
-    if think_ms == "learned":
-        return 0.0
-    if isinstance(think_ms, int | float) and 0 <= think_ms < _LONGEST_THINK_MS:
-        return think_ms
-    raise ValueError(f"think_ms: found {think_ms!r}, expected 0 to {_LONGEST_THINK_MS:,} milliseconds, or 'learned'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +57,10 @@ class Plan:
     """To how much the receive windows of connections are limited; without it, at least four segments."""
     clamp: bool = True
     """Whether receive windows are limited at all."""
-    think_ms: float | Literal["learned"] = 0.0
+    think_ms: float | None = None
     """How long servers usually think before they answer, in milliseconds. Meanwhile their requests hold nothing of the
-    budget of a port, and others go at the pace of its link. "learned": it is found out from the responses to requests
-    whose sockets are given."""
+    budget of a port, and others go at the pace of its link. Without it, it is found out, if a port is given, from the
+    responses to requests whose sockets are given."""
     mss_bytes: int = 1448
     """Payload of a full segment on the path."""
     scheduler: str | Mapping[str, Any] = field(default="credit")
@@ -86,7 +77,8 @@ class Plan:
         for name in ("budget_bytes", "window_bytes"):
             if (value := getattr(self, name)) is not None:
                 positive(name, value, "bytes")
-        told_ms = _told_ms(self.think_ms)
+        if self.think_ms is not None and not 0 <= self.think_ms < _LONGEST_THINK_MS:
+            raise ValueError(f"think_ms: found {self.think_ms!r}, expected 0 to {_LONGEST_THINK_MS:,} milliseconds")
         if self.think_ms and self.port is None:
             raise ValueError("port: think_ms needs it, as requests then go at the pace of its link")
         given: dict[str, Any] = {"name": self.scheduler} if isinstance(self.scheduler, str) else dict(self.scheduler)
@@ -103,12 +95,12 @@ class Plan:
             given.setdefault("budget", f"{self.budget_bytes}B")
         if self.window_bytes is not None:
             given.setdefault("window", f"{self.window_bytes}B")
-        if told_ms:
-            given.setdefault("think", f"{round(told_ms * 1e6)}ns")
-        elif self.think_ms:
-            given.setdefault("learn_think", True)
+        if self.think_ms:
+            given.setdefault("think", f"{round(self.think_ms * 1e6)}ns")
         given.setdefault("clamp", self.clamp)
         given.setdefault("learn", self.port is None and "budget" not in given)
+        if self.think_ms is None and self.port is not None and not (given["learn"] or "think" in given):
+            given.setdefault("learn_think", True)
         return given
 
     def core(self, clock: Callable[[], int] | None) -> Core:

@@ -214,6 +214,8 @@ struct World {
     /// Segments beyond a gap whenever so many responses are in the port at once.
     loses_from: usize,
     window: Option<Bytes>,
+    /// Of each response, as far as anybody knows.
+    arrives: Bytes,
 }
 
 const SERVERS: u64 = 80;
@@ -223,7 +225,13 @@ const POSSIBLE: Duration = Duration::from_us(4500);
 impl Default for World {
     /// 80 responses take 3.5 ms of the link of [`context`], so a query takes 4.5 ms at best.
     fn default() -> Self {
-        Self { think: Duration::from_ms(1), link: context().bottleneck.rate, loses_from: usize::MAX, window: None }
+        Self {
+            think: Duration::from_ms(1),
+            link: context().bottleneck.rate,
+            loses_from: usize::MAX,
+            window: None,
+            arrives: Bytes(RESPONSE),
+        }
     }
 }
 
@@ -255,7 +263,7 @@ impl World {
                 let in_the_port = sent.iter().filter(|(begins, ..)| *begins <= now).count();
                 let (.., grant) = sent.pop_front().unwrap();
                 let out_of_order = u64::from(in_the_port >= self.loses_from);
-                credit.on_finished(now, grant, Outcome { received: Bytes(RESPONSE), out_of_order });
+                credit.on_finished(now, grant, Outcome { received: self.arrives, out_of_order });
             }
             found.push((now.since(began), most));
         }
@@ -285,14 +293,17 @@ fn servers_that_do_not_think_are_asked_as_without() {
     assert_eq!(world.queries(&mut finds_think_time(), 10), world.queries(&mut credit(&of(20_000)), 10));
 }
 
-/// As where others fill it, or the program cannot keep up: more under way brings no more.
+/// As where others fill it, or the program cannot keep up: more under way brings no more. Nor does it if nothing comes at all.
 #[test]
 fn a_link_that_is_slower_is_not_taken_for_servers_that_think() {
-    let world = World { think: Duration::ZERO, link: Rate(context().bottleneck.rate.0 / 3), ..World::default() };
-    let found = world.queries(&mut finds_think_time(), 200);
-    let more = found.iter().filter(|query| query.1 > Bytes(20_000)).count();
-    assert!(more > 0, "it is tried");
-    assert!(more < 20, "seldom: {more} of 200 queries");
+    let slower = World { think: Duration::ZERO, link: Rate(context().bottleneck.rate.0 / 3), ..World::default() };
+    let empty = World { arrives: Bytes(0), ..World::default() };
+    for world in [slower, empty] {
+        let found = world.queries(&mut finds_think_time(), 200);
+        let more = found.iter().filter(|query| query.1 > Bytes(20_000)).count();
+        assert!(more > 0, "it is tried");
+        assert!(more < 20, "seldom: {more} of 200 queries");
+    }
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl ThinkTime {
             return;
         }
         match trial {
-            Some(Trial::More { before, used: used_before }) if used < FULL.min(used_before * PAYS) => {
+            Some(Trial::More { before, used: used_before }) if used < FULL && used <= used_before * PAYS => {
                 self.for_more.grow();
                 return self.set(before);
             }
