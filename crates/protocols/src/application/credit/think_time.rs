@@ -87,6 +87,9 @@ pub(super) struct ThinkTime {
     /// When what was found has changed. Responses to requests of before tell nothing of it.
     changed: Time,
     sample: Sample,
+    /// How long responses took when the link was not full, if that was so in the last measurement: once may be chance, and nothing was found
+    /// before.
+    not_full: Option<f64>,
     /// Losses have shown that this is too much; it is forgotten by and by.
     most: f64,
     for_more: Patience,
@@ -104,6 +107,7 @@ impl ThinkTime {
             last: None,
             changed: Time(0),
             sample: Sample::default(),
+            not_full: None,
             most: f64::INFINITY,
             for_more: Patience::NONE,
             for_less: Patience::NONE,
@@ -170,7 +174,7 @@ impl ThinkTime {
 
     fn measured(&mut self, sample: &Sample) {
         let used = sample.on_the_link / sample.within.max(1.0);
-        let trial = self.trial.take();
+        let (trial, not_full) = (self.trial.take(), self.not_full.take());
         if sample.lost {
             if self.found > 0.0 {
                 self.most = 0.9 * self.found;
@@ -201,6 +205,11 @@ impl ThinkTime {
             return;
         }
         let took = sample.took / f64::from(sample.responses);
+        if self.found == 0.0 && not_full.is_none() {
+            self.not_full = Some(took);
+            return;
+        }
+        let took = took.min(not_full.unwrap_or(took));
         let more = (took - self.covered).max(self.found * MORE).min(took).min(self.most);
         // What was too much may have been so then.
         self.most *= MORE;
