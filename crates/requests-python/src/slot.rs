@@ -332,7 +332,7 @@ impl Slot {
             }
             (core.scheduler.heeds_outcomes(), core.woken.is_some())
         };
-        // What is learned of a peer serves the next request. Of another connection only a scheduler that learns wants to know more.
+        // What is learned of a peer serves the next request. Of another connection only a scheduler that learns something wants to know more.
         let asked = received_bytes.is_none()
             && (heeds || slot.socket.as_ref().is_some_and(|given| given.bind(py).is_instance_of::<Peer>()));
         let (mut received, mut gaps) = (received_bytes.or(slot.expect).unwrap_or(0), slot.gaps);

@@ -99,7 +99,7 @@ struct Asked {
 #[derive(Clone, Debug)]
 enum Limit {
     Fixed(Bytes),
-    /// Servers think.
+    /// Servers may think.
     Paced(Bytes, Box<Thinking>),
     Learned(Box<Knee>),
 }
@@ -130,7 +130,7 @@ impl Credit {
             let part = context.workers.map_or(Bytes::ZERO, |workers| Bytes(budget.0 / u64::from(workers.max(1))));
             let thinking = Thinking::new(config.think, bottleneck.rate, segment);
             let limit = if config.learn_think {
-                Limit::Paced(budget, Box::new(thinking.learned(budget)))
+                Limit::Paced(budget, Box::new(thinking.finding_out(budget)))
             } else if config.think == Duration::ZERO {
                 Limit::Fixed(budget)
             } else {
@@ -200,7 +200,7 @@ impl Application for Credit {
         match &mut self.limit {
             Limit::Fixed(_) => {}
             // What may go is found when it is asked for.
-            Limit::Paced(_, thinking) => thinking.forget_timer(),
+            Limit::Paced(_, thinking) => thinking.on_timer(out_of_order),
             Limit::Learned(knee) => knee.on_timer(now, out_of_order, self.outstanding),
         }
     }

@@ -37,9 +37,12 @@ struct Sample {
     /// In which time.
     within: f64,
     lost: bool,
+    /// Requests that were let go, and those of them of which nobody will say if data was lost.
+    asked: u32,
+    unknown: u32,
 }
 
-/// What is tried: more or less than this, with which the link was used so much.
+/// What is tried, what was held before, and how much of the link that used.
 #[derive(Clone, Copy, Debug)]
 enum Trial {
     More { before: f64, used: f64 },
@@ -63,11 +66,11 @@ impl Patience {
         self.next = (2 * self.next).min(MOST_PATIENCE);
     }
 
-    /// One more measurement. Whether it may be tried.
-    const fn ends(&mut self) -> bool {
-        let ends = self.left == 0;
+    /// One more measurement. Whether it may be tried after this one.
+    const fn allows(&mut self) -> bool {
+        let allows = self.left == 0;
         self.left = self.left.saturating_sub(1);
-        ends
+        allows
     }
 }
 
@@ -119,11 +122,18 @@ impl ThinkTime {
         self.waits = waits;
     }
 
-    /// A request was let go.
-    pub(super) const fn on_granted(&mut self, now: Time) {
+    /// A request was let go; `is_watched`: somebody will say if data was lost.
+    pub(super) fn on_granted(&mut self, now: Time, is_watched: bool) {
+        self.sample.asked += 1;
+        self.sample.unknown += u32::from(!is_watched);
         if self.waits {
             self.waited = now;
         }
+    }
+
+    /// Data was lost.
+    pub(super) const fn on_loss(&mut self) {
+        self.sample.lost = true;
     }
 
     /// Nothing is under way. Where nothing waits, either, what comes next is another query.
@@ -141,12 +151,13 @@ impl ThinkTime {
         on_the_link: Duration,
         lost: bool,
     ) -> Option<Duration> {
-        self.sample.lost |= lost;
+        self.sample.lost |= lost && asked >= self.changed;
         let last = self.last;
         // Until the last of those that waited has come: what is asked for late may come late, too.
         self.last = (self.waits || asked <= self.waited).then_some(now);
         let last = last.filter(|_| self.last.is_some())?;
-        if asked < self.changed {
+        // Nor does one tell anything that has failed.
+        if asked < self.changed || on_the_link == Duration::ZERO {
             return None;
         }
         self.sample.responses += 1;
@@ -159,7 +170,11 @@ impl ThinkTime {
         }
         let sample = core::mem::take(&mut self.sample);
         let before = self.found;
-        self.measured(&sample);
+        if 2 * sample.unknown > sample.asked {
+            self.forget();
+        } else {
+            self.measured(&sample);
+        }
         if self.found.to_bits() == before.to_bits() {
             return None;
         }
@@ -179,7 +194,11 @@ impl ThinkTime {
             if self.found > 0.0 {
                 self.most = 0.9 * self.found;
                 self.for_more.grow();
-                self.set(CUT * self.found);
+                let cut = CUT * self.found;
+                self.set(match trial {
+                    Some(Trial::More { before, .. }) if before > 0.0 => cut.min(before),
+                    _ => cut,
+                });
             }
             return;
         }
@@ -192,16 +211,19 @@ impl ThinkTime {
                 self.for_less.grow();
                 return self.set(before);
             }
+            // Far from what was too much.
+            Some(Trial::More { .. }) if 2.0 * self.found < self.most => self.for_more = Patience::NONE,
+            Some(Trial::Less { .. }) => self.for_less = Patience::NONE,
             _ => {}
         }
         if used >= FULL {
-            if self.found > 0.0 && self.for_less.ends() {
+            if self.found > 0.0 && self.for_less.allows() {
                 self.trial = Some(Trial::Less { before: self.found });
                 self.set(LESS * self.found);
             }
             return;
         }
-        if !self.for_more.ends() {
+        if !self.for_more.allows() {
             return;
         }
         let took = sample.took / f64::from(sample.responses);
@@ -210,7 +232,8 @@ impl ThinkTime {
             return;
         }
         let took = took.min(not_full.unwrap_or(took));
-        let more = (took - self.covered).max(self.found * MORE).min(took).min(self.most);
+        let most = if self.found > 0.0 { self.most.min(2.0 * self.found) } else { self.most };
+        let more = (took - self.covered).max(self.found * MORE).min(took).min(most);
         // What was too much may have been so then.
         self.most *= MORE;
         if more > self.found {

@@ -19,6 +19,18 @@ const HEADERS: Bytes = Bytes(90);
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
 
+/// A request that is in time.
+#[derive(Clone, Copy, Debug)]
+struct InTime {
+    /// When its response should be complete.
+    until: Time,
+    /// When it was let go, or later.
+    at: Time,
+    id: RequestId,
+    /// Nothing once it is over.
+    cost: Bytes,
+}
+
 /// What is asked for and not under way yet.
 #[derive(Clone, Debug)]
 pub(super) struct Thinking {
@@ -32,9 +44,8 @@ pub(super) struct Thinking {
     /// Responses that it would still have to bring: until when, and what they cost.
     to_bring: VecDeque<(Time, Bytes)>,
     to_bring_cost: u128,
-    /// Requests that are in time: when their responses should be complete, and what they cost, which is nothing once they are
-    /// over.
-    in_time: VecDeque<(Time, RequestId, Bytes)>,
+    /// Requests that are in time, in the order of both of their times.
+    in_time: VecDeque<InTime>,
     in_time_cost: u128,
     /// When the request that is next may go, if only the pace holds it back.
     lets_go: Option<Time>,
@@ -60,8 +71,8 @@ impl Thinking {
         }
     }
 
-    /// It is found out how long servers think.
-    pub(super) fn learned(self, budget: Bytes) -> Self {
+    /// Finds out how long servers think.
+    pub(super) fn finding_out(self, budget: Bytes) -> Self {
         let learned = Some(ThinkTime::new(self.rate.time_for(budget)));
         Self { learned, ..self }
     }
@@ -117,15 +128,18 @@ impl Thinking {
         self.lets_go.is_none()
     }
 
+    /// The timer went off: it was told how many segments came out of order.
+    pub(super) const fn on_timer(&mut self, out_of_order: u64) {
+        self.forget_timer();
+        if let (Some(learned), true) = (&mut self.learned, out_of_order > 0) {
+            learned.on_loss();
+        }
+    }
+
     /// A request was let go; `response` is the size of its response, and `is_watched` whether it will be told if data was lost.
     pub(super) fn on_granted(&mut self, id: RequestId, cost: Bytes, response: Bytes, is_watched: bool) {
-        if let (Some(learned), false) = (&mut self.learned, is_watched) {
-            learned.forget();
-            self.think = Duration::ZERO;
-            self.forget();
-        }
         if let Some(learned) = &mut self.learned {
-            learned.on_granted(self.now);
+            learned.on_granted(self.now, is_watched);
         }
         if self.think == Duration::ZERO {
             return;
@@ -133,7 +147,7 @@ impl Thinking {
         self.link_free = later(self.link_free.max(self.now), self.on_the_link(response));
         self.to_bring.push_back((self.link_free, cost));
         self.to_bring_cost += u128::from(cost.0);
-        self.in_time.push_back((later(self.link_free, self.think), id, cost));
+        self.in_time.push_back(InTime { until: later(self.link_free, self.think), at: self.now, id, cost });
         self.in_time_cost += u128::from(cost.0);
     }
 
@@ -150,10 +164,7 @@ impl Thinking {
         if let Some(learned) = &mut self.learned
             && let Some(think) = learned.on_finished(now, grant.at(), on_the_link, outcome.out_of_order > 0)
         {
-            self.think = think;
-            if think == Duration::ZERO {
-                self.forget();
-            }
+            self.set(think);
         }
         if outstanding.requests == 0 {
             // The port is empty, whatever was expected.
@@ -163,11 +174,22 @@ impl Thinking {
             }
             return;
         }
-        let earliest = later(grant.at(), self.think);
-        let from = self.in_time.partition_point(|&(until, ..)| until < earliest);
-        if let Some((.., cost)) = self.in_time.range_mut(from..).find(|(_, id, _)| *id == grant.id()) {
-            self.in_time_cost -= u128::from(cost.0);
-            *cost = Bytes::ZERO;
+        let from = self.in_time.partition_point(|request| request.at < grant.at());
+        if let Some(request) = self.in_time.range_mut(from..).find(|request| request.id == grant.id()) {
+            self.in_time_cost -= u128::from(request.cost.0);
+            request.cost = Bytes::ZERO;
+        }
+    }
+
+    /// Servers think for so long. If that is less than before, those that think now are late sooner.
+    fn set(&mut self, think: Duration) {
+        let less = self.think.0.saturating_sub(think.0);
+        self.think = think;
+        if think == Duration::ZERO {
+            self.forget();
+        }
+        for request in &mut self.in_time {
+            request.until = Time(request.until.0.saturating_sub(less));
         }
     }
 
@@ -188,10 +210,10 @@ impl Thinking {
             self.to_bring_cost -= u128::from(cost.0);
             self.to_bring.pop_front();
         }
-        while let Some(&(until, _, cost)) = self.in_time.front()
-            && until <= self.now
+        while let Some(request) = self.in_time.front()
+            && request.until <= self.now
         {
-            self.in_time_cost -= u128::from(cost.0);
+            self.in_time_cost -= u128::from(request.cost.0);
             self.in_time.pop_front();
         }
     }
