@@ -29,7 +29,7 @@ def main(*, grid: str = "core", shard: str | None = None, minutes: float | None 
     """Measure a grid and report; what is there already is not measured again.
 
     Args:
-        grid: which, by its file beside this program: `full` and `everywhere` take hours, any other at most half an hour.
+        grid: which, by its file beside this program: `full` and `everywhere` take hours, others half an hour at most.
         shard: measure only shard i of n of the cells, written i/n. The report has what is there of all.
         minutes: stop after this time, and report what is there.
         measure: whether anything is measured; otherwise the report is made of `results/*.csv` anew, without root.
