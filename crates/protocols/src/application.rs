@@ -51,6 +51,9 @@ pub struct ApplicationContext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
+/// Windows from this size on stand for one that is not known: then nobody can say either whether data was lost.
+pub const UNKNOWN_WINDOW: Bytes = Bytes(1 << 62);
+
 /// A request the program wants answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {

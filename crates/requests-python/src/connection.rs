@@ -1,5 +1,6 @@
 //! Connections: what the kernel says of them, and their receive windows.
 
+use incast_protocols::application::UNKNOWN_WINDOW;
 #[cfg(target_os = "linux")]
 use incast_requests::socket::{Info, acknowledge_at_once, info, limit_window};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -12,7 +13,7 @@ use crate::Core;
 #[cfg(target_os = "linux")]
 const LEAST_SEGMENTS: u64 = 4;
 /// A connection with no known window lets through all that was asked for.
-pub(crate) const NO_WINDOW: u64 = 1 << 62;
+pub(crate) const NO_WINDOW: u64 = UNKNOWN_WINDOW.0;
 
 /// The fields of `incast_requests.sockets.Info`.
 #[cfg(target_os = "linux")]

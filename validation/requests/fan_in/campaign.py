@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MEASURING = 1
 # Some cells keep the machine busy themselves: a client that needs a whole CPU.
 _ATTEMPTS, _PAUSE_S = 10, 1.0
-# If all attempts at so many cells in succession are refused, it is not the cells.
+# When this many cells in a row are refused at every attempt, other work on the machine is to blame.
 _BUSY_CELLS = 3
 # The world linux of `incast run` takes the same lock: two would share the CPUs.
 _LOCK = "incast-linux.lock"

@@ -147,7 +147,7 @@ class Grid:
     policies: tuple[str, ...] = USUAL
 
     def shard(self, number: int, of: int) -> Grid:
-        """Return one of so many shards, from 1 on: its cells are spread over the grid."""
+        """Return shard `number` of `of`, counted from 1: every `of`-th cell of the grid."""
         return Grid(self.repetitions, self.cells[number - 1 :: of], self.policies)
 
 

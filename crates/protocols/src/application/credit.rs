@@ -24,7 +24,9 @@ use alloc::boxed::Box;
 pub use knee::{Knee, Search, Why};
 
 use self::thinking::Thinking;
-use super::{Application, ApplicationContext, Grant, Outcome, Outstanding, Request, RequestId, Status, Waiting};
+use super::{
+    Application, ApplicationContext, Grant, Outcome, Outstanding, Request, RequestId, Status, UNKNOWN_WINDOW, Waiting,
+};
 use crate::registry::{Conflict, Part};
 use crate::units::{Bytes, Duration, Time};
 
@@ -72,9 +74,6 @@ impl Default for Config {
         }
     }
 }
-
-/// Who asks knows nothing of connections that let through so much: nor whether data was lost.
-const UNKNOWN: Bytes = Bytes(1 << 62);
 
 /// The credit of one aggregator.
 #[derive(Clone, Debug)]
@@ -151,7 +150,7 @@ impl Credit {
         let expected = request.expected.or(self.response);
         let window = request.window.or(self.window()).unwrap_or(Bytes(u64::MAX));
         let cost = expected.unwrap_or(Bytes(u64::MAX)).min(window).max(Bytes(1));
-        let is_watched = request.window.is_none_or(|window| window < UNKNOWN);
+        let is_watched = request.window.is_none_or(|window| window < UNKNOWN_WINDOW);
         Asked { cost, response: expected.unwrap_or(cost), is_watched }
     }
 

@@ -211,7 +211,7 @@ fn more_than_the_budget_goes_alone_where_servers_think_too() {
 struct World {
     think: Duration,
     link: Rate,
-    /// Segments beyond a gap whenever so many responses are in the port at once.
+    /// Data is lost when at least this many responses are in the port at once.
     loses_from: usize,
     window: Option<Bytes>,
     /// Of each response, as far as anybody knows.
@@ -319,7 +319,7 @@ fn what_is_lost_has_fewer_servers_think_at_once() {
 #[test]
 fn over_connections_of_which_nothing_is_known_nothing_is_found() {
     let mut credit = finds_think_time();
-    let unknown = World { window: Some(UNKNOWN), ..World::default() };
+    let unknown = World { window: Some(UNKNOWN_WINDOW), ..World::default() };
     assert!(unknown.queries(&mut credit, 20).iter().all(|query| query.1 == Bytes(20_000)));
     let known = World { window: Some(Bytes(6000)), ..World::default() };
     assert!(known.queries(&mut credit, 20).iter().any(|query| query.1 > Bytes(100_000)));

@@ -10,8 +10,8 @@
 
 use crate::units::{Duration, Time};
 
-/// A measurement has so many responses, and takes so many times as long as one: what is asked for at once comes at once, and then nothing for
-/// as long as servers think.
+/// A measurement has at least this many responses, and lasts at least this many response times. A shorter one would see a burst, or the gap
+/// after it.
 const RESPONSES: u32 = 16;
 const TIMES: f64 = 2.0;
 /// The link is full if it is used so much.
