@@ -476,16 +476,64 @@ def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
         async with requests.open() as scheduler:
             scheduler._core.ask_in_place_of_kernel(with_gaps)
             streams = await asyncio.open_connection("127.0.0.1", server.port)
+
+            async def ask(socket: object) -> None:
+                # Two at a time, as less would change nothing for one.
+                both = get(streams), asyncio.sleep(0, 0)
+                await scheduler.gather(*both, expect_bytes=[len(BODY), 1000], sockets=[socket, None])
+
             for each in (1, 1, 1, 4, 4):
-                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
+                await ask(streams[1])
                 # A new connection may have counted long before.
                 assert scheduler.status().cuts == {}
                 gaps = each
             peer = Peer(connection=streams[1])
             for each, cuts in ((4, {}), (6, {}), (6, {"out-of-order": 1}), (6, {"out-of-order": 1})):
-                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[peer])
+                await ask(peer)
                 assert scheduler.status().cuts == cuts
                 gaps = each
+            streams[1].close()
+
+    run(program)
+
+
+def test_a_stall_is_when_nothing_comes_not_when_nobody_looks() -> None:
+    now_ns, came_bytes, came_ns = 0, 0, 0
+
+    def made_up(fd: int) -> sockets.Info | None:
+        found = _core.info(fd)
+        if found is None:
+            return None
+        real = sockets.Info(*found)
+        idle_ms = (now_ns - came_ns) // 1_000_000
+        return real._replace(received_bytes=real.received_bytes + came_bytes, last_data_ms=idle_ms)
+
+    async def program(server: Server) -> None:
+        nonlocal now_ns, came_bytes, came_ns
+        async with Scheduler(Plan(), clock=lambda: now_ns) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(made_up)
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            for _ in range(4):
+                async with scheduler.slot(expect_bytes=len(BODY), socket=streams[1]):
+                    assert await get(streams) == len(BODY)
+                    now_ns += 2_000_000
+            slots = [scheduler.slot(expect_bytes=len(BODY), socket=streams[1]) for _ in range(2)]
+            for slot in slots:
+                await slot.__aenter__()
+            # Responses that are under way for long, and of which no byte is told: the timer looks, a little late.
+            for idle_ms in (0, 0, 30):
+                now_ns += 51_000_000
+                came_bytes, came_ns = came_bytes + 10_000, now_ns - idle_ms * 1_000_000
+                scheduler._on_timer()
+                assert scheduler.status().cuts == {}
+            now_ns += 19_000_000
+            scheduler._on_timer()
+            assert scheduler.status().cuts == {}, "49 ms since the last byte"
+            now_ns += 2_000_000
+            scheduler._on_timer()
+            assert scheduler.status().cuts == {"stall": 1}
+            for slot in slots:
+                await slot.__aexit__(None, None, None)
             streams[1].close()
 
     run(program)

@@ -496,11 +496,19 @@ impl Core {
         Ok(true)
     }
 
-    /// So much payload arrived, so long ago, which the end of a response is not told again.
-    pub(crate) fn progress(this: &Bound<'_, Self>, received_bytes: u64, ago_ns: u64) -> PyResult<()> {
+    /// So much payload arrived, which the end of a response is not told again.
+    pub(crate) fn progress(this: &Bound<'_, Self>, received_bytes: u64) -> PyResult<()> {
+        let now = Self::now(this)?;
+        Self::wake(this, now, |core| core.scheduler.on_progress(now, Bytes(received_bytes)))
+    }
+
+    /// At the time of `next_timer_ns` it was seen that payload had arrived, last so long ago. When it arrived before that is not known:
+    /// the look was late, not what came.
+    fn seen_to_come(this: &Bound<'_, Self>, ago_ns: u64) -> PyResult<()> {
         let Time(now) = Self::now(this)?;
-        let at = Time(now.saturating_sub(ago_ns.saturating_mul(PS_PER_NS)));
-        Self::wake(this, at, |core| core.scheduler.on_progress(at, Bytes(received_bytes)))
+        let due = this.borrow().scheduler.next_timer().map_or(now, |due| due.0);
+        let at = Time(now.saturating_sub(ago_ns.saturating_mul(PS_PER_NS)).min(due.saturating_sub(1)));
+        Self::wake(this, at, |core| core.scheduler.on_progress(at, Bytes::ZERO))
     }
 
     /// The time of `next_timer_ns` has come.

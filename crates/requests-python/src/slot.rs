@@ -231,7 +231,7 @@ impl Slot {
             return Ok(());
         }
         this.borrow_mut().told += received;
-        Core::progress(&core, received, 0)?;
+        Core::progress(&core, received)?;
         let scheduler = this.borrow().scheduler.clone_ref(py);
         scheduler.call_method0(py, intern!(py, "_tell_woken")).map(drop)
     }

@@ -275,7 +275,7 @@ class Scheduler(Slots):
             if in_all > slot._received_before:
                 last_data_ms = since_ms if last_data_ms is None else min(since_ms, last_data_ms)
         if last_data_ms is not None:
-            self._core.progress(0, last_data_ms * _NS_PER_MS)
+            self._core.seen_to_come(last_data_ms * _NS_PER_MS)
             self._tell_woken()
         at = self._core.next_timer_ns()
         if gaps or (at is not None and at <= self._clock()):

@@ -3,14 +3,19 @@
 //!
 //! A budget that is too large is found out by a timeout of 200 ms, or a hundred ideal queries. So the search does not go on
 //! until something is lost, as congestion control does: doubling must pay 10 %, and where it does not, the path is full.
-//! From then on it holds, and tries now a little more, now less. Segments beyond a gap, and a stall, cut the budget to 0.7.
+//! From then on it holds, and tries now a little more, now less. Segments beyond a gap, and a stall, cut what was under way to 0.7,
+//! or to a budget with which nothing was lost before.
+//!
+//! **Connections that are new** have wide windows, which get small only as data comes. Meanwhile a request costs so much that it goes
+//! alone, and the budget grows beyond that cost to find out whether two at once pay. Once windows are small, many would go at once with
+//! such a budget, and nobody knows whether the port holds them. So the search then begins anew, with what has done no harm.
 //!
 //! **Others at the same port.** Long flows keep the port full and lose data, whatever the budget is. Cuts then leave the link
-//! to the long flows: less is worse. So once three cuts have come one after the other, or one request at a time is left, or a cut
-//! has cost a fifth of the goodput, the search doubts them: it measures goodput with what is left, and with half as much again. If
-//! more pays although data is lost with it, the losses are those of others. From then on it goes by goodput alone: the budget grows
-//! while that pays, and where all requests are under way, their windows do. Now and then it tries no limit at all. When goodput
-//! falls again and again, losses count again.
+//! to the long flows: less is worse. So once one request at a time is left, or a cut has cost a fifth of the goodput, the search doubts
+//! its cuts: it measures goodput with what is left, and with half as much again. If data is lost with both and more pays, the losses are
+//! those of others; and so are those of requests with small windows that go one at a time, as these overflow no port. From then on
+//! it goes by goodput alone: the budget grows while that pays, and where all requests are under way, their windows do. Now and then it
+//! tries no limit at all. When goodput falls again and again, losses count again.
 //!
 //! A loss does not cut the budget while a single request is under way: after a cut there would still be one.
 
@@ -115,9 +120,9 @@ const FREE_PER_COMPARED: f64 = 50.0;
 const LONGEST_FREE: u32 = 5000;
 /// Goodput that is less than what it was by more than noise.
 const WORSE: f64 = 0.97;
-/// Cuts that have left less than this of the budget are doubted: three of them.
-const DOUBTFUL: f64 = 0.4;
-/// So is one that has left less than this of the goodput.
+/// So many losses of requests with small windows that go one at a time are those of others.
+const OTHERS: u32 = 2;
+/// A cut that has left less than this of the goodput is doubted.
 const COSTS: f64 = 0.8;
 /// A measurement whose goodput is far below the usual adds two, any other takes one away. From this sum on, losses count again.
 const FALLEN: u32 = 5;
@@ -140,7 +145,7 @@ enum Phase {
     Hold { left: u32 },
     /// The budget was cut, and not all has come in that was under way then.
     Cut,
-    /// Does more pay than what cuts have left? That and its goodput, once it is known; and whether data was lost meanwhile.
+    /// Does more pay than what cuts have left? That and its goodput, once it is known; and whether data was lost with it.
     Doubt { low: Option<(Bytes, f64)>, lost: bool },
     /// More than `back`.
     Try { back: Bytes },
@@ -159,10 +164,14 @@ struct Sample {
     /// Something was under way when it began.
     warm: bool,
     responses: u64,
+    /// The most that came of one.
+    response: Bytes,
     /// Time in which something was under way, without the present stretch.
     busy: Duration,
     /// A request had to wait, or would have.
     limited: bool,
+    /// Largest cost of a request that was let go.
+    largest: Bytes,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
@@ -171,6 +180,8 @@ struct Sample {
 pub struct Knee {
     search: Search,
     segment: Bytes,
+    /// The budget that it began with.
+    start: Bytes,
     budget: Bytes,
     /// Losses have shown that this is too much; it is forgotten by and by.
     ceiling: Bytes,
@@ -191,8 +202,17 @@ pub struct Knee {
     busy_since: Option<Time>,
     /// Nothing has come in since nothing was under way.
     filling: bool,
-    /// Largest cost since then.
+    /// Largest cost since then, and the most that was under way.
     largest: Bytes,
+    most: Bytes,
+    /// The budget was raised because a request that went alone cost more than it: that cost, and the budget before.
+    raised: Option<(Bytes, Bytes)>,
+    /// How often data was lost with the present budget while requests with small windows went one at a time.
+    lost_alone: u32,
+    /// Data was lost with the present budget, which is more than cuts had left, and is measured.
+    lost: bool,
+    /// Since the last hold more has been taken back than cuts had left, although data was lost with it.
+    taken_back: bool,
     /// When the budget was cut, and how many requests of then are not over yet: what these tell is known.
     cut_at: Time,
     old: u64,
@@ -229,6 +249,7 @@ impl Knee {
         Self {
             search: search.clone(),
             segment,
+            start: start.max(segment),
             budget: start.max(segment),
             ceiling: Bytes(MOST),
             phase: Phase::Up { paid: None, widened: false },
@@ -242,6 +263,11 @@ impl Knee {
             busy_since: None,
             filling: true,
             largest: Bytes::ZERO,
+            most: Bytes::ZERO,
+            raised: None,
+            lost_alone: 0,
+            lost: false,
+            taken_back: false,
             cut_at: Time(0),
             old: 0,
             limited: None,
@@ -297,9 +323,11 @@ impl Knee {
             self.filling = true;
             self.progress = now;
             self.stalled = false;
-            self.largest = Bytes::ZERO;
+            (self.largest, self.most) = (Bytes::ZERO, Bytes::ZERO);
         }
         self.largest = self.largest.max(cost);
+        self.most = self.most.max(under_way.bytes());
+        self.sample.largest = self.sample.largest.max(cost);
         // Where there is no limit, what counts is whether there would be one.
         self.waits = under_way.bytes > u128::from(self.budget.0);
         self.sample.limited |= self.waits;
@@ -359,17 +387,18 @@ impl Knee {
         if outcome.out_of_order > 0 && old == 0 {
             self.cut(Why::OutOfOrder, under_way);
         }
-        // What a stall has made late says nothing of how long requests usually take.
-        if self.last_stall.is_none_or(|stall| stall.0 < grant.at().0) {
-            let took = now.since(grant.at());
-            self.usual = Some(self.usual.map_or(took, |usual| Duration(usual.0 - usual.0 / 16 + took.0 / 16)));
-        }
+        // What a stall has made late says little of how long requests usually take. But what is taken for a stall may be usual.
+        let late = self.last_stall.is_some_and(|stall| stall.0 >= grant.at().0);
+        let most = self.usual.filter(|_| late).map_or(Duration(u64::MAX), Duration::doubled);
+        let took = now.since(grant.at()).min(most);
+        self.usual = Some(self.usual.map_or(took, |usual| Duration(usual.0 - usual.0 / 16 + took.0 / 16)));
         if self.old == 0 && old > 0 {
             self.outlived();
         }
         self.sample.received += u128::from(outcome.received.0);
         self.sample.whole |= outcome.received.0 > 0;
         self.sample.responses += 1;
+        self.sample.response = self.sample.response.max(outcome.received);
         self.look_at_sample(now, under_way);
         if under_way.requests == 0 {
             self.busy_since = None;
@@ -385,10 +414,12 @@ impl Knee {
         let stretch = self.busy_since.map_or(Duration::ZERO, |since| now.since(since));
         let busy = self.sample.busy.0.saturating_add(stretch.0);
         if self.is_complete(under_way) {
-            let Sample { received, limited, .. } = core::mem::take(&mut self.sample);
+            let Sample { received, limited, largest, .. } = core::mem::take(&mut self.sample);
             self.sample.warm = !idle;
             self.busy_since = Some(now);
-            if busy > 0 {
+            if let Some(before) = self.raised_for_more_than(largest.max(self.largest)) {
+                self.begin_anew(before);
+            } else if busy > 0 {
                 self.measured(received as f64 / busy as f64, limited);
             }
         } else if idle && self.sample.whole && self.sample.warm {
@@ -400,7 +431,7 @@ impl Knee {
     }
 
     fn is_complete(&self, under_way: Outstanding) -> bool {
-        let Sample { received, whole, warm, responses, .. } = self.sample;
+        let Sample { received, whole, warm, responses, response, .. } = self.sample;
         let idle = under_way.requests == 0;
         let weighs = self.deaf || self.before.is_some() || matches!(self.phase, Phase::Doubt { .. });
         let budgets = match (idle, weighs) {
@@ -413,7 +444,7 @@ impl Knee {
             (true, true, true) => false,
             (true, false, warm) => {
                 let times = if warm && self.before.is_none() { TIMES_OUTSTANDING } else { TIMES_OUTSTANDING_FROM_IDLE };
-                responses >= times * under_way.requests
+                received >= u128::from(response.0) * u128::from(times * under_way.requests)
             }
         };
         enough && (!whole || responses >= RESPONSES) && received >= budgets * u128::from(self.base().0)
@@ -435,33 +466,79 @@ impl Knee {
     }
 
     fn cut(&mut self, why: Why, under_way: Outstanding) {
-        if let Phase::Doubt { lost, .. } = &mut self.phase {
-            *lost = true;
-            return;
+        // Small ones may go beside one that is large.
+        let goes_alone = self.goes_alone() && under_way.requests < 2;
+        // Windows as small as those that the search begins with overflow no port.
+        if goes_alone && self.largest.0 <= self.start.0 / 2 {
+            self.lost_alone = self.lost_alone.saturating_add(1);
         }
-        let alone = self.budget <= self.largest;
-        if self.deaf || alone {
-            return;
+        // What was not under way cannot have been too much.
+        let back = self.budget.min(self.most);
+        let alone = back <= self.largest;
+        match &mut self.phase {
+            Phase::Doubt { low: None, lost } if goes_alone || alone => {
+                *lost = true;
+                return;
+            }
+            Phase::Doubt { low: Some(_), .. } => {
+                self.lost = true;
+                return;
+            }
+            _ if self.deaf || alone => return,
+            _ => {}
         }
         if let Phase::Try { .. } = self.phase {
             self.be_careful();
         }
-        let back = self.budget;
-        let top = *self.top.get_or_insert(back);
-        self.before = self.before.or(self.recent).or(match self.phase {
-            Phase::Up { paid: Some((_, goodput)), .. } => Some(goodput),
-            _ => None,
-        });
+        let anew = self.raised_for_more_than(self.largest).unwrap_or(back);
+        let less = Bytes((back.0 as f64 * self.search.cut) as u64).min(anew);
+        // What goodput is with a budget that was measured is known: nothing is to be doubted.
+        let known = self.measured_before().filter(|budget| budget.0 <= less.0);
+        self.top = self.top.or(Some(back));
+        if known.is_none() {
+            self.before = self.goodput_before();
+        }
         self.limited = None;
         self.ceiling = Bytes((back.0 as f64 * 0.9) as u64).max(self.least());
-        self.set(Bytes((back.0 as f64 * self.search.cut) as u64), why);
-        let one_at_a_time = self.budget.0 < 2 * self.largest.0;
-        let doubtful = one_at_a_time || (self.budget.0 as f64) < DOUBTFUL * top.0 as f64;
-        self.phase = if doubtful && self.search.free { Phase::Doubt { low: None, lost: false } } else { Phase::Cut };
+        self.set(known.unwrap_or(less), why);
+        let doubtful = known.is_none() && self.goes_alone() && self.search.free;
+        self.phase = if doubtful { Phase::Doubt { low: None, lost: false } } else { Phase::Cut };
         (self.cut_at, self.old) = (self.now, under_way.requests);
         if self.old == 0 {
             self.outlived();
         }
+    }
+
+    /// The smaller budget that was measured before the present one was tried.
+    fn measured_before(&self) -> Option<Bytes> {
+        match self.phase {
+            Phase::Up { paid: Some((budget, _)), .. } => Some(budget),
+            Phase::Try { back } => Some(back),
+            _ => None,
+        }
+    }
+
+    /// The budget before it was raised for requests that cost far more than this, as they do until windows are limited.
+    fn raised_for_more_than(&self, cost: Bytes) -> Option<Bytes> {
+        self.raised.filter(|&(raised_for, _)| cost.0 <= raised_for.0 / 2).map(|(_, before)| before)
+    }
+
+    fn begin_anew(&mut self, budget: Bytes) {
+        self.before = self.goodput_before();
+        (self.ceiling, self.top, self.limited, self.raised) = (Bytes(MOST), None, None, None);
+        self.phase = Phase::Up { paid: None, widened: false };
+        // With what was under way nothing was lost.
+        self.set(budget.max(self.most), Why::Less);
+    }
+
+    /// Goodput before the budget gets less.
+    fn goodput_before(&self) -> Option<f64> {
+        self.before.or(self.recent).or(match self.phase {
+            Phase::Up { paid: Some((_, goodput)), .. } => Some(goodput),
+            // With what was tried goodput may have been anything.
+            Phase::Try { .. } if self.raised.is_none() => None,
+            _ => self.limited,
+        })
     }
 
     /// All has come in that was under way when the budget was cut.
@@ -469,6 +546,7 @@ impl Knee {
         if self.phase == Phase::Cut {
             self.hold();
         }
+        self.most = Bytes::ZERO;
         self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };
         self.busy_since = self.busy_since.map(|_| self.now);
     }
@@ -486,6 +564,9 @@ impl Knee {
         if !counts {
             return;
         }
+        if self.lost_alone >= OTHERS && !self.deaf && self.search.free {
+            return self.others(goodput);
+        }
         match self.phase {
             Phase::Up { paid: Some((budget, before)), .. } if goodput <= self.search.growth_pays * before => {
                 if let Phase::Up { widened: true, .. } = self.phase {
@@ -493,6 +574,10 @@ impl Knee {
                 }
                 self.set(budget, Why::Back);
                 self.limited = Some(before);
+                self.hold();
+            }
+            Phase::Up { paid: None, .. } if self.before.take().is_some_and(|before| goodput >= WORSE * before) => {
+                self.limited = Some(goodput);
                 self.hold();
             }
             Phase::Up { .. } => {
@@ -550,8 +635,11 @@ impl Knee {
             Phase::Doubt { low: None, lost } => self.doubt(goodput, lost),
             Phase::Doubt { low: Some((_, before)), lost } if goodput > self.search.growth_pays * before => {
                 self.limited = Some(goodput);
-                if lost {
+                if lost || (self.lost && self.taken_back) {
                     self.go_deaf(goodput, limited);
+                } else if self.lost {
+                    (self.ceiling, self.taken_back) = (self.budget, true);
+                    self.hold();
                 } else {
                     self.try_more();
                 }
@@ -569,8 +657,9 @@ impl Knee {
     /// Does more pay than what the cuts have left?
     fn doubt(&mut self, goodput: f64, lost: bool) {
         self.phase = Phase::Doubt { low: Some((self.budget, goodput)), lost };
+        let before = self.top.filter(|_| self.lost_alone > 0).unwrap_or(Bytes::ZERO);
         (self.ceiling, self.top, self.before) = (Bytes(MOST), None, None);
-        self.set(self.half_as_large_again(), Why::More);
+        self.set(self.half_as_large_again().max(before), Why::More);
     }
 
     /// A budget was held for a measurement.
@@ -588,7 +677,7 @@ impl Knee {
             return;
         }
         self.ceiling = Bytes(self.ceiling.0.saturating_mul(5) / 4).min(Bytes(MOST));
-        self.top = None;
+        (self.top, self.taken_back) = (None, false);
         if self.deaf && self.search.free {
             self.free_in = self.free_in.saturating_sub(1);
             if self.free_in == 0 {
@@ -617,10 +706,28 @@ impl Knee {
 
     /// Cuts do not help.
     fn go_deaf(&mut self, goodput: f64, limited: bool) {
-        self.deaf = true;
-        (self.free_in, self.free_every) = (2, 2);
+        self.stop_hearing();
         self.phase = Phase::Up { paid: None, widened: false };
         self.measured(goodput, limited);
+    }
+
+    /// Others have lost it. What was under way before all cuts is compared with what is left.
+    fn others(&mut self, goodput: f64) {
+        self.stop_hearing();
+        let (low, top) = (self.budget, self.top.map_or(self.start, |top| top.max(self.start)));
+        (self.ceiling, self.top, self.before) = (Bytes(MOST), None, None);
+        self.set(top.max(self.half_as_large_again()), Why::More);
+        self.phase = Phase::Up { paid: Some((low, goodput)), widened: false };
+    }
+
+    fn stop_hearing(&mut self) {
+        self.deaf = true;
+        (self.free_in, self.free_every) = (2, 2);
+    }
+
+    /// Whether requests go one at a time.
+    fn goes_alone(&self) -> bool {
+        self.budget.0 / 2 < self.largest.0
     }
 
     /// Goodput fell: losses count again.
@@ -705,9 +812,15 @@ impl Knee {
 
     fn set(&mut self, budget: Bytes, why: Why) {
         let budget = budget.min(self.ceiling).max(self.least());
+        if why == Why::More && self.largest > self.budget {
+            let before = self.raised.map_or(self.budget, |(_, before)| before);
+            self.raised = Some((self.largest, before));
+        }
+        self.raised = self.raised.filter(|&(_, before)| budget > before);
         if budget != self.budget {
             self.budget = budget;
             self.recent = None;
+            (self.lost_alone, self.lost) = (0, false);
             self.changed(why);
         }
         self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };

@@ -216,6 +216,8 @@ struct World {
     window: Option<Bytes>,
     /// Of each response, as far as anybody knows.
     arrives: Bytes,
+    /// Losses are told with the timer, and not with responses.
+    tells_early: bool,
 }
 
 const SERVERS: u64 = 80;
@@ -231,6 +233,7 @@ impl Default for World {
             loses_from: usize::MAX,
             window: None,
             arrives: Bytes(RESPONSE),
+            tells_early: false,
         }
     }
 }
@@ -262,7 +265,11 @@ impl World {
                 now = comes;
                 let in_the_port = sent.iter().filter(|(begins, ..)| *begins <= now).count();
                 let (.., grant) = sent.pop_front().unwrap();
-                let out_of_order = u64::from(in_the_port >= self.loses_from);
+                let lost = u64::from(in_the_port >= self.loses_from);
+                let out_of_order = if self.tells_early { 0 } else { lost };
+                if self.tells_early && lost > 0 {
+                    credit.on_timer(now, lost);
+                }
                 credit.on_finished(now, grant, Outcome { received: self.arrives, out_of_order });
             }
             found.push((now.since(began), most));
@@ -309,10 +316,12 @@ fn a_link_that_is_slower_is_not_taken_for_servers_that_think() {
 #[test]
 fn what_is_lost_has_fewer_servers_think_at_once() {
     let safe = World { loses_from: 30, ..World::default() }.queries(&mut finds_think_time(), 30);
-    let loses = World { loses_from: 2, ..World::default() }.queries(&mut finds_think_time(), 30);
     let most = |found: &[(Duration, Bytes)]| found.iter().map(|query| query.1).max().unwrap();
     assert!(most(&safe[20..]) > Bytes(100_000));
-    assert!(most(&loses[20..]) < Bytes(60_000), "{:?}", most(&loses[20..]));
+    for tells_early in [false, true] {
+        let loses = World { loses_from: 2, tells_early, ..World::default() }.queries(&mut finds_think_time(), 30);
+        assert!(most(&loses[20..]) < Bytes(60_000), "{tells_early}: {:?}", most(&loses[20..]));
+    }
 }
 
 /// Nobody would say if something was lost.

@@ -134,6 +134,39 @@ fn losses_of_ones_own_are_not_taken_for_those_of_others() {
     assert!(fit >= 2900, "{fit} of 3000");
 }
 
+/// Twelve servers at a time over connections that are new: at first their windows are wide, so that requests go alone.
+#[test]
+fn what_is_learned_with_wide_windows_is_forgotten_once_they_are_small() {
+    const WIDE: Bytes = Bytes(64_512);
+    let mut knee = knee();
+    let (mut now, mut losses) = (Time(0), [0, 0]);
+    for query in 0..40 {
+        let cost = if query < 4 { WIDE } else { WINDOW };
+        let requests = (knee.budget().unwrap().0 / cost.0).clamp(1, 12);
+        let under_way = |requests: u64| Outstanding { requests, bytes: u128::from(requests * cost.0) };
+        for number in 0..12 {
+            knee.on_granted(now, cost, under_way(number.min(requests - 1) + 1));
+        }
+        knee.on_refused();
+        // A window that is wide does not mean that so much is sent.
+        let lost = u64::from(requests * cost.min(Bytes(10_000)).0 > 20_000);
+        losses[usize::from(query >= 4)] += lost;
+        let began = now;
+        now += Duration(if lost == 1 { 300_000_000_000 } else { 40_000_000_000 });
+        for left in (0..12).rev() {
+            let outcome = Outcome { received: Bytes(40_000), out_of_order: lost };
+            knee.on_finished(
+                now,
+                &Grant::new(began, RequestId(left), cost),
+                &outcome,
+                under_way(left.min(requests - 1)),
+            );
+        }
+    }
+    assert!(!knee.losses_of_others());
+    assert!(losses[1] <= 3, "{losses:?}: at first, when nobody knows, and when more is tried");
+}
+
 /// Four servers beside long flows: their windows are all that limits them.
 #[test]
 fn where_no_request_waits_windows_grow_while_that_pays() {

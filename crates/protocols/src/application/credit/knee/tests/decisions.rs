@@ -32,7 +32,9 @@ fn measured(mut knee: Knee, goodput: f64) -> Knee {
     knee
 }
 
+/// It is cut while its budget is under way.
 fn cut(mut knee: Knee, requests: u64) -> Knee {
+    knee.most = knee.budget;
     knee.cut(Why::OutOfOrder, under_way(requests));
     knee
 }
@@ -186,6 +188,30 @@ fn a_cut_leaves_seven_tenths_and_a_ceiling_of_nine() {
 }
 
 #[test]
+fn a_cut_counts_from_what_was_under_way() {
+    let mut knee = search(HOLD);
+    grant(&mut knee, 0, 5);
+    knee.on_timer(Time(1), 1, under_way(5));
+    assert_eq!((knee.budget.0, knee.ceiling.0, knee.top), (3500, 4500, Some(Bytes(5000))));
+    assert_eq!(knee.most, Bytes(5000));
+    for requests in (0..5).rev() {
+        finish(&mut knee, 2, 0, 0, requests);
+    }
+    assert_eq!(knee.most, Bytes::ZERO, "what is under way from now on counts for the next cut");
+}
+
+#[test]
+fn a_cut_goes_back_to_a_budget_with_which_nothing_was_lost() {
+    let up = |paid| search(Phase::Up { paid: Some((Bytes(paid), 8.0)), widened: false });
+    let raised = Some((Bytes(2000), Bytes(4000)));
+    let left = |knee: Knee| cut(knee, 3).budget.0;
+    assert_eq!([left(up(5000)), left(up(8000))], [5000, 7000], "the last that paid, or seven tenths if that is less");
+    assert_eq!(left(search(TRY)), 5000, "that before the trial");
+    assert_eq!(left(Knee { raised, largest: Bytes(1000), ..up(5000) }), 4000, "that before costs got less");
+    assert_eq!(left(Knee { raised, largest: Bytes(1001), ..up(5000) }), 5000, "they have not");
+}
+
+#[test]
 fn a_cut_is_waited_out_until_all_is_over_that_was_under_way() {
     assert_eq!(cut(search(HOLD), 0).phase, HOLD);
     let mut knee = search(HOLD);
@@ -232,30 +258,92 @@ fn while_a_cut_is_waited_out_nothing_is_measured() {
     assert_eq!((knee.phase, knee.recent), (DOUBT, None));
 }
 
-/// What the budget was before, and not what it has been cut to.
 #[test]
-fn cuts_that_leave_less_than_two_fifths_or_one_request_are_doubted() {
-    let phase = |budget, top, largest| {
+fn cuts_that_leave_one_request_are_doubted() {
+    let phase = |largest| {
         let halved = Search { cut: 0.5, ..Search::default() };
-        let knee = Knee { search: halved, budget: Bytes(budget), largest: Bytes(largest), top, ..search(HOLD) };
-        cut(knee, 1).phase
+        cut(Knee { search: halved, budget: Bytes(8000), largest: Bytes(largest), ..search(HOLD) }, 1).phase
     };
-    let top = Some(Bytes(10_000));
-    assert_eq!(phase(8000, top, 1000), Phase::Cut);
-    assert_eq!(phase(7998, top, 1000), DOUBT);
-    assert_eq!(phase(7998, None, 1000), Phase::Cut);
-    assert_eq!(phase(8000, None, 2000), Phase::Cut);
-    assert_eq!(phase(8000, None, 2001), DOUBT);
+    assert_eq!([phase(2000), phase(2001)], [Phase::Cut, DOUBT]);
+}
+
+#[test]
+fn a_doubted_budget_is_cut_further_while_small_requests_go_beside_a_large_one() {
+    let doubted = || Knee { largest: Bytes(6000), ..search(DOUBT) };
+    assert_eq!(cut(doubted(), 2).budget.0, 7000);
+    let alone = cut(doubted(), 1);
+    assert_eq!((alone.budget.0, alone.phase), (10_000, Phase::Doubt { low: None, lost: true }));
 }
 
 #[test]
 fn a_cut_remembers_the_goodput_before_it() {
-    let paid = Some((Bytes(5000), 8.0));
+    let paid = Some((Bytes(8000), 8.0));
     let up = search(Phase::Up { paid, widened: false });
     assert_eq!(cut(up.clone(), 1).before, Some(8.0), "of the last budget that paid");
     assert_eq!(cut(Knee { recent: Some(9.0), ..up.clone() }, 1).before, Some(9.0), "better of this one");
     assert_eq!(cut(Knee { recent: Some(9.0), before: Some(7.0), ..up }, 1).before, Some(7.0), "best before all cuts");
-    assert_eq!(cut(search(UP), 1).before, None);
+    assert_eq!(cut(search(HOLD), 1).before, Some(10.0), "that with the limit");
+    let high = Phase::Try { back: Bytes(9000) };
+    assert_eq!(cut(search(high), 1).before, None, "not known of a trial");
+    let raised = Some((Bytes(90_000), Bytes(5000)));
+    assert_eq!(
+        cut(Knee { raised, largest: Bytes(1000), ..search(high) }, 1).before,
+        Some(10.0),
+        "unless it begins anew"
+    );
+    assert_eq!(cut(Knee { limited: None, ..search(UP) }, 1).before, None);
+}
+
+#[test]
+fn a_cut_back_to_a_budget_that_was_measured_is_not_doubted() {
+    let up = Phase::Up { paid: Some((Bytes(5000), 8.0)), widened: false };
+    for phase in [up, TRY] {
+        let alone = Knee { largest: Bytes(4000), ..search(phase) };
+        let known = cut(alone, 1);
+        assert_eq!((known.budget.0, known.phase, known.before), (5000, Phase::Cut, None));
+    }
+    let less = Phase::Try { back: Bytes(7001) };
+    assert_eq!(cut(Knee { largest: Bytes(4000), ..search(less) }, 1).phase, DOUBT);
+}
+
+// Connections that are new.
+
+/// A budget of 10,000 bytes does not hold a request of 12,000, which goes alone. With one of 24,000 two would go.
+#[test]
+fn a_budget_that_was_raised_for_one_request_is_known_with_its_cost() {
+    let large = Knee { largest: Bytes(12_000), ..search(UP) };
+    let raised = measured(large, 10.0);
+    assert_eq!((raised.budget.0, raised.raised), (24_000, Some((Bytes(12_000), BUDGET))));
+    let again = measured(Knee { largest: Bytes(30_000), ..raised.clone() }, 12.0);
+    assert_eq!(again.raised, Some((Bytes(30_000), BUDGET)), "the budget before the first time");
+    let many = measured(Knee { largest: Bytes(10_000), ..search(UP) }, 10.0);
+    assert_eq!(many.raised, None, "it held that request");
+    let cut = cut(Knee { largest: Bytes(1000), ..raised }, 3);
+    assert_eq!((cut.budget, cut.raised), (BUDGET, None));
+}
+
+#[test]
+fn it_begins_anew_when_requests_cost_half_of_what_the_budget_was_raised_for() {
+    let after = |cost, under_way: u64| {
+        let raised = Some((Bytes(12_000), BUDGET));
+        let mut knee = Knee { budget: Bytes(24_000), recent: Some(9.0), raised, ..search(Phase::Hold { left: 5 }) };
+        let many = |requests| Outstanding { requests, bytes: u128::from(requests * cost) };
+        knee.on_granted(Time(0), Bytes(cost), many(under_way));
+        knee.on_progress(Time(1), Bytes(1000), many(under_way));
+        knee.on_progress(Time(2), Bytes(240_000), many(under_way));
+        assert_eq!(knee.raised.is_some(), knee.budget.0 == 24_000, "once");
+        (knee.budget.0, knee.phase, knee.before)
+    };
+    assert_eq!(after(6000, 1), (10_000, UP, Some(9.0)));
+    assert_eq!(after(6000, 3), (18_000, UP, Some(9.0)), "with so much under way nothing was lost");
+    assert_eq!(after(6001, 1).0, 24_000);
+}
+
+#[test]
+fn it_does_not_grow_anew_where_goodput_is_what_it_was() {
+    let anew = || Knee { before: Some(10.0), ..search(UP) };
+    assert_eq!(after(anew(), 9.7), (10_000, HOLD));
+    assert_eq!(after(anew(), 9.6), (20_000, Phase::Up { paid: Some((BUDGET, 9.6)), widened: false }));
 }
 
 // Doubts.
@@ -282,9 +370,40 @@ fn a_doubt_is_right_if_more_pays_a_tenth() {
     assert_eq!((back.budget.0, back.phase), (5000, Phase::Hold { left: 24 }));
     assert!(!back.deaf);
     assert_eq!(after(doubt(false), 11.1), (MORE, Phase::Try { back: BUDGET }));
+    // With what was left nothing was lost. Once that may be chance.
+    let now = |taken_back| measured(Knee { lost: true, taken_back, ..doubt(false) }, 11.1);
+    let once = now(false);
+    assert_eq!((once.budget, once.ceiling, once.phase, once.deaf), (BUDGET, BUDGET, HOLD, false));
+    assert!(once.taken_back && now(true).deaf);
+    assert!(!measured(Knee { taken_back: true, ..search(LAST_HOLD) }, 10.0).taken_back, "it has held");
     let others = measured(doubt(true), 11.1);
     assert!(others.deaf, "more pays although data is lost");
     assert_eq!((others.budget.0, others.phase), (MORE, Phase::Up { paid: Some((BUDGET, 11.1)), widened: false }));
+}
+
+#[test]
+fn losses_of_small_requests_that_go_one_at_a_time_are_those_of_others() {
+    let lost = |times, start, requests, phase| {
+        let (largest, top) = (Bytes(6000), Some(Bytes(30_000)));
+        let mut knee = Knee { start: Bytes(start), largest, top, ..search(phase) };
+        for _ in 0..times {
+            knee.cut(Why::OutOfOrder, under_way(requests));
+        }
+        knee
+    };
+    let counted = |start, requests| lost(2, start, requests, DOUBT).lost_alone;
+    assert_eq!(counted(12_000, 1), 2);
+    assert_eq!(counted(11_999, 1), 0, "more than half of what it began with may overflow a port");
+    assert_eq!(counted(12_000, 2), 0, "others go beside it");
+    for phase in [DOUBT, HOLD] {
+        assert!(!measured(lost(1, 12_000, 1, phase), 10.0).deaf);
+        let others = measured(lost(2, 12_000, 1, phase), 10.0);
+        assert_eq!((others.deaf, others.lost_alone), (true, 0), "{phase:?}");
+        assert_eq!(others.budget.0, 30_000, "what it was before all cuts");
+        assert_eq!(others.phase, Phase::Up { paid: Some((BUDGET, 10.0)), widened: false });
+    }
+    let once = measured(lost(1, 12_000, 1, DOUBT), 10.0);
+    assert_eq!(once.budget.0, 30_000, "so much is measured against what is left");
 }
 
 /// Two for each that has fallen below seven tenths, less one for any other: five.
@@ -403,11 +522,19 @@ fn a_measurement_of_bytes_as_they_come_covers_so_many_budgets() {
 fn a_measurement_of_whole_responses_covers_so_many_of_those_under_way() {
     let least = |knee: &Knee, warm, requests| {
         let complete = |&responses: &u64| {
-            let sample = Sample { received: u128::MAX, whole: true, warm, responses, ..Sample::default() };
+            let (received, response) = (u128::from(responses) * 200_000, Bytes(200_000));
+            let sample = Sample { received, response, whole: true, warm, responses, ..Sample::default() };
             Knee { sample, ..knee.clone() }.is_complete(under_way(requests))
         };
         (0..100).find(complete)
     };
+    // Where sizes differ, as many bytes as if all were as large as the largest.
+    let mixed = |received| {
+        let sample =
+            Sample { received, response: Bytes(200_000), whole: true, warm: true, responses: 90, ..Sample::default() };
+        Knee { sample, ..search(UP) }.is_complete(under_way(2))
+    };
+    assert_eq!([mixed(1_599_999), mixed(1_600_000)], [false, true]);
     let up = search(UP);
     assert_eq!([least(&up, true, 2), least(&up, false, 2)], [Some(8), Some(32)], "4 and 16 times two");
     assert_eq!(least(&Knee { before: Some(1.0), ..up.clone() }, true, 2), Some(32));
@@ -548,14 +675,15 @@ fn a_request_usually_takes_what_it_took_and_what_is_new_counts_for_a_sixteenth()
 }
 
 #[test]
-fn what_a_stall_made_late_does_not_count_as_usual() {
-    let counts = |at| {
-        let mut knee = Knee { last_stall: Some(Time(100)), ..search(HOLD) };
+fn what_a_stall_made_late_counts_as_twice_the_usual_at_most() {
+    let usual = |at, now| {
+        let mut knee = Knee { last_stall: Some(Time(1000)), usual: Some(Duration(1600)), ..search(HOLD) };
         grant(&mut knee, at, 1);
-        finish(&mut knee, 200, at, 1, 0);
-        knee.usual.is_some()
+        finish(&mut knee, now, at, 1, 0);
+        knee.usual.unwrap().0
     };
-    assert_eq!([counts(99), counts(100), counts(101)], [false, false, true]);
+    assert_eq!([usual(999, 999 + 16_000), usual(1000, 17_000), usual(1001, 17_001)], [1700, 1700, 2500]);
+    assert_eq!(usual(999, 999 + 1616), 1601, "it was not late");
 }
 
 #[test]
