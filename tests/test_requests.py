@@ -979,6 +979,12 @@ def test_the_library_needs_nothing_and_the_simulator_has_it() -> None:
     assert versions == {incast_requests.__version__}
 
 
+def test_the_status_says_how_long_servers_are_taken_to_think() -> None:
+    told = requests.open(Plan(port=PORT, think_ms=2.5))
+    assert told.status().think_ms == 2.5
+    assert requests.open(Plan(port=PORT)).status().think_ms == requests.open().status().think_ms == 0
+
+
 def test_losses_of_others_are_told_once(
     run: Run, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

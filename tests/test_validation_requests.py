@@ -175,7 +175,7 @@ def test_a_grid_may_have_only_some_cells_of_another() -> None:
 @pytest.mark.parametrize(
     ("only", "says"),
     [
-        ("3", "only: found 3, expected values of buffer_kb, burst_bytes, client, "),
+        ("3", "only: found 3, expected values of asks, buffer_kb, burst_bytes, client, "),
         ("{}", "only: found {}, expected values of "),
         ("{ worker = 3 }", "only: found {'worker': 3}, expected values of "),
         ("{ workers = 3 }", "only: no cell has {'workers': 3}"),
@@ -615,6 +615,12 @@ def test_a_cell_may_say_how_large_the_windows_of_credit_are() -> None:
     assert policies.plan("learned", cell).application()["learn"]
     assert policies.plan("planned", CELL).window_bytes is None
     assert policies.budget_bytes(cell) == policies.budget_bytes(CELL)
+
+
+def test_a_cell_may_say_how_many_queries_count() -> None:
+    assert replace(CELL, asks=60).queries == replace(CELL, asks=60, long_flows=1).queries == 60
+    assert replace(CELL, asks=60).name == f"{CELL.name}, 60 queries"
+    assert replace(CELL, long_flows=1).queries == 8
 
 
 def test_streams_are_requests_of_their_own_on_the_connections_that_are_there() -> None:

@@ -127,6 +127,8 @@ pub struct Status {
     /// Less has not helped against losses: they are those of others, such as long flows at the same port. A budget
     /// that is learned then goes by goodput alone.
     pub losses_of_others: bool,
+    /// How long servers are taken to [think](credit::Config::think) before they answer: what was said, or what was found out.
+    pub think: Duration,
 }
 
 /// Schedules the requests of one aggregator.

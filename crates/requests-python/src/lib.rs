@@ -29,6 +29,7 @@ use crate::slot::{Slot, Slots};
 pyo3::import_exception!(asyncio, InvalidStateError);
 
 const PS_PER_NS: u64 = 1000;
+const PS_PER_MS: f64 = 1e9;
 /// So long after a request was let go it is asked whether it was sent, and then whenever a quarter more time has passed.
 const SENT_AFTER_NS: u64 = 1_000_000;
 
@@ -580,6 +581,11 @@ impl Core {
     /// Whether less has not helped against losses: they are those of others.
     fn losses_of_others(&self) -> bool {
         self.scheduler.status().losses_of_others
+    }
+
+    /// How long servers are taken to think, in milliseconds.
+    fn think_ms(&self) -> f64 {
+        self.scheduler.status().think.0 as f64 / PS_PER_MS
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {

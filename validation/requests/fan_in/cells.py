@@ -41,7 +41,7 @@ POLICIES = (
 _ONLY_IN_PYTHON, _ONLY_IN_RUST = ("ars", *TOLD_HOW_LONG, THINK_LEARNED, "gradient"), ("tower",)
 # Of a grid that names none.
 USUAL = tuple(name for name in POLICIES if name not in {*TOLD_HOW_LONG, THINK_LEARNED, *_ONLY_IN_RUST})
-_FEWEST_QUERIES, _MOST_QUERIES = 10, 30
+_FEWEST_QUERIES, _MOST_QUERIES, _MOST_ASKS = 10, 30, 1000
 # All queries of a repetition take about so long if nothing is lost.
 _IDEAL_S = 0.5
 # With long flows queries take several times as long.
@@ -77,6 +77,8 @@ class Cell:
     """To how much credit limits windows, in segments; 0: as it does by itself."""
     streams: int = 1
     """How many responses each server is asked for in a query, all on its one connection."""
+    asks: int = 0
+    """How many queries of a repetition count; 0: as many as take about half a second, or eight beside long flows."""
 
     @property
     def name(self) -> str:
@@ -100,6 +102,8 @@ class Cell:
             parts.append(f"windows of {self.window_segments} segments")
         if self.streams > 1:
             parts.append(f"{self.streams} streams on each connection")
+        if self.asks:
+            parts.append(f"{self.asks} queries")
         return ", ".join(parts)
 
     @property
@@ -128,8 +132,8 @@ class Cell:
     @property
     def queries(self) -> int:
         """How many queries of a repetition count."""
-        if self.long_flows:
-            return _BESIDE_LONG_FLOWS
+        if self.asks or self.long_flows:
+            return self.asks or _BESIDE_LONG_FLOWS
         return min(max(round(_IDEAL_S / self.ideal_s), _FEWEST_QUERIES), _MOST_QUERIES)
 
     @property
@@ -263,7 +267,7 @@ def _check(where: str, cell: Cell) -> None:
     bounds = {
         "workers": (1, MOST_WORKERS), "buffer_kb": (4, 65_536), "rate_mbps": (1, 1000),
         "burst_bytes": (PACKET_BYTES, 1_000_000), "long_flows": (0, MOST_LONG_FLOWS), "think_ms": (0, 1000),
-        "window_segments": (0, 100), "streams": (1, MOST_STREAMS),
+        "window_segments": (0, 100), "streams": (1, MOST_STREAMS), "asks": (0, _MOST_ASKS),
     }  # fmt: skip
     for name, (least, most) in bounds.items():
         _within(where, name, asdict(cell)[name], least, most)

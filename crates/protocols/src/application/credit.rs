@@ -264,9 +264,11 @@ impl Application for Credit {
             Limit::Fixed(_) | Limit::Paced(..) => ((0, None), false),
             Limit::Learned(knee) => (knee.changes(), knee.losses_of_others()),
         };
-        let budget = match &self.limit {
-            Limit::Paced(budget, thinking) => Some(Bytes(budget.0.saturating_add(thinking.cost().0))),
-            Limit::Fixed(_) | Limit::Learned(_) => self.limit.now(),
+        let (budget, think) = match &self.limit {
+            Limit::Paced(budget, thinking) => {
+                (Some(Bytes(budget.0.saturating_add(thinking.cost().0))), thinking.think())
+            }
+            Limit::Fixed(_) | Limit::Learned(_) => (self.limit.now(), Duration::ZERO),
         };
         Status {
             waiting: self.waiting.len() as u64,
@@ -276,6 +278,7 @@ impl Application for Credit {
             changes,
             last_change,
             losses_of_others,
+            think,
         }
     }
 }

@@ -60,6 +60,8 @@ class Status:
     losses_of_others: bool
     """Less has not helped against losses: they are those of others, such as long flows at the same port. A scheduler
     that learns then goes by goodput alone, and may do without a limit."""
+    think_ms: float
+    """How long servers are taken to think before they answer: what the plan says, or what was found out."""
 
     @property
     def cuts(self) -> dict[str, int]:

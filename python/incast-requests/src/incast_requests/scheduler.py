@@ -151,6 +151,7 @@ class Scheduler(Slots):
             withdrawn=withdrawn,
             changes=self._core.reasons(),
             losses_of_others=self._core.losses_of_others(),
+            think_ms=self._core.think_ms(),
         )
 
     def _slots(

@@ -1,9 +1,9 @@
 """Gauges, counters and spans for OpenTelemetry: needs `opentelemetry-api`, the extra `incast-requests[opentelemetry]`.
 
 Names begin with `incast.requests.`: the gauges `budget`, `in_use` and `window` (bytes), `waiting`, `outstanding` and
-`draining` (requests) and `losses_of_others` (0 or 1), the counters `completed`, `failed` and `withdrawn` (requests) and
-`budget_changes` with the attribute `why`, and a span `incast.request` from when a request was asked for to when its
-response was over, with an event when it was granted.
+`draining` (requests), `losses_of_others` (0 or 1) and `think` (milliseconds), the counters `completed`, `failed` and
+`withdrawn` (requests) and `budget_changes` with the attribute `why`, and a span `incast.request` from when a request
+was asked for to when its response was over, with an event when it was granted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _GAUGES = {
     "outstanding": ("{request}", "requests with a grant", "outstanding"),
     "draining": ("{request}", "given up, and may still come", "draining"),
     "losses_of_others": ("1", "1 where less has not helped against losses", "losses_of_others"),
+    "think": ("ms", "how long servers are taken to think", "think_ms"),
 }
 _COUNTERS = ("completed", "failed", "withdrawn")
 

@@ -15,7 +15,7 @@
 //! its cuts: it measures goodput with what is left, and with half as much again. If data is lost with both and more pays, the losses are
 //! those of others; and so are those of requests with small windows that go one at a time, as these overflow no port. From then on
 //! it goes by goodput alone: the budget grows while that pays, and where all requests are under way, their windows do. Now and then it
-//! tries no limit at all. When goodput falls again and again, losses count again.
+//! tries no limit at all. When goodput falls again and again, the budget gets less, and if that does not last, losses count again.
 //!
 //! A loss does not cut the budget while a single request is under way: after a cut there would still be one.
 
@@ -115,6 +115,8 @@ const TIMES_OUTSTANDING_FROM_IDLE: u64 = 16;
 const TIMES_OUTSTANDING: u64 = 4;
 /// Measurements by which limit and no limit are compared.
 const COMPARED: u32 = 3;
+/// Measurements until windows are wide that were limited.
+const UNTIL_WIDE: u32 = 2;
 /// How many times longer than the comparisons in between it goes without a limit: they cost one part in this many.
 const FREE_PER_COMPARED: f64 = 50.0;
 const LONGEST_FREE: u32 = 5000;
@@ -124,7 +126,7 @@ const WORSE: f64 = 0.97;
 const OTHERS: u32 = 2;
 /// A cut that has left less than this of the goodput is doubted.
 const COSTS: f64 = 0.8;
-/// A measurement whose goodput is far below the usual adds two, any other takes one away. From this sum on, losses count again.
+/// A measurement whose goodput is far below the usual adds two, any other takes one away. From this sum on, goodput has fallen for long.
 const FALLEN: u32 = 5;
 /// Windows get at most this many times as wide. Then they limit no response.
 const WIDEST: u64 = 1 << 10;
@@ -225,6 +227,9 @@ pub struct Knee {
     wide: u64,
     /// How often goodput was much less than usual of late; [`FALLEN`].
     fallen: u32,
+    /// How often that has gone on for long, and after how many times losses count again.
+    falls: u32,
+    falls_to_hear: u32,
     /// While they do not: trials until no limit is tried again, and between the next two times.
     free_in: u32,
     free_every: u32,
@@ -275,6 +280,8 @@ impl Knee {
             deaf: false,
             wide: 1,
             fallen: 0,
+            falls: 0,
+            falls_to_hear: 1,
             free_in: 0,
             free_every: 1,
             compared: 0,
@@ -342,7 +349,8 @@ impl Knee {
     /// So much payload arrived.
     pub fn on_progress(&mut self, now: Time, received: Bytes, under_way: Outstanding) {
         self.look_at(now, under_way);
-        if core::mem::take(&mut self.filling) && self.busy_since.is_some() {
+        // A look that is late says when something came last, but not how much.
+        if core::mem::take(&mut self.filling) && received > Bytes::ZERO && self.busy_since.is_some() {
             // The first byte of a query takes its time with any budget.
             self.busy_since = Some(now);
         }
@@ -378,6 +386,7 @@ impl Knee {
     /// A request is over; without it, so much is under way.
     pub fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, under_way: Outstanding) {
         self.look_at(now, under_way);
+        self.filling = false;
         let old = self.old;
         let of_old = u64::from(grant.at().0 <= self.cut_at.0);
         self.old = old.saturating_sub(of_old).min(under_way.requests);
@@ -433,6 +442,10 @@ impl Knee {
     fn is_complete(&self, under_way: Outstanding) -> bool {
         let Sample { received, whole, warm, responses, response, .. } = self.sample;
         let idle = under_way.requests == 0;
+        if self.found_others() {
+            // One at a time is what is left behind now. How good it was need not be known well.
+            return responses > 0;
+        }
         let weighs = self.deaf || self.before.is_some() || matches!(self.phase, Phase::Doubt { .. });
         let budgets = match (idle, weighs) {
             (true, _) => BUDGETS_TO_IDLE,
@@ -555,8 +568,10 @@ impl Knee {
     fn measured(&mut self, goodput: f64, limited: bool) {
         average(&mut self.recent, goodput);
         let waits = limited || self.waits;
+        // Where losses do not count and no request waits, windows limit what is under way.
         let counts = match self.phase {
-            Phase::Up { .. } => waits || self.deaf,
+            _ if self.deaf => true,
+            Phase::Up { .. } => waits,
             Phase::Doubt { .. } => true,
             Phase::Hold { .. } if self.before.is_some() => waits,
             _ => limited,
@@ -564,7 +579,7 @@ impl Knee {
         if !counts {
             return;
         }
-        if self.lost_alone >= OTHERS && !self.deaf && self.search.free {
+        if self.found_others() {
             return self.others(goodput);
         }
         match self.phase {
@@ -580,31 +595,20 @@ impl Knee {
                 self.limited = Some(goodput);
                 self.hold();
             }
-            Phase::Up { .. } => {
-                let base = self.base();
-                // Where no request waits, only windows limit what is under way.
-                let widened = !waits && self.wide < WIDEST;
-                if widened {
-                    self.wide *= 2;
-                }
-                self.phase = Phase::Up { paid: Some((base, goodput)), widened };
-                let more = if self.deaf && waits { self.half_as_large_again() } else { base.times(2) };
-                self.set(more, Why::More);
-            }
+            Phase::Up { .. } => self.grow(goodput, waits),
             Phase::Hold { left } => {
-                let fell = self.limited.is_some_and(|limited| goodput < self.search.cut * limited);
+                self.fell(self.limited, goodput);
                 average(&mut self.limited, goodput);
                 self.compared += 1;
-                self.fallen = if fell { self.fallen + 2 } else { self.fallen.saturating_sub(1) };
                 if let Some(before) = self.before.take()
                     && self.search.free
                     && goodput < COSTS * before
                 {
                     self.doubt(goodput, false);
                 } else if self.deaf && self.fallen >= FALLEN && self.free.is_none() {
-                    self.hear();
+                    self.fell_for_long();
                 } else {
-                    self.held(left);
+                    self.held(left, waits);
                 }
             }
             Phase::Try { back } => {
@@ -658,12 +662,12 @@ impl Knee {
     fn doubt(&mut self, goodput: f64, lost: bool) {
         self.phase = Phase::Doubt { low: Some((self.budget, goodput)), lost };
         let before = self.top.filter(|_| self.lost_alone > 0).unwrap_or(Bytes::ZERO);
-        (self.ceiling, self.top, self.before) = (Bytes(MOST), None, None);
+        (self.ceiling, self.before) = (Bytes(MOST), None);
         self.set(self.half_as_large_again().max(before), Why::More);
     }
 
     /// A budget was held for a measurement.
-    fn held(&mut self, left: u32) {
+    fn held(&mut self, left: u32, waits: bool) {
         if let (Some(free), Some(limited)) = (self.free, self.limited)
             && self.compared >= COMPARED
         {
@@ -681,7 +685,7 @@ impl Knee {
         if self.deaf && self.search.free {
             self.free_in = self.free_in.saturating_sub(1);
             if self.free_in == 0 {
-                return self.go_free(COMPARED, true);
+                return self.go_free(UNTIL_WIDE + COMPARED, true);
             }
         }
         let back = self.budget;
@@ -689,9 +693,24 @@ impl Knee {
         if self.less_is_next && self.budget > self.largest.max(self.least()) {
             self.phase = Phase::Less { back };
             self.set(Bytes(self.budget.0 / 4 * 3), Why::Less);
+        } else if let Some(goodput) = self.limited.filter(|_| self.deaf && !waits) {
+            self.grow(goodput, waits);
         } else {
             self.try_more();
         }
+    }
+
+    /// This goodput pays. More may pay more.
+    fn grow(&mut self, goodput: f64, waits: bool) {
+        let base = self.base();
+        // Where no request waits, only windows limit what is under way.
+        let widened = !waits && self.wide < WIDEST;
+        if widened {
+            self.wide *= 2;
+        }
+        self.phase = Phase::Up { paid: Some((base, goodput)), widened };
+        let more = if self.deaf && waits { self.half_as_large_again() } else { base.times(2) };
+        self.set(more, Why::More);
     }
 
     fn try_more(&mut self) {
@@ -720,9 +739,14 @@ impl Knee {
         self.phase = Phase::Up { paid: Some((low, goodput)), widened: false };
     }
 
+    /// Whether losses have shown that others fill the port.
+    fn found_others(&self) -> bool {
+        self.lost_alone >= OTHERS && !self.deaf && self.search.free
+    }
+
     fn stop_hearing(&mut self) {
         self.deaf = true;
-        (self.free_in, self.free_every) = (2, 2);
+        (self.free_in, self.free_every) = (1, 2);
     }
 
     /// Whether requests go one at a time.
@@ -730,10 +754,15 @@ impl Knee {
         self.budget.0 / 2 < self.largest.0
     }
 
-    /// Goodput fell: losses count again.
-    fn hear(&mut self) {
-        self.deaf = false;
-        self.wide = 1;
+    /// Goodput has fallen, and not for a moment: the budget gets less. Losses count again only after several falls, as it takes seconds
+    /// to find out once more that they are those of others.
+    fn fell_for_long(&mut self) {
+        self.falls += 1;
+        if self.falls > self.falls_to_hear {
+            (self.falls, self.falls_to_hear) = (0, self.falls_to_hear.saturating_mul(2));
+            self.deaf = false;
+            self.wide = 1;
+        }
         self.fallen = 0;
         (self.limited, self.compared) = (None, 0);
         let base = self.base().0 as f64;
@@ -752,17 +781,26 @@ impl Knee {
         (f64::from(COMPARED) * FREE_PER_COMPARED * free / limited).clamp(f64::from(COMPARED), most) as u32
     }
 
+    /// Counts how often goodput is far below what it was, and says whether it is.
+    fn fell(&mut self, before: Option<f64>, goodput: f64) -> bool {
+        let fell = before.is_some_and(|before| goodput < self.search.cut * before);
+        self.fallen = if fell { self.fallen + 2 } else { self.fallen.saturating_sub(1) };
+        fell
+    }
+
     fn measured_free(&mut self, left: u32, trial: bool, goodput: f64) {
-        let fell = self.free.is_some_and(|before| goodput < self.search.cut * before);
-        average(&mut self.free, goodput);
-        let collapsed = trial && self.limited.is_some_and(|limited| goodput < limited);
+        let fell = !trial && self.fell(self.free, goodput) && self.fallen >= FALLEN;
+        if left <= COMPARED || !trial {
+            average(&mut self.free, goodput);
+        }
+        let collapsed = trial && self.limited.is_some_and(|limited| goodput < self.search.cut * limited);
         let left = if fell || collapsed { 0 } else { left - 1 };
         if left > 0 {
             self.phase = Phase::Free { left, trial };
             return;
         }
         let pays = match (self.free, self.limited) {
-            (Some(free), Some(limited)) if trial && !fell && free > self.search.trial_pays * limited => {
+            (Some(free), Some(limited)) if trial && !collapsed && free > self.search.trial_pays * limited => {
                 Some(Self::worth(free, limited))
             }
             _ => None,
@@ -773,7 +811,7 @@ impl Knee {
         }
         if fell {
             self.free = None;
-            return self.hear();
+            return self.fell_for_long();
         }
         if trial {
             self.free = None;

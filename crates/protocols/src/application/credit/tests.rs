@@ -4,6 +4,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::super::tests::{ask, context, gap, grants, ids, request};
+use super::think_time::ThinkTime;
 use super::*;
 use crate::units::Rate;
 
@@ -292,6 +293,26 @@ fn how_long_servers_think_is_found_out() {
     // Now and then less is tried.
     let last: Vec<_> = found[10..].iter().map(|query| query.0.0).collect();
     assert!(last.iter().sum::<u64>() < 11 * POSSIBLE.0, "{last:?}");
+    let (told, think) = (credit.status().think, World::default().think);
+    assert!(think.0 < 2 * told.0 && told.0 < 2 * think.0, "{told} found, {think} are right");
+    assert_eq!(finds_think_time().status().think, Duration::ZERO);
+}
+
+/// A response a millisecond, each ten milliseconds after its request, over a link that could bring two.
+#[test]
+fn a_burst_of_losses_cuts_what_was_found_once() {
+    let mut search = ThinkTime::new(Duration::from_ms(1));
+    search.waits(true);
+    let mut changes = Vec::new();
+    for ms in 10..130 {
+        let [asked, now] = [ms - 10, ms].map(|ms| Time(0) + Duration::from_ms(ms));
+        search.on_granted(asked, true);
+        // From the first request that left after more was tried, until those have come that were under way at the cut.
+        let lost = (65..89).contains(&ms);
+        changes.extend(search.on_finished(now, asked, Duration::from_us(500), lost).map(|found| (ms, found)));
+    }
+    assert_eq!(changes.len(), 2, "more, and one cut: {changes:?}");
+    assert!(changes[1].1 < changes[0].1 && changes[1].0 < 85, "the burst goes on after the cut: {changes:?}");
 }
 
 #[test]

@@ -81,6 +81,11 @@ impl Thinking {
         self.learned.is_some()
     }
 
+    /// How long servers are taken to think.
+    pub(super) const fn think(&self) -> Duration {
+        self.think
+    }
+
     /// Whether a request waits.
     pub(super) const fn waits(&mut self, waits: bool) {
         if let Some(learned) = &mut self.learned {

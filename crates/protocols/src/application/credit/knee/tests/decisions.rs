@@ -406,16 +406,52 @@ fn losses_of_small_requests_that_go_one_at_a_time_are_those_of_others() {
     assert_eq!(once.budget.0, 30_000, "so much is measured against what is left");
 }
 
+#[test]
+fn the_second_such_loss_is_the_last_that_is_waited_for() {
+    let complete = |knee: Knee, responses| {
+        let sample = Sample { received: 1, responses, ..Sample::default() };
+        Knee { sample, ..knee }.is_complete(under_way(1))
+    };
+    let lost = |lost_alone| Knee { lost_alone, ..search(DOUBT) };
+    assert_eq!([complete(lost(1), 1), complete(lost(2), 1), complete(lost(2), 0)], [false, true, false]);
+    let told_not_to = Search { free: false, ..Search::default() };
+    assert!(!complete(Knee { search: told_not_to, ..lost(2) }, 1));
+    assert!(!complete(Knee { deaf: true, ..lost(2) }, 1), "it is known");
+}
+
+#[test]
+fn a_doubt_forgets_no_budget_before_the_cuts() {
+    let knee = Knee { top: Some(Bytes(30_000)), ..search(DOUBT) };
+    assert_eq!(measured(knee, 10.0).top, Some(Bytes(30_000)));
+}
+
 /// Two for each that has fallen below seven tenths, less one for any other: five.
 #[test]
-fn losses_count_again_when_goodput_falls_again_and_again() {
-    let deaf = |fallen| Knee { deaf: true, wide: 8, fallen, ..search(Phase::Hold { left: 9 }) };
+fn less_is_taken_when_goodput_falls_again_and_again() {
+    let deaf = |fallen| Knee { deaf: true, wide: 8, fallen, falls: 1, ..search(Phase::Hold { left: 9 }) };
     let fallen = |before, goodput| measured(deaf(before), goodput).fallen;
     assert_eq!([fallen(0, 7.0), fallen(0, 6.9), fallen(2, 6.9), fallen(2, 7.0)], [0, 2, 4, 1]);
     assert!(measured(deaf(2), 6.9).deaf);
     let hears = measured(deaf(3), 6.9);
     assert_eq!((hears.deaf, hears.wide, hears.fallen, hears.compared), (false, 1, 0, 0));
     assert_eq!((hears.budget.0, hears.phase), (7000, HOLD));
+}
+
+#[test]
+fn losses_count_again_after_the_second_fall_and_then_after_twice_as_many() {
+    let mut knee = Knee { deaf: true, wide: 8, ..search(HOLD) };
+    let mut falls = |times| {
+        for _ in 0..times {
+            knee = measured(Knee { fallen: 4, limited: Some(10.0), ..knee.clone() }, 6.9);
+        }
+        std::mem::replace(&mut knee.deaf, true)
+    };
+    assert_eq!([falls(1), falls(1)], [true, false]);
+    assert_eq!([falls(2), falls(1)], [true, false]);
+    assert_eq!([falls(4), falls(1)], [true, false]);
+    let once = measured(Knee { deaf: true, wide: 8, fallen: 4, ..search(HOLD) }, 6.9);
+    assert_eq!((once.deaf, once.wide, once.budget.0, once.phase), (true, 8, 7000, HOLD), "less by goodput alone");
+    assert_eq!((once.fallen, once.limited, once.compared), (0, None, 0));
 }
 
 // No limit.
@@ -425,7 +461,7 @@ fn no_limit_is_tried_where_losses_do_not_count_and_every_so_many_holds() {
     let deaf = |free_in| Knee { deaf: true, free_in, ..search(LAST_HOLD) };
     let free = measured(deaf(1), 10.0);
     assert_eq!((free.budget(), free.changes().1), (None, Some(Why::Free)));
-    assert_eq!(free.phase, Phase::Free { left: 3, trial: true });
+    assert_eq!(free.phase, Phase::Free { left: 5, trial: true }, "two until windows are wide, and three that count");
     let held = measured(deaf(2), 10.0);
     assert_eq!((held.budget(), held.free_in), (Some(Bytes(LESS)), 1));
 }
@@ -455,11 +491,19 @@ fn a_trial_without_limit_pays_if_goodput_grows_by_more_than_a_twentieth() {
 }
 
 #[test]
-fn a_trial_without_limit_lasts_three_measurements_unless_goodput_is_less_than_with_it() {
-    let trial = |left| search(Phase::Free { left, trial: true });
-    assert_eq!(measured(trial(3), 10.0).phase, Phase::Free { left: 2, trial: true });
-    assert_eq!(measured(trial(2), 10.0).phase, Phase::Free { left: 1, trial: true });
-    assert_eq!(measured(trial(3), 9.9).phase, HOLD);
+fn a_trial_without_limit_counts_its_last_three_measurements_unless_goodput_collapses() {
+    let trial = |left| Knee { free_every: 2, ..search(Phase::Free { left, trial: true }) };
+    for (left, counted) in [(5, None), (4, None), (3, Some(10.0)), (2, Some(10.0))] {
+        let knee = measured(trial(left), 10.0);
+        assert_eq!((knee.phase, knee.free), (Phase::Free { left: left - 1, trial: true }, counted));
+    }
+    for left in [5, 3] {
+        assert_eq!(measured(trial(left), 7.0).phase, Phase::Free { left: left - 1, trial: true });
+        let collapsed = measured(trial(left), 6.9);
+        assert_eq!((collapsed.phase, collapsed.free, collapsed.free_in), (HOLD, None, 4));
+    }
+    // What was measured before does not make it pay.
+    assert_eq!(measured(Knee { free: Some(30.0), ..trial(1) }, 6.9).phase, HOLD);
 }
 
 #[test]
@@ -475,13 +519,14 @@ fn without_limit_it_is_compared_with_the_limit_again_after_a_while() {
 }
 
 #[test]
-fn without_limit_losses_count_again_at_once_if_goodput_falls_below_seven_tenths() {
-    let free = |trial| Knee { deaf: true, free: Some(20.0), ..search(Phase::Free { left: 9, trial }) };
-    assert_eq!(measured(free(false), 14.0).phase, Phase::Free { left: 8, trial: false });
-    for trial in [false, true] {
-        let fell = measured(free(trial), 13.9);
-        assert_eq!((fell.deaf, fell.free, fell.budget.0, fell.phase), (false, None, 7000, HOLD));
-    }
+fn the_limit_is_back_at_once_if_goodput_falls_again_and_again() {
+    let free = |fallen| Knee { deaf: true, free: Some(20.0), fallen, ..search(Phase::Free { left: 9, trial: false }) };
+    let falls = |before| measured(free(before), 13.9);
+    assert_eq!((falls(2).fallen, falls(2).phase), (4, Phase::Free { left: 8, trial: false }));
+    assert_eq!(measured(free(4), 14.0).fallen, 3);
+    let fell = falls(3);
+    assert_eq!((fell.deaf, fell.free, fell.budget.0, fell.phase), (true, None, 7000, HOLD));
+    assert!(!measured(Knee { falls: 1, ..free(3) }, 13.9).deaf);
 }
 
 #[test]
@@ -550,6 +595,38 @@ fn time_counts_from_the_first_byte_of_a_query() {
     knee.on_progress(Time(1500), Bytes(1000), under_way(1));
     knee.on_progress(Time(2000), Bytes(78_000), under_way(1));
     assert_eq!(knee.phase, Phase::Up { paid: Some((BUDGET, 80.0)), widened: false });
+}
+
+/// Responses came meanwhile. As if they had come in no time, goodput was more than any link carries.
+#[test]
+fn a_late_look_is_no_first_byte() {
+    let late_look = |knee: &mut Knee, at| knee.on_progress(Time(at), Bytes::ZERO, under_way(1));
+    let responses = |knee: &mut Knee| (1..4).for_each(|number| finish(knee, 800 + number, 0, 25_000, 4 - number));
+    for looks_first in [true, false] {
+        let mut knee = search(UP);
+        knee.on_refused();
+        (1..=4).for_each(|requests| grant(&mut knee, 0, requests));
+        if looks_first {
+            late_look(&mut knee, 700);
+            responses(&mut knee);
+        } else {
+            responses(&mut knee);
+            late_look(&mut knee, 900);
+        }
+        finish(&mut knee, 1000, 0, 25_000, 0);
+        assert_eq!(knee.phase, Phase::Up { paid: Some((BUDGET, 100.0)), widened: false }, "{looks_first}");
+    }
+}
+
+/// Where losses do not count, four requests with small windows are no reason to do nothing more.
+#[test]
+fn where_losses_do_not_count_windows_get_wider_from_hold_to_hold() {
+    let mut knee = Knee { deaf: true, free_in: 9, less_is_next: true, wide: 4, ..search(LAST_HOLD) };
+    knee.measured(10.0, false);
+    assert_eq!((knee.wide, knee.budget.0), (8, 20_000));
+    assert_eq!(knee.phase, Phase::Up { paid: Some((BUDGET, 10.0)), widened: true });
+    let waits = measured(Knee { deaf: true, free_in: 9, less_is_next: true, wide: 4, ..search(LAST_HOLD) }, 10.0);
+    assert_eq!((waits.wide, waits.budget.0, waits.phase), (4, MORE, Phase::Try { back: BUDGET }));
 }
 
 /// A query of 40 ps, a pause, and one of 60 ps.
