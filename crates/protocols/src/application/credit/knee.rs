@@ -115,6 +115,8 @@ const TIMES_OUTSTANDING_FROM_IDLE: u64 = 16;
 const TIMES_OUTSTANDING: u64 = 4;
 /// Measurements by which limit and no limit are compared.
 const COMPARED: u32 = 3;
+/// Measurements with a limit before none is tried.
+const BEFORE_FREE: u32 = 6;
 /// Measurements until windows are wide that were limited.
 const UNTIL_WIDE: u32 = 2;
 /// How many times longer than the comparisons in between it goes without a limit: they cost one part in this many.
@@ -831,7 +833,10 @@ impl Knee {
     }
 
     fn hold(&mut self) {
-        self.phase = Phase::Hold { left: self.search.hold.max(1).saturating_mul(self.caution) };
+        let usual = self.search.hold.max(1).saturating_mul(self.caution);
+        // Goodput with a limit is measured for as long as that takes to be known, if none is tried next.
+        let is_tried = self.deaf && self.search.free && self.free_in == 1 && self.free.is_none();
+        self.phase = Phase::Hold { left: if is_tried { usual.min(BEFORE_FREE) } else { usual } };
     }
 
     /// What a change counts from: a response that is larger than the budget goes alone.

@@ -466,6 +466,23 @@ fn no_limit_is_tried_where_losses_do_not_count_and_every_so_many_holds() {
     assert_eq!((held.budget(), held.free_in), (Some(Bytes(LESS)), 1));
 }
 
+#[test]
+fn it_holds_for_six_measurements_before_no_limit_is_tried() {
+    let held = |knee| match after(Knee { deaf: true, free_in: 1, ..knee }, 10.0).1 {
+        Phase::Hold { left } => left,
+        phase => panic!("{phase:?}"),
+    };
+    assert_eq!(held(Knee { caution: 2, ..search(TRY) }), 6);
+    let short = Search { hold: 4, ..Search::default() };
+    assert_eq!(held(Knee { search: short, ..search(TRY) }), 4);
+    let never = Search { free: false, ..Search::default() };
+    assert_eq!(held(Knee { search: never, ..search(TRY) }), 12);
+    // It was tried, and is compared with a limit now.
+    assert_eq!(held(Knee { free: Some(10.0), ..search(TRY) }), 12);
+    assert_eq!(after(Knee { deaf: true, free_in: 2, ..search(TRY) }, 10.0).1, HOLD);
+    assert_eq!(after(Knee { free_in: 1, ..search(TRY) }, 10.0).1, HOLD, "losses count");
+}
+
 /// 50 times as long as three measurements, in proportion to what it is worth.
 #[test]
 fn it_does_without_a_limit_for_longer_the_more_that_pays() {
