@@ -4,7 +4,7 @@ use super::telemetry::Hop;
 use super::{Marks, PacketView, QueueState, Quiet};
 use crate::random::Stream;
 use crate::registry::registry;
-use crate::units::{Bytes, Rate};
+use crate::units::{Bytes, Rate, Time};
 
 pub mod ecn_threshold;
 pub mod ein;
@@ -61,6 +61,19 @@ pub trait Marker: core::fmt::Debug + dyn_clone::DynClone {
     /// The transmission of `packet` begins; it leaves `queue` behind. Not called if the marker
     /// [does not see departures](Self::sees_departures).
     fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks;
+
+    /// Takes in that the transmission of a packet of `bytes` begins, as [`on_dequeue`](Self::on_dequeue) would, and does not mark it.
+    /// `at_port` is what waits and the packet itself. If it returns `false`, nothing has happened, and
+    /// [`on_dequeue`](Self::on_dequeue) is called.
+    fn takes_departure(&mut self, _now: Time, _at_port: Bytes, _bytes: Bytes) -> bool {
+        false
+    }
+
+    /// Reads what the next departure will need, some word of each line of the cache, so that many ports wait for memory together. The
+    /// result says nothing.
+    fn touch(&self) -> u64 {
+        0
+    }
 
     /// What it says of the port in a packet whose transmission begins and that collects telemetry. `transmitted` are the
     /// bytes that the port has sent so far, this packet included. Called after [`on_dequeue`](Self::on_dequeue).

@@ -354,7 +354,12 @@ proptest! {
                     if !sees_departures {
                         assert_quiet(&part, &marker, |marker| marker.on_dequeue(queue, &leaving) == Marks::NONE);
                     }
-                    marker.on_dequeue(queue, &leaving);
+                    let (mut unseen, before) = (marker.clone(), format!("{marker:?}"));
+                    let is_taken = unseen.takes_departure(queue.now, queue.bytes(true), Bytes(bytes));
+                    let marks = marker.on_dequeue(queue, &leaving);
+                    assert!(!is_taken || marks == Marks::NONE, "\"{}\" would have marked", part.name);
+                    let expected = if is_taken { format!("{marker:?}") } else { before };
+                    assert_eq!(format!("{unseen:?}"), expected, "\"{}\" is not as if it had seen it", part.name);
                 });
                 let (queue, arriving) = (port.state(now), packet(bytes, ecn_capable));
                 if quiet.covers(queue.waiting_packets, bytes_at(&queue, bytes)) {

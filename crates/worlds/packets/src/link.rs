@@ -118,6 +118,8 @@ pub(crate) struct Link<M> {
     /// ... and in bytes. Side by side, both would be counted as one vector, which takes three instructions more.
     bytes: u64,
     waiting_bytes: u64,
+    /// A host's own port has none: it takes everything and marks nothing. Its marker, or where that lies, is still in the second line.
+    pub(crate) port: Option<Port<M>>,
     /// Accepted, transmission not begun, where a port does not foresee. Where there are `classes`, they hold the packets and this
     /// only counts them.
     pub(crate) waiting: Ring<Packet>,
@@ -129,8 +131,6 @@ pub(crate) struct Link<M> {
     /// The queues of a port that has several.
     classes: Option<Box<Classes>>,
     impairment: Option<Box<Impairment>>,
-    /// A host's own port has none: it takes everything and marks nothing.
-    pub(crate) port: Option<Port<M>>,
     rate: Rate,
     quiet: Quiet,
     /// Whether it keeps a queue although it could foresee, because the queue is recorded or the wire leads to another part of the network.
@@ -291,7 +291,20 @@ impl<M: Marker> Link<M> {
     /// Reads what the next packet needs: some word of each line.
     #[inline]
     pub(crate) fn touch(&self) -> u64 {
-        self.busy_until ^ self.quiet_extent ^ self.flying.next_slot().map_or(0, |flight| flight.at)
+        self.touch_all(self.flying.next_slot())
+    }
+
+    /// Reads what the next departure needs, where there is a backlog.
+    #[inline]
+    pub(crate) fn touch_departure(&self) -> u64 {
+        let waits = self.flying.len() - self.unbegun;
+        self.touch_all((self.unbegun > 0).then(|| self.flying.get(waits)))
+    }
+
+    #[inline(always)]
+    fn touch_all(&self, flight: Option<&Flight>) -> u64 {
+        let marker = if self.plain { 0 } else { self.port.as_ref().map_or(0, |port| port.marker.touch()) };
+        self.busy_until ^ self.quiet_extent ^ flight.map_or(0, |flight| flight.at) ^ marker
     }
 
     /// Arrival time of the first packet on the wire.
@@ -639,14 +652,65 @@ impl<M: Marker> Link<M> {
             }
             self.unbegun -= 1;
             self.waiting_bytes -= u64::from(packet.wire);
-            self.in_service = packet.wire;
-            let flags = self.depart(start, &packet, packet.flags, around);
+            let flags = self.begin_shown(start, &packet, packet.flags, around);
             if flags != packet.flags {
                 self.flying.get_mut(place).packet.flags = flags;
             }
-            self.packets += 1;
-            self.bytes += u64::from(packet.wire);
         }
+    }
+
+    /// The flags of a packet whose transmission begins at a port that foresees and does not count late: nobody but its marker wants
+    /// to know.
+    #[inline(always)]
+    fn begin_shown<B, O: Observer>(
+        &mut self,
+        start: u64,
+        packet: &Packet,
+        flags: Flags,
+        around: &mut Around<'_, B, O>,
+    ) -> Flags {
+        let wire = u64::from(packet.wire);
+        self.in_service = packet.wire;
+        let at_port = Bytes(self.waiting_bytes + wire);
+        let unseen = !flags.has(Flags::OPTIONS)
+            && self.port.as_mut().is_some_and(|port| port.marker.takes_departure(Time(start), at_port, Bytes(wire)));
+        let flags = if unseen { flags } else { self.begin_seen(start, packet, flags, around) };
+        self.packets += 1;
+        self.bytes += wire;
+        flags
+    }
+
+    #[inline(never)]
+    fn begin_seen<B, O: Observer>(
+        &mut self,
+        start: u64,
+        packet: &Packet,
+        flags: Flags,
+        around: &mut Around<'_, B, O>,
+    ) -> Flags {
+        let marks = self.show_departure(start, packet, flags, around);
+        if marks == Marks::NONE { flags } else { self.mark(start, marks, packet, flags, around) }
+    }
+
+    /// Puts a packet with these flags on the wire at such a port: it begins its transmission, or leaves when all before it have.
+    #[inline(always)]
+    fn foresee_shown<B, O: Observer>(
+        &mut self,
+        now: u64,
+        packet: &Packet,
+        flags: Flags,
+        idle: bool,
+        around: &mut Around<'_, B, O>,
+    ) {
+        let (start, flags) = if idle {
+            (now, self.begin_shown(now, packet, flags, around))
+        } else {
+            self.unbegun += 1;
+            self.waiting_bytes += u64::from(packet.wire);
+            self.max_waiting = self.max_waiting.max(self.unbegun);
+            (self.busy_until, flags)
+        };
+        self.put_on_wire(start, Packet { flags, ..*packet });
     }
 
     /// A packet arrives at the port. If that calls for an eviction, nothing has happened yet: once a packet of the port
@@ -665,11 +729,13 @@ impl<M: Marker> Link<M> {
                 return None;
             }
             self.count_waiting(now);
+        } else if self.foresees {
+            return self.enqueue_shown(now, packet, again, around);
         } else {
             self.advance(now, around);
         }
         let idle = self.busy_until <= now;
-        if self.counts_late || !self.is_quiet(packet) {
+        if self.counts_late || !self.is_quiet(self.waiting.len(), packet) {
             match self.arrive(now, packet, idle, again, around) {
                 Arrived::In(flags) => {
                     if around.observer.follows(around.link) {
@@ -688,12 +754,37 @@ impl<M: Marker> Link<M> {
         None
     }
 
+    /// The same at a port that foresees and does not count late.
+    #[inline(never)]
+    fn enqueue_shown<B: Buffer, O: Observer>(
+        &mut self,
+        now: u64,
+        packet: &Packet,
+        again: bool,
+        around: &mut Around<'_, B, O>,
+    ) -> Option<PortIndex> {
+        if self.unbegun > 0 {
+            self.begin_foreseen(now, around);
+        }
+        let idle = self.busy_until <= now;
+        let mut flags = packet.flags;
+        if !self.is_quiet(self.unbegun, packet) {
+            match self.arrive(now, packet, idle, again, around) {
+                Arrived::In(marked) => flags = marked,
+                Arrived::Done => return None,
+                Arrived::Evict(victim) => return Some(victim),
+            }
+        }
+        self.foresee_shown(now, packet, flags, idle, around);
+        None
+    }
+
     /// Whether neither buffer nor marker need to be asked about an arrival, at a port that does not count late.
     #[inline(always)]
-    fn is_quiet(&self, packet: &Packet) -> bool {
+    fn is_quiet(&self, waiting: u32, packet: &Packet) -> bool {
         // The packet that was in service last and the queues of other classes make the queue look longer, never shorter.
         let bytes = self.waiting_bytes + u64::from(self.in_service) + u64::from(packet.wire);
-        self.waiting.len() + self.unbegun < self.quiet_packets && bytes <= self.quiet_extent
+        waiting < self.quiet_packets && bytes <= self.quiet_extent
     }
 
     /// The same at a port that counts late, and may have to count first.
@@ -819,6 +910,9 @@ impl<M: Marker> Link<M> {
         if self.counts_late {
             return self.foresee(now, packet);
         }
+        if self.foresees {
+            return self.foresee_shown(now, packet, packet.flags, idle, around);
+        }
         if self.port.is_some() {
             around.observer.enqueued(around.link, now, self.waiting.len());
         }
@@ -827,10 +921,6 @@ impl<M: Marker> Link<M> {
             return;
         }
         match &mut self.classes {
-            None if self.foresees => {
-                self.unbegun += 1;
-                self.put_on_wire(self.busy_until, *packet);
-            }
             None => self.waiting.push(*packet),
             Some(classes) => {
                 self.waiting.enter();
@@ -838,7 +928,7 @@ impl<M: Marker> Link<M> {
             }
         }
         self.waiting_bytes += u64::from(packet.wire);
-        self.max_waiting = self.max_waiting.max(self.waiting.len() + self.unbegun);
+        self.max_waiting = self.max_waiting.max(self.waiting.len());
         if self.port.is_some() {
             around.observer.queue_changed(around.link, now, self.waiting.len(), self.waiting_bytes);
         }

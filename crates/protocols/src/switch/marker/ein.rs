@@ -7,13 +7,12 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
-use alloc::vec::Vec;
 
 use super::ecn_threshold::{self, EcnThreshold};
 use super::{Marker, MarkerContext};
 use crate::registry::{Capability, Part};
 use crate::switch::{Marks, PacketView, QueueState, Quiet};
-use crate::units::{Amount, Bytes, Duration, Rate};
+use crate::units::{Amount, Bytes, Duration, Rate, Time};
 
 /// Bytes over picoseconds, times this, are kilobits per second.
 const KBPS: i64 = 8_000_000_000;
@@ -117,39 +116,62 @@ fn gradient_kbps(bytes: i64, span_ps: u64) -> i64 {
 /// Marks EIN by gradients, and CE by a threshold.
 #[derive(Clone, Debug)]
 pub struct Ein {
+    /// In a place of their own, so that ports without them stay small.
+    parts: Box<Parts>,
+}
+
+#[derive(Clone, Debug)]
+struct Parts {
+    detector: Detector,
     ecn: EcnThreshold,
-    /// In a place of its own, so that ports without it stay small.
-    detector: Box<Detector>,
 }
 
 #[derive(Clone, Debug)]
 struct Detector {
-    rate: Rate,
+    recent: Recent,
+    /// Where the mean is not that of gradients: the occupancies from which on they were taken.
+    ends: Box<[Sample]>,
+    /// Whether there was a departure.
+    begun: bool,
+    /// Whether all N are samples, and not only those before the next.
+    full: bool,
+    /// Whether a departure may have to be seen whatever it finds.
+    sees_all: bool,
     warm_up: WarmUp,
     growth_kbps: i64,
-    /// What the sum of all gradients is above while the mean is above the threshold.
     most_kbps: i64,
     packet_time: u64,
     /// What a gradient is over at least.
     shortest_span: u64,
     high_water: Amount,
-    /// The last N gradients, where it is their mean that counts ...
-    gradients_kbps: Vec<i64>,
-    /// ... and else the occupancies from which on they were taken. One of the two is empty.
-    ends: Vec<Sample>,
-    samples: usize,
-    next: usize,
-    /// Whether all of them are samples, and not only those before `next`.
-    full: bool,
-    sum_kbps: i64,
+    rate: Rate,
+}
+
+/// What every departure needs, in one line of the cache.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Recent {
     /// The occupancy when the transmission of the last packet began, the first of several that began at once.
-    last: Option<Sample>,
-    /// Bytes of the last packet.
-    departed: Bytes,
+    last: Sample,
+    /// The last N gradients, where it is their mean that counts; else none.
+    gradients_kbps: Box<[i64]>,
+    /// A bit for each gradient that may not be zero, so that most are not looked at. Those whose numbers differ by 64 share one.
+    nonzero: u64,
+    /// By how much the sum of all gradients is below what it has to be above. While it is less than nothing, the mean is above the
+    /// threshold.
+    left_kbps: i64,
     /// The longest idle time that history survives.
     longest_idle: Duration,
+    /// Bytes of the last packet.
+    departed: u32,
+    /// Which sample is replaced next.
+    next: u16,
     marking: bool,
+    /// Whether the next departure has to be seen whatever it finds.
+    sees_next: bool,
 }
+
+const _: () = assert!(size_of::<Recent>() == 64);
 
 impl Ein {
     /// A marker as configured. Parameters out of range are brought into it.
@@ -159,13 +181,34 @@ impl Ein {
         let growth_kbps = (context.rate.0 as f64 / 1000.0 * config.growth + 0.5) as i64;
         let (gradients, ends) =
             if config.average == Average::Telescoped { (0, samples as usize) } else { (samples as usize, 0) };
+        // No sum of gradients is above this bound.
+        let most_kbps = growth_kbps.saturating_mul(i64::from(samples)).min(i64::MAX / 4);
+        let ecn = EcnThreshold::new(&config.ecn, context);
         let packet_time = context.rate.time_for(MTU).0;
         let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
+        let recent = Recent {
+            last: Sample::default(),
+            gradients_kbps: vec![0; gradients].into(),
+            nonzero: 0,
+            left_kbps: most_kbps,
+            longest_idle: match config.idle {
+                Idle::Clear => context.rate.time_for(MTU.times(u64::from(samples))),
+                Idle::Keep => Duration(u64::MAX),
+            },
+            departed: 0,
+            next: 0,
+            marking: false,
+            sees_next: true,
+        };
         let detector = Detector {
-            rate: context.rate,
+            recent,
+            ends: vec![Sample::default(); ends].into(),
+            begun: false,
+            full: false,
+            sees_all: gradients == 0 || ecn.sees_departures(),
             warm_up: config.warm_up,
             growth_kbps,
-            most_kbps: growth_kbps.saturating_mul(i64::from(samples)),
+            most_kbps,
             packet_time,
             shortest_span: if config.average == Average::PacketTime { packet_time } else { 0 },
             high_water: match config.ecn.threshold {
@@ -174,82 +217,132 @@ impl Ein {
                 }
                 Amount::Bytes(Bytes(bytes)) => Amount::Bytes(Bytes(times(bytes))),
             },
-            gradients_kbps: vec![0; gradients],
-            ends: vec![Sample::default(); ends],
-            samples: samples as usize,
-            next: 0,
-            full: false,
-            sum_kbps: 0,
-            last: None,
-            departed: Bytes::ZERO,
-            longest_idle: match config.idle {
-                Idle::Clear => context.rate.time_for(MTU.times(u64::from(samples))),
-                Idle::Keep => Duration(u64::MAX),
-            },
-            marking: false,
+            rate: context.rate,
         };
-        Self { ecn: EcnThreshold::new(&config.ecn, context), detector: Box::new(detector) }
+        Self { parts: Box::new(Parts { detector, ecn }) }
+    }
+}
+
+impl Recent {
+    /// The bit of the next sample.
+    #[inline]
+    const fn bit(&self) -> u64 {
+        1 << (self.next % u64::BITS as u16)
+    }
+
+    /// What is left once a gradient has replaced the oldest.
+    #[inline]
+    fn left_with(&self, gradient_kbps: i64) -> i64 {
+        let oldest_kbps = if self.nonzero & self.bit() == 0 { 0 } else { self.gradients_kbps[usize::from(self.next)] };
+        self.left_kbps + oldest_kbps - gradient_kbps
+    }
+
+    /// Replaces the oldest gradient.
+    #[inline]
+    fn replace(&mut self, gradient_kbps: i64) {
+        let bit = self.bit();
+        if gradient_kbps == 0 && self.nonzero & bit == 0 {
+            return;
+        }
+        self.left_kbps = self.left_with(gradient_kbps);
+        self.gradients_kbps[usize::from(self.next)] = gradient_kbps;
+        if gradient_kbps != 0 {
+            self.nonzero |= bit;
+        } else if self.gradients_kbps.len() <= u64::BITS as usize {
+            self.nonzero &= !bit;
+        }
     }
 }
 
 impl Detector {
+    const fn samples(&self) -> usize {
+        if self.ends.is_empty() { self.recent.gradients_kbps.len() } else { self.ends.len() }
+    }
+
     #[cold]
     fn clear(&mut self) {
-        self.gradients_kbps.fill(0);
+        self.recent.gradients_kbps.fill(0);
         self.ends.fill(Sample::default());
-        self.next = 0;
+        (self.recent.nonzero, self.recent.next, self.recent.left_kbps) = (0, 0, self.most_kbps);
         self.full = false;
-        self.sum_kbps = 0;
     }
 
     /// Whether the port was idle for so long that it forgets, if the last transmission began `since` ago, which is more
     /// than the longest idle time.
     #[cold]
     fn was_idle(&self, since: u64) -> bool {
-        since - self.longest_idle.0 > self.rate.time_for(self.departed).0
+        since - self.recent.longest_idle.0 > self.rate.time_for(Bytes(u64::from(self.recent.departed))).0
     }
 
-    /// Takes in how the occupancy has changed between two departures, of which `sample` is the later.
+    /// How fast the occupancy has changed in the time since the last departure.
     #[inline]
-    fn take(&mut self, last: Sample, sample: Sample) {
-        if let Some(slot) = self.gradients_kbps.get_mut(self.next) {
-            // Most packets find the queue as the one before them did: then there is nothing to divide.
-            let gradient_kbps = if sample.bytes == last.bytes {
-                0
-            } else {
-                gradient_kbps(growth(last, sample), (sample.at - last.at).max(self.shortest_span))
-            };
-            self.sum_kbps += gradient_kbps - core::mem::replace(slot, gradient_kbps);
-        } else {
-            self.ends[self.next] = last;
+    fn gradient_kbps(&self, sample: Sample, since: u64) -> i64 {
+        // Most departures find as much as the one before: then there is nothing to divide.
+        if sample.bytes == self.recent.last.bytes {
+            return 0;
         }
-        self.next += 1;
-        if self.next == self.samples {
-            self.next = 0;
+        gradient_kbps(growth(self.recent.last, sample), since.max(self.shortest_span))
+    }
+
+    /// Takes in a departure that is so long after the last.
+    fn take(&mut self, sample: Sample, since: u64) {
+        if self.ends.is_empty() {
+            let gradient_kbps = self.gradient_kbps(sample, since);
+            self.recent.replace(gradient_kbps);
+        } else {
+            self.ends[usize::from(self.recent.next)] = self.recent.last;
+        }
+        self.go_on(sample, self.samples());
+    }
+
+    #[inline]
+    fn go_on(&mut self, sample: Sample, samples: usize) {
+        let recent = &mut self.recent;
+        recent.last = sample;
+        if usize::from(recent.next) + 1 < samples {
+            recent.next += 1;
+        } else {
+            recent.next = 0;
             self.full = true;
         }
     }
 
-    /// Whether the mean growth is above the threshold: compared as sums, so that exactly the threshold is not.
+    /// Takes in a departure, unless the port was idle or the packet may be marked: then nothing has happened.
     #[inline]
+    fn takes_departure(&mut self, sample: Sample, departed: Bytes) -> bool {
+        let since = sample.at.saturating_sub(self.recent.last.at);
+        if since == 0 || since > self.recent.longest_idle.0 || self.recent.sees_next {
+            return false;
+        }
+        let gradient_kbps = self.gradient_kbps(sample, since);
+        if self.recent.left_with(gradient_kbps) < 0 {
+            return false;
+        }
+        self.recent.replace(gradient_kbps);
+        self.recent.departed = bounded(departed);
+        self.go_on(sample, self.recent.gradients_kbps.len());
+        true
+    }
+
+    /// Whether the mean growth is above the threshold: compared as sums, so that exactly the threshold is not.
     fn grows(&self) -> bool {
-        let above = if self.ends.is_empty() { self.sum_kbps > self.most_kbps } else { self.has_grown() };
-        above && (self.full || (self.warm_up == WarmUp::Zero && self.next > 0))
+        let above = if self.ends.is_empty() { self.recent.left_kbps < 0 } else { self.has_grown() };
+        above && (self.full || (self.warm_up == WarmUp::Zero && self.recent.next > 0))
     }
 
     /// The same of the growth since the oldest sample over the time since then.
     fn has_grown(&self) -> bool {
-        let Some(last) = self.last else { return false };
+        let last = self.recent.last;
         // While the ring is not full its first sample is the oldest.
-        let (oldest, taken) = if self.full { (self.next, self.samples) } else { (0, self.next) };
+        let next = usize::from(self.recent.next);
+        let (oldest, taken) = if self.full { (next, self.ends.len()) } else { (0, next) };
         let oldest = self.ends[oldest];
         // Departures that have not been count as a packet's time without growth each.
-        let missing = (self.samples - taken) as u64 * self.packet_time;
+        let missing = (self.ends.len() - taken) as u64 * self.packet_time;
         let span = i128::from(last.at - oldest.at + missing);
         i128::from(growth(oldest, last)) * i128::from(KBPS) > i128::from(self.growth_kbps) * span
     }
 
-    #[inline]
     fn is_above_high_water(&self, queue: &QueueState) -> bool {
         match self.high_water {
             Amount::Packets(packets) => queue.packets(true) > packets,
@@ -258,43 +351,54 @@ impl Detector {
     }
 
     /// Whether the packet whose transmission begins is marked.
-    #[inline]
     fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> bool {
         let sample = Sample { at: queue.now.0, bytes: queue.bytes(true).0 };
-        match self.last {
+        let since = sample.at.saturating_sub(self.recent.last.at);
+        if !self.begun {
+            (self.begun, self.recent.last) = (true, sample);
+        } else if since > self.recent.longest_idle.0 && self.was_idle(since) {
+            self.clear();
+            self.recent.last = sample;
+        } else if since > 0 {
             // Departures at the same instant add no sample.
-            Some(last) if sample.at <= last.at => {}
-            Some(last) => {
-                let since = sample.at - last.at;
-                // Only after a pause is it worth to know how long the last packet took.
-                if since > self.longest_idle.0 && self.was_idle(since) {
-                    self.clear();
-                } else {
-                    self.take(last, sample);
-                }
-                self.last = Some(sample);
-            }
-            None => self.last = Some(sample),
+            self.take(sample, since);
         }
-        self.departed = packet.bytes;
-        self.marking = self.grows() || (self.marking && self.is_above_high_water(queue));
-        self.marking
+        self.recent.departed = bounded(packet.bytes);
+        self.recent.marking = self.grows() || (self.recent.marking && self.is_above_high_water(queue));
+        self.recent.sees_next = self.sees_all || self.recent.marking;
+        self.recent.marking
     }
+}
+
+/// As a number of bytes that no packet exceeds.
+#[inline]
+fn bounded(bytes: Bytes) -> u32 {
+    u32::try_from(bytes.0).unwrap_or(u32::MAX)
 }
 
 impl Marker for Ein {
     #[inline]
     fn on_enqueue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
-        self.ecn.on_enqueue(queue, packet)
+        self.parts.ecn.on_enqueue(queue, packet)
+    }
+
+    fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
+        let Parts { detector, ecn } = &mut *self.parts;
+        Marks { ein: detector.on_dequeue(queue, packet), ..ecn.on_dequeue(queue, packet) }
     }
 
     #[inline]
-    fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
-        Marks { ein: self.detector.on_dequeue(queue, packet), ..self.ecn.on_dequeue(queue, packet) }
+    fn takes_departure(&mut self, now: Time, at_port: Bytes, bytes: Bytes) -> bool {
+        self.parts.detector.takes_departure(Sample { at: now.0, bytes: at_port.0 }, bytes)
+    }
+
+    #[inline]
+    fn touch(&self) -> u64 {
+        self.parts.detector.recent.last.at
     }
 
     fn quiet(&self) -> Quiet {
-        self.ecn.quiet()
+        self.parts.ecn.quiet()
     }
 }
 
@@ -313,8 +417,14 @@ impl Part for Ein {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
+    use proptest::collection::vec;
+    use proptest::option::of;
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
-    use crate::units::Time;
 
     /// 10 Gbit/s: 1500 bytes take 1.2 us, and a quarter of the line rate is 312.5 bytes per us.
     const RATE: Rate = Rate(10_000_000_000);
@@ -392,14 +502,88 @@ mod tests {
         assert_eq!(marks(&mut marker(4, 6000, |config| config.high_water = 2.0), queue), expected);
     }
 
+    /// Times between departures; now and then the port is idle for long.
+    fn gaps() -> impl Strategy<Value = u64> {
+        (0_u32..300).prop_map(|number| match number {
+            0 => 140 * STEP_PS,
+            1..50 => 0,
+            50..100 => STEP_PS / 3,
+            100..250 => STEP_PS,
+            _ => 2 * STEP_PS,
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Departures that find this many bytes, or as many as the one before, and what a mean over all gradients says of them.
+        #[test]
+        fn marks_are_those_of_a_mean_that_is_taken_anew_each_time(
+            samples in select(&[1_u32, 5, 50, 64, 65, 130][..]),
+            average in select(&[Average::PerSample, Average::PacketTime][..]),
+            departures in vec((gaps(), of(0_u64..12)), 1..400),
+        ) {
+            let high_water = 9_000;
+            let mut marker = marker(samples, high_water, |config| config.average = average);
+            let shortest = if average == Average::PacketTime { STEP_PS } else { 0 };
+            let (mut now, mut bytes, mut marking) = (0_u64, 0_u64, false);
+            let (mut last, mut gradients) = (None::<(u64, u64)>, Vec::new());
+            for (gap, packets) in departures {
+                now += gap;
+                bytes = packets.map_or(bytes, |packets| packets * 1500);
+                let unseen = marker.takes_departure(Time(now), Bytes(bytes), Bytes(1500));
+                let marked = !unseen && depart(&mut marker, now, bytes);
+                match last {
+                    Some((at, _)) if now == at => {}
+                    Some((at, _)) if now - at > u64::from(samples + 1) * STEP_PS => gradients.clear(),
+                    Some((at, before)) => gradients.push(gradient_kbps(
+                        i64::try_from(bytes).unwrap() - i64::try_from(before).unwrap(),
+                        (now - at).max(shortest),
+                    )),
+                    None => {}
+                }
+                if last.is_none_or(|(at, _)| now > at) {
+                    last = Some((now, bytes));
+                }
+                let sum = gradients.iter().rev().take(samples as usize).sum::<i64>();
+                marking = sum > 2_500_000 * i64::from(samples) || (marking && bytes > high_water);
+                prop_assert_eq!(marked, marking, "at {} with {} bytes", now, bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn a_departure_that_may_be_marked_is_not_taken_in_unseen() {
+        let takes = |marker: &mut Ein, step: u64, at_port: u64| {
+            marker.takes_departure(Time(step * STEP_PS), Bytes(at_port), Bytes(1500))
+        };
+        every_average(|average| {
+            let mut marker = marker(5, 1_000_000, |config| config.average = average);
+            let sums = average != Average::Telescoped;
+            assert!(!takes(&mut marker, 0, 1500), "it is the first");
+            depart(&mut marker, 0, 1500);
+            assert!(!takes(&mut marker, 0, 1500), "it is at the same instant");
+            assert_eq!(takes(&mut marker, 1, 1500), sums);
+            assert_eq!(takes(&mut marker, 2, 1600), sums);
+            assert!(!takes(&mut marker, 3, 9000), "it has grown too fast");
+            assert!(!takes(&mut marker, 100, 1600), "the port was idle");
+            assert!(depart(&mut marker, 3 * STEP_PS, 9000));
+            assert!(!takes(&mut marker, 4, 9000), "the one before was marked");
+        });
+        let mut at_dequeue = marker(5, 1_000_000, |config| config.ecn.at = ecn_threshold::MarkPoint::Dequeue);
+        depart(&mut at_dequeue, 0, 1500);
+        assert!(!takes(&mut at_dequeue, 1, 1500), "it may be marked CE");
+    }
+
     #[test]
     fn departures_at_one_instant_add_no_sample() {
         let mut marker = marker(2, 1_000_000, |_| ());
         assert!(!depart(&mut marker, 0, 0));
         assert!(depart(&mut marker, STEP_PS, 1500));
-        let (sum, next) = (marker.detector.sum_kbps, marker.detector.next);
+        let state = |marker: &Ein| (marker.parts.detector.recent.left_kbps, marker.parts.detector.recent.next);
+        let before = state(&marker);
         assert!(depart(&mut marker, STEP_PS, 0), "the mean is as it was");
-        assert_eq!((marker.detector.sum_kbps, marker.detector.next), (sum, next));
+        assert_eq!(state(&marker), before);
     }
 
     /// A fan-in of eight at line rate is seen with the second departure, of two with the 13th.

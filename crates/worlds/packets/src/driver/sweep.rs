@@ -443,7 +443,7 @@ impl Sweep {
         gather_own(world, plan, agenda, starts, due, own);
         sweep_switches(world, agenda, due, bins);
         sweep_hosts(world, agenda, due, own);
-        depart(world, agenda);
+        depart(world, agenda, &mut bins.links);
         agenda.end
     }
 
@@ -730,19 +730,28 @@ fn touch_endpoints<O: Observer>(world: &World<'_, O>, hosts: &[u32]) {
     std::hint::black_box(read);
 }
 
-/// Begins every transmission that is due before the end of the window.
+/// Begins every transmission that is due before the end of the window. `links` is room for some at a time.
 #[inline(never)]
-fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda) {
+fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, links: &mut Vec<u32>) {
     let mut link = agenda.departures.take(agenda.current);
     while link != NIL {
-        let following = agenda.departures.follow(link);
-        world.advance(link, agenda.end - 1, agenda);
-        let port = &world.links[link as usize];
-        if port.has_backlog() {
-            let window = agenda.window_of(port.next_departure());
-            agenda.departures.insert(link, window, agenda.current);
+        links.clear();
+        while link != NIL && links.len() < TOGETHER {
+            links.push(link);
+            link = agenda.departures.follow(link);
         }
-        link = following;
+        if agenda.reads_ahead {
+            let read = links.iter().fold(0, |read, &link| read ^ world.links[link as usize].touch_departure());
+            std::hint::black_box(read);
+        }
+        for &link in &*links {
+            world.advance(link, agenda.end - 1, agenda);
+            let port = &world.links[link as usize];
+            if port.has_backlog() {
+                let window = agenda.window_of(port.next_departure());
+                agenda.departures.insert(link, window, agenda.current);
+            }
+        }
     }
 }
 
