@@ -197,6 +197,8 @@ def test_no_two_protocols_look_alike_and_no_two_curves_of_a_figure() -> None:
         looks = figures.looks(labels)
         assert len(set(looks)) == len(labels), path
         assert len({look.colour for look in looks}) == min(len(labels), len(figures.LIGHT.cycle)), path
+        # Where lines are not drawn, colour and marker have to do.
+        assert len({(look.colour, look.hollow) for look in looks}) == len(labels), path
         # Panels over time have no dashes, only a marker for each colour.
         assert len(labels) <= len(figures.LIGHT.cycle) or not any(isinstance(one, Trace) for one in study.panels), path
         for label, look in zip(labels, looks, strict=True):

@@ -99,10 +99,12 @@ class Look(NamedTuple):
     """How a curve is drawn: its place in the cycle of colours, and in the list of dashes.
 
     Every colour has a marker of its own, so that two curves differ in dash or marker where colours cannot be seen.
+    Where a colour comes again its markers are hollow, so that points differ without lines, too.
     """
 
     colour: int
     dash: int
+    hollow: bool = False
 
     def on_off(self) -> tuple[float, ...]:
         """Return the lengths of dashes and gaps, in widths of the line; none if it is solid."""
@@ -116,7 +118,7 @@ class Look(NamedTuple):
     @property
     def sign(self) -> str:
         """The marker as a letter."""
-        return _MARKERS[self.colour][1]
+        return _MARKERS[self.colour][2 if self.hollow else 1]
 
     def line(self, style: Style) -> dict[str, Any]:
         """Return what matplotlib draws a line of many points with. Those with larger gaps lie above the others."""
@@ -127,15 +129,19 @@ class Look(NamedTuple):
     def points(self, style: Style, *, size: float = 4.0) -> dict[str, Any]:
         """Return what matplotlib draws the points of a curve with."""
         size *= 1.4 if self.marker == "P" else 1.0
-        return {"color": style.cycle[self.colour], "marker": self.marker, "markersize": size, "markeredgewidth": 0,
-                "markevery": None}  # fmt: skip
+        filled = {"color": style.cycle[self.colour], "marker": self.marker, "markersize": size, "markeredgewidth": 0.0,
+                  "markevery": None}  # fmt: skip
+        return filled | {"markerfacecolor": style.paper, "markeredgewidth": size / 4} if self.hollow else filled
 
     def few_points(self, style: Style) -> dict[str, Any]:
         """Return what matplotlib draws a curve of many points with, so that the markers of some can be seen."""
         return self.points(style, size=5.0) | {"markevery": (0.02 + 0.03 * self.colour, 0.2)}
 
 
-_MARKERS = (("o", "\u25cf"), ("s", "\u25a0"), ("^", "\u25b2"), ("D", "\u25c6"), ("v", "\u25bc"), ("P", "\u271a"))
+_MARKERS = (
+    ("o", "\u25cf", "\u25cb"), ("s", "\u25a0", "\u25a1"), ("^", "\u25b2", "\u25b3"), ("D", "\u25c6", "\u25c7"),
+    ("v", "\u25bc", "\u25bd"), ("P", "\u271a", "\u271b"),
+)  # fmt: skip
 _DASHES = ((), (5.0, 1.5), (5.0, 1.5, 1.2, 1.5), (1.5, 1.3), (3.0, 1.3, 1.2, 1.3, 1.2, 1.3), (2.5, 2.0))
 # One look per protocol, the same in every figure. Those in one line are never drawn together.
 LOOKS = {
@@ -154,8 +160,8 @@ def looks(names: Iterable[str]) -> list[Look]:
     taken = {look.colour for look in known if look}
     count = len(_DASHES)
     every = [Look(place, place) for place in range(count)]
-    # More curves than colours: a colour comes again with another dash.
-    again = [Look(place, (place + turn) % count) for turn in range(1, count) for place in range(count)]
+    # More curves than colours: a colour comes again with another dash, and hollow markers.
+    again = [Look(place, (place + turn) % count, hollow=True) for turn in range(1, count) for place in range(count)]
     free = cycle([look for look in every if look.colour not in taken] + [look for look in again if look not in known])
     return [look or next(free) for look in known]
 
