@@ -59,18 +59,17 @@ pub trait Marker: core::fmt::Debug + dyn_clone::DynClone {
     fn on_enqueue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks;
 
     /// The transmission of `packet` begins; it leaves `queue` behind. Not called if the marker
-    /// [does not see departures](Self::sees_departures).
+    /// [does not see departures](Self::sees_departures) or has [taken this one in](Self::takes_departure).
     fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks;
 
     /// Takes in that the transmission of a packet of `bytes` begins, as [`on_dequeue`](Self::on_dequeue) would, and does not mark it.
     /// `at_port` is what waits and the packet itself. If it returns `false`, nothing has happened, and
-    /// [`on_dequeue`](Self::on_dequeue) is called.
+    /// [`on_dequeue`](Self::on_dequeue) is called. It saves time, and not every departure is first shown here.
     fn takes_departure(&mut self, _now: Time, _at_port: Bytes, _bytes: Bytes) -> bool {
         false
     }
 
-    /// Reads what the next departure will need, some word of each line of the cache, so that many ports wait for memory together. The
-    /// result says nothing.
+    /// Reads from memory what the next departure is likely to need, so that many ports wait for it together. The result means nothing.
     fn touch(&self) -> u64 {
         0
     }

@@ -12,6 +12,7 @@ use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
 use incast_protocols::switch::buffer::static_limit::{self, Admit, Static};
 use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
 use incast_protocols::switch::marker::ecn_threshold::{self, MarkPoint};
+use incast_protocols::switch::marker::ein::{self, Average, Idle, WarmUp};
 use incast_protocols::switch::marker::{Marker, MarkerChoice, MarkerContext};
 use incast_protocols::switch::{Marks, PacketView, QueueState, Quiet};
 use incast_protocols::{Amount, Bytes, Capability, Duration, PartInfo, Rate, Time};
@@ -198,6 +199,13 @@ fn markers() -> Vec<MarkerChoice> {
             markers.push(MarkerChoice::EcnThreshold(ecn_threshold::Config { threshold, count_in_service, at }));
         }
     }
+    for average in [Average::PerSample, Average::Telescoped, Average::PacketTime] {
+        markers.push(MarkerChoice::Ein(ein::Config { average, samples: 3, ..Default::default() }));
+    }
+    let at_dequeue = ecn_threshold::Config { at: MarkPoint::Dequeue, ..Default::default() };
+    markers.push(MarkerChoice::Ein(ein::Config { ecn: at_dequeue, samples: 3, ..Default::default() }));
+    let (warm_up, idle) = (WarmUp::Full, Idle::Keep);
+    markers.push(MarkerChoice::Ein(ein::Config { warm_up, idle, samples: 3, ..Default::default() }));
     markers
 }
 

@@ -294,7 +294,7 @@ impl<M: Marker> Link<M> {
         self.touch_all(self.flying.next_slot())
     }
 
-    /// Reads what the next departure needs, where there is a backlog.
+    /// Reads what the next departure of a port that foresees needs, where there is a backlog.
     #[inline]
     pub(crate) fn touch_departure(&self) -> u64 {
         let waits = self.flying.len() - self.unbegun;
@@ -642,7 +642,7 @@ impl<M: Marker> Link<M> {
 
     /// The same at a port that foresees: what leaves is on the wire already, and may still be marked there.
     #[inline]
-    fn begin_foreseen<B: Buffer, O: Observer>(&mut self, now: u64, around: &mut Around<'_, B, O>) {
+    fn begin_foreseen<B, O: Observer>(&mut self, now: u64, around: &mut Around<'_, B, O>) {
         while self.has_backlog() {
             let place = self.flying.len() - self.unbegun;
             let flight = *self.flying.get(place);
@@ -986,8 +986,13 @@ mod tests {
         looks_away: bool,
         /// Nor of arrivals that find fewer packets waiting.
         quiet_below: u32,
+        /// With at most so many bytes at the port it marks no departure, and takes it in unseen.
+        takes_up_to: u64,
+        taken: u64,
         arrivals: Vec<(QueueState, PacketView)>,
         departures: Vec<(QueueState, PacketView)>,
+        /// When, what was at the port, and bytes of the packet, seen or not.
+        left: Vec<(Time, Bytes, Bytes)>,
     }
 
     impl Marker for Scripted {
@@ -998,7 +1003,17 @@ mod tests {
 
         fn on_dequeue(&mut self, queue: &QueueState, packet: &PacketView) -> Marks {
             self.departures.push((*queue, *packet));
-            self.on_dequeue
+            self.left.push((queue.now, queue.bytes(true), packet.bytes));
+            if queue.bytes(true).0 <= self.takes_up_to { Marks::NONE } else { self.on_dequeue }
+        }
+
+        fn takes_departure(&mut self, now: Time, at_port: Bytes, bytes: Bytes) -> bool {
+            let takes = at_port.0 <= self.takes_up_to;
+            if takes {
+                self.taken += 1;
+                self.left.push((now, at_port, bytes));
+            }
+            takes
         }
 
         fn sees_departures(&self) -> bool {
@@ -1155,8 +1170,9 @@ mod tests {
         let Bench { link, buffers, log, vanished, .. } = bench;
         let Counters { drops, ce_marks, ein_marks, .. } = link.counters;
         let marker = bench.marker();
+        let seen = if marker.takes_up_to == 0 { marker.departures.clone() } else { Vec::new() };
         (
-            (marker.arrivals.clone(), marker.departures.clone(), buffers[1].left.clone()),
+            (marker.arrivals.clone(), seen, marker.left.clone(), buffers[1].left.clone()),
             (log.events.clone(), vanished.clone()),
             (link.max_waiting, link.begun(), link.begun_bytes(), drops, ce_marks, ein_marks),
         )
@@ -1168,7 +1184,7 @@ mod tests {
     fn a_port_that_foresees_does_as_one_that_keeps_its_queue() {
         let mut source = Random(7);
         let mut random = |below: u64| u64::from(source.below(below as u32));
-        let (mut dropped, mut marked, mut longest) = (0, 0, 0);
+        let (mut dropped, mut marked, mut longest, mut taken) = (0, 0, 0, 0);
         for round in 0..3_000 {
             let otherwise = [Verdict::Drop, Verdict::Trim, Verdict::Evict(PortIndex(9))][random(3) as usize];
             let waiting = random(12) as u32;
@@ -1178,6 +1194,7 @@ mod tests {
                 on_dequeue: marks[random(3) as usize],
                 looks_away: random(2) == 0,
                 quiet_below: random(8) as u32,
+                takes_up_to: [0, 1500, 4000][random(3) as usize],
                 ..Scripted::default()
             };
             let most = [1_000, 9_000, 60_000][random(3) as usize];
@@ -1242,8 +1259,10 @@ mod tests {
             dropped += keeps.link.counters.drops;
             marked += keeps.link.counters.ce_marks + keeps.link.counters.ein_marks;
             longest = longest.max(keeps.link.max_waiting);
+            taken += foresees.marker().taken;
         }
         assert!(dropped > 10_000 && marked > 10_000 && longest > 10, "{dropped} {marked} {longest}");
+        assert!(taken > 10_000, "{taken}");
     }
 
     fn packet(connection: u32, flags: Flags) -> Packet {

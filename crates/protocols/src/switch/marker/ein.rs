@@ -139,6 +139,7 @@ struct Detector {
     sees_all: bool,
     warm_up: WarmUp,
     growth_kbps: i64,
+    /// What the sum of all gradients is above while the mean is above the threshold.
     most_kbps: i64,
     packet_time: u64,
     /// What a gradient is over at least.
@@ -147,7 +148,7 @@ struct Detector {
     rate: Rate,
 }
 
-/// What every departure needs, in one line of the cache.
+/// All that a departure needs that finds as much as the one before it, in one line of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 struct Recent {
@@ -155,10 +156,9 @@ struct Recent {
     last: Sample,
     /// The last N gradients, where it is their mean that counts; else none.
     gradients_kbps: Box<[i64]>,
-    /// A bit for each gradient that may not be zero, so that most are not looked at. Those whose numbers differ by 64 share one.
+    /// A bit for each gradient that may not be zero, so that most are not looked at. Those whose numbers differ by a multiple of 64 share one.
     nonzero: u64,
-    /// By how much the sum of all gradients is below what it has to be above. While it is less than nothing, the mean is above the
-    /// threshold.
+    /// By how much the sum of all gradients is below what it has to be above. While it is negative, the mean is above the threshold.
     left_kbps: i64,
     /// The longest idle time that history survives.
     longest_idle: Duration,
@@ -181,8 +181,8 @@ impl Ein {
         let growth_kbps = (context.rate.0 as f64 / 1000.0 * config.growth + 0.5) as i64;
         let (gradients, ends) =
             if config.average == Average::Telescoped { (0, samples as usize) } else { (samples as usize, 0) };
-        // No sum of gradients is above this bound.
-        let most_kbps = growth_kbps.saturating_mul(i64::from(samples)).min(i64::MAX / 4);
+        // No sum of gradients reaches these bounds.
+        let most_kbps = growth_kbps.saturating_mul(i64::from(samples)).clamp(i64::MIN / 4, i64::MAX / 4);
         let ecn = EcnThreshold::new(&config.ecn, context);
         let packet_time = context.rate.time_for(MTU).0;
         let times = |amount: u64| (amount as f64 * config.high_water.max(0.0)) as u64;
@@ -237,14 +237,14 @@ impl Recent {
         self.left_kbps + oldest_kbps - gradient_kbps
     }
 
-    /// Replaces the oldest gradient.
+    /// Replaces the oldest gradient, with what is [left](Self::left_with) then.
     #[inline]
-    fn replace(&mut self, gradient_kbps: i64) {
+    fn replace(&mut self, gradient_kbps: i64, left_kbps: i64) {
         let bit = self.bit();
         if gradient_kbps == 0 && self.nonzero & bit == 0 {
             return;
         }
-        self.left_kbps = self.left_with(gradient_kbps);
+        self.left_kbps = left_kbps;
         self.gradients_kbps[usize::from(self.next)] = gradient_kbps;
         if gradient_kbps != 0 {
             self.nonzero |= bit;
@@ -288,7 +288,7 @@ impl Detector {
     fn take(&mut self, sample: Sample, since: u64) {
         if self.ends.is_empty() {
             let gradient_kbps = self.gradient_kbps(sample, since);
-            self.recent.replace(gradient_kbps);
+            self.recent.replace(gradient_kbps, self.recent.left_with(gradient_kbps));
         } else {
             self.ends[usize::from(self.recent.next)] = self.recent.last;
         }
@@ -315,10 +315,11 @@ impl Detector {
             return false;
         }
         let gradient_kbps = self.gradient_kbps(sample, since);
-        if self.recent.left_with(gradient_kbps) < 0 {
+        let left_kbps = self.recent.left_with(gradient_kbps);
+        if left_kbps < 0 {
             return false;
         }
-        self.recent.replace(gradient_kbps);
+        self.recent.replace(gradient_kbps, left_kbps);
         self.recent.departed = bounded(departed);
         self.go_on(sample, self.recent.gradients_kbps.len());
         true
@@ -338,8 +339,8 @@ impl Detector {
         let (oldest, taken) = if self.full { (next, self.ends.len()) } else { (0, next) };
         let oldest = self.ends[oldest];
         // Departures that have not been count as a packet's time without growth each.
-        let missing = (self.ends.len() - taken) as u64 * self.packet_time;
-        let span = i128::from(last.at - oldest.at + missing);
+        let missing = (self.ends.len() - taken) as i128 * i128::from(self.packet_time);
+        let span = i128::from(last.at - oldest.at) + missing;
         i128::from(growth(oldest, last)) * i128::from(KBPS) > i128::from(self.growth_kbps) * span
     }
 

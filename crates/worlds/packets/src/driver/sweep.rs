@@ -32,7 +32,7 @@ const SLOTS: u64 = 1024;
 pub(super) const REPORT_EVERY: u32 = 1 << 8;
 /// With fewer links, what the sweep needs is in the cache near the processor, and to read it ahead costs more than it saves.
 const READ_AHEAD_FROM: usize = 500;
-/// How many links of a switch are looked at together: what arrives over them should stay in the nearest cache.
+/// How many links are looked at together: what is read of them should stay in the nearest cache.
 const TOGETHER: usize = 64;
 /// Up to this many arrivals insertion sort is fastest: they come as a few sorted runs.
 const INSERTION_SORT: usize = 32;
@@ -321,7 +321,7 @@ struct Bins {
     ports: Vec<u32>,
     /// ... and how many they are.
     used: usize,
-    /// Links from which arrivals are taken together.
+    /// Links from which arrivals are taken together, or over which packets depart.
     links: Vec<u32>,
     /// What has arrived over them; at a switch whose ports are coupled, over all of its links.
     whole: Vec<Arrival>,
@@ -730,7 +730,7 @@ fn touch_endpoints<O: Observer>(world: &World<'_, O>, hosts: &[u32]) {
     std::hint::black_box(read);
 }
 
-/// Begins every transmission that is due before the end of the window. `links` is room for some at a time.
+/// Begins every transmission that is due before the end of the window. `links` is scratch space.
 #[inline(never)]
 fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, links: &mut Vec<u32>) {
     let mut link = agenda.departures.take(agenda.current);
