@@ -986,7 +986,7 @@ mod tests {
         looks_away: bool,
         /// Nor of arrivals that find fewer packets waiting.
         quiet_below: u32,
-        /// With at most so many bytes at the port it marks no departure, and takes it in unseen.
+        /// Departures that find at most this many bytes at the port are taken in unseen, and never marked.
         takes_up_to: u64,
         taken: u64,
         arrivals: Vec<(QueueState, PacketView)>,
