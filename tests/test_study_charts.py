@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from incast import figures
 from incast.studies import charts, claims, page_charts, pictures, pooling, reading, report, table
@@ -68,6 +69,18 @@ def test_every_chart_is_drawn_for_page_and_paper(chart: Chart) -> None:
         assert 0 <= float(y) <= height
     assert not re.search("#[0-9a-f]{6}", drawn), "a colour that is not one of the page"
     assert len(pictures.draw([chart]).axes) == 1
+
+
+@pytest.mark.parametrize("curves", [4, 11])
+def test_a_legend_of_many_rows_takes_no_room_from_the_panels(curves: int) -> None:
+    lines = tuple(replace(CHART.lines[0], label=f"a curve with quite a long name, number {n}") for n in range(curves))
+    figure = pictures.draw([replace(CHART, lines=lines)] * 2)
+    FigureCanvasAgg(figure)
+    first, second = (axes.get_tightbbox() for axes in figure.axes)
+    assert first is not None
+    assert second is not None
+    assert first.y0 > second.y1
+    assert all(axes.get_window_extent().height > figure.dpi for axes in figure.axes), "less than an inch"
 
 
 def test_a_point_says_its_interval_and_where_whiskers_end() -> None:

@@ -138,6 +138,8 @@ class Look(NamedTuple):
         return self.points(style, size=5.0) | {"markevery": (0.02 + 0.03 * self.colour, 0.2)}
 
 
+# The height of a row of a legend, in points, and for how many a panel has room.
+_LEGEND_ROW, _LEGEND_ROWS = 17, 4
 _MARKERS = (
     ("o", "\u25cf", "\u25cb"), ("s", "\u25a0", "\u25a1"), ("^", "\u25b2", "\u25b3"), ("D", "\u25c6", "\u25c7"),
     ("v", "\u25bc", "\u25bd"), ("P", "\u271a", "\u271b"),
@@ -583,8 +585,17 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
     return figure, every[:panels]
 
 
-def legend_above(axes: Axes, style: Style, title: str = "") -> None:
-    """Name the curves above the panel, where nothing is drawn, below its title."""
+def make_room(figure: Figure, panels: int, rows: int, style: Style) -> None:
+    """Make a figure with so many panels above one another higher, if legends have more rows than there is room for."""
+    if rows <= _LEGEND_ROWS:
+        return
+    width_in, height_in = figure.get_size_inches()
+    more_in = (rows - _LEGEND_ROWS) * _LEGEND_ROW * style.points / 11 / 72
+    figure.set_size_inches(width_in, height_in + panels * more_in)
+
+
+def legend_above(axes: Axes, style: Style, title: str = "") -> int:
+    """Name the curves above the panel, where nothing is drawn, below its title. Return in how many rows."""
     labels = axes.get_legend_handles_labels()[1]
     rows = 0
     for columns in range(len(labels), 0, -1):
@@ -595,7 +606,8 @@ def legend_above(axes: Axes, style: Style, title: str = "") -> None:
         rows = -(-len(labels) // columns)
         if legend.get_window_extent().width <= (style.width_in - _LEFT_IN) * axes.figure.dpi:
             break
-    axes.set_title(title, loc="left", pad=8 + 17 * rows * style.points / 11)
+    axes.set_title(title, loc="left", pad=8 + _LEGEND_ROW * rows * style.points / 11)
+    return rows
 
 
 def number_decades(axis: Axis, most: int, unit: str = "") -> None:

@@ -39,9 +39,11 @@ def draw(charts: Sequence[Drawn], style: figures.Style = figures.LIGHT) -> Figur
     with figures.rc(style):
         rows = max((len(chart.y_names) for chart in charts if not isinstance(chart, Chart)), default=0)
         figure, all_axes = figures.stacked(len(charts), max(3.2, 1.2 + _ROW_IN * rows), style, columns=columns)
+        in_legend = 0
         for axes, chart in zip(all_axes, charts, strict=True):
             panel(axes, chart, style)
-            figures.legend_above(axes, style, heading(chart))
+            in_legend = max(in_legend, figures.legend_above(axes, style, heading(chart)))
+        figures.make_room(figure, -(-len(charts) // columns), in_legend, style)
         figure.draw_without_rendering()
         # Once is enough: every file that is written would be laid out anew.
         figure.set_layout_engine("none")
