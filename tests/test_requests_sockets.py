@@ -552,7 +552,8 @@ def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: 
         return None if found is None else sockets.Info(*found)
 
     async def program(server: Server) -> None:
-        async with requests.open(plan) as scheduler:
+        # With time it would also be asked whether requests have been sent (`Limited`), once a millisecond.
+        async with Scheduler(plan, clock=lambda: 0) as scheduler:
             scheduler._core.ask_in_place_of_kernel(counted)
             streams = await asyncio.open_connection("127.0.0.1", server.port)
             over = Peer(streams[1]) if kept else streams[1]
