@@ -1,11 +1,12 @@
 """One end of TCP connections, for the tests beside it.
 
 `receive ALGORITHM ADDRESS` says its port, and `send ALGORITHM ADDRESS PORT BYTES [DEADLINE]` what it saw. The
-deadline is in microseconds from the handshake.
+deadline is in microseconds from the handshake. `refused ADDRESS` connects to a port at which nobody listens.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -72,6 +73,12 @@ def send(algorithm: str, address: str, port: int, size: int, within_us: int = 0)
     print(json.dumps(result))
 
 
+def refused(address: str) -> None:
+    with contextlib.suppress(ConnectionRefusedError):
+        new_socket("reno", address).connect((address, 1))
+        sys.exit("somebody listens at port 1")
+
+
 def info(connection: socket.socket) -> bytes:
     return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 280)
 
@@ -79,5 +86,7 @@ def info(connection: socket.socket) -> bytes:
 if __name__ == "__main__":
     if sys.argv[1] == "receive":
         receive(*sys.argv[2:4])
+    elif sys.argv[1] == "refused":
+        refused(sys.argv[2])
     else:
         send(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:]))

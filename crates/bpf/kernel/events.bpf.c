@@ -95,11 +95,16 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(incast_drop, struct sk_buff *skb)
 {
 	const struct net_device *device = BPF_CORE_READ(skb, dev);
+	const unsigned char *header;
 	struct ip_header ip;
 	struct tcp_start tcp;
 	struct event *event;
 
-	if (!device || !is_meant(BPF_CORE_READ(device, nd_net.net, ns.inum)) || !find_tcp(skb, &ip, &tcp))
+	if (!device || !is_meant(BPF_CORE_READ(device, nd_net.net, ns.inum)))
+		return 0;
+	header = find_tcp(skb, &ip, &tcp);
+	/* The kernel also frees what a host has no use for: a FIN that comes to a connection whose program has ended, for one. */
+	if (!header || has_come(skb, header))
 		return 0;
 	event = reserve(DROP, sizeof(*event));
 	if (!event)

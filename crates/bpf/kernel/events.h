@@ -112,6 +112,12 @@ INCAST_FUNCTION const unsigned char *find_tcp(const struct sk_buff *skb, struct 
 	return header;
 }
 
+/* Whether a packet has come to the host it was sent to: what is left of it begins behind its IP header, which is at `header`. */
+INCAST_FUNCTION int has_come(const struct sk_buff *skb, const unsigned char *header)
+{
+	return BPF_CORE_READ(skb, data) > header;
+}
+
 INCAST_FUNCTION void describe(struct event *event, const struct sk_buff *skb, const struct ip_header *ip,
 			      const struct tcp_start *tcp)
 {

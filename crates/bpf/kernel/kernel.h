@@ -353,6 +353,7 @@ struct sk_buff {
 	/* In TCP it begins with the segment's sequence number (struct tcp_skb_cb). */
 	char cb[48];
 	unsigned char *head;
+	unsigned char *data;
 	__u16 network_header;
 };
 
