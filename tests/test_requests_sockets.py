@@ -616,7 +616,6 @@ def test_a_limit_of_the_window_can_be_lifted() -> None:
 
 def test_what_is_no_connection_has_no_socket() -> None:
     assert sockets.socket_of(None) is None
-    assert sockets.socket_of(object()) is None
     with socket.socket(socket.AF_UNIX) as unix:
         assert sockets.socket_of(unix) is unix
         assert sockets.info(unix) is None
@@ -625,6 +624,30 @@ def test_what_is_no_connection_has_no_socket() -> None:
     closed.close()
     assert sockets.info(closed) is None
     assert sockets.is_closed(closed)
+
+
+@pytest.mark.parametrize("thing", ["http://10.0.0.7/", 7, object(), ("10.0.0.7", 80)])
+def test_what_never_has_a_connection_is_refused(thing: object) -> None:
+    async def program(server: Server) -> None:
+        streams = await asyncio.open_connection("127.0.0.1", server.port)
+        async with requests.open(PLAN) as scheduler:
+            with pytest.raises(TypeError, match="expected a socket, a Peer"):
+                Peer(thing)
+            with pytest.raises(TypeError, match="expected a socket, a Peer"):
+                async with scheduler.slot(expect_bytes=len(BODY), socket=thing):
+                    pass
+            with pytest.raises(TypeError, match="expected a socket, a Peer"):
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[thing])
+            async with scheduler.slot(expect_bytes=len(BODY)) as slot:
+                with pytest.raises(TypeError, match="expected a socket, a Peer"):
+                    slot.use(thing)
+            # Nothing is left of the requests.
+            status = scheduler.status()
+            assert (status.asked, status.outstanding, status.waiting, status.in_use_bytes) == (1, 0, 0, 0)
+            assert sockets.socket_of(streams[0]) is sockets.socket_of(streams[1]) is not None
+        streams[1].close()
+
+    run(program)
 
 
 def test_the_kernel_puts_its_numbers_where_they_are_read() -> None:

@@ -15,8 +15,8 @@ class Peer(_core.Peer):
     """A server to which there is one connection: pass it as `socket`, with each request to it.
 
     Its connection is given, or one learns of it from its responses: pass them to `Slot.use`. The scheduler remembers
-    what it knows of the connection, and asks the kernel once per request. A scheduler that learns asks twice of a bare
-    socket.
+    what it knows of the connection, and asks the kernel once per request. A scheduler that learns, or finds out how
+    long servers think, asks twice about a bare socket.
     """
 
     __slots__ = ()

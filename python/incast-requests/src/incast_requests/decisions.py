@@ -22,13 +22,14 @@ class Decision:
     cost_bytes: int | None
     """What the request costs of the budget, once that is granted."""
     budget_bytes: int | None
-    """Bytes that may be under way; `None`: as many as there are."""
+    """Bytes that may be under way, and what requests of servers that think hold; `None`: no limit."""
     in_use_bytes: int
     """What the granted requests cost."""
     waiting: int
     """Requests that wait."""
     why: str | None
-    """Why the budget changed: `more`, `less`, `back`, `out-of-order`, `stall`, `free` or `limited`."""
+    """Why the budget changed: `more` (it is tried, or pays), `back` (more did not pay), `less` (it is tried),
+    `out-of-order` or `stall` (a cut after a loss), `free` (no limit for a while), `limited` (the limit is back)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Status:
     """How a scheduler stands."""
 
     budget_bytes: int | None
-    """Bytes that may be under way; `None`: as many as there are, or the scheduler does not count bytes."""
+    """Bytes that may be under way, and what requests of servers that think hold; `None`: no limit, or the scheduler
+    does not count bytes."""
     in_use_bytes: int
     """What the granted requests cost."""
     window_bytes: int | None

@@ -74,13 +74,22 @@ def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries t
 
     `thing` is one of
 
-    - a socket, or a transport, stream or writer of asyncio,
+    - a socket, or a transport, stream, reader or writer of asyncio,
     - a stream of trio, also with TLS,
     - a response of httpx,
     - a response of aiohttp whose body has not all arrived (after that aiohttp does not say),
     - a client or connection of redis.asyncio: of a client with several connections, the one that its pool would
-      hand out next.
+      hand out next,
+    - `None`, which has none.
+
+    Raises:
+        TypeError: it is nothing that ever has a connection.
+
     """
+    if thing is not None and not (hasattr(thing, "getsockopt") or any(hasattr(thing, name) for name in _LEAD_THERE)):
+        raise TypeError(
+            f"socket: found {thing!r:.80}, expected a socket, a Peer, or a stream, response or client with a connection"
+        )
     for _ in range(8):
         if thing is None:
             return None
@@ -91,19 +100,26 @@ def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries t
     return None
 
 
+# A stream of trio; with TLS there is another below.
+_OF_TRIO = ("socket", "transport_stream")
+# aiohttp: a response has a connection, which has a transport. asyncio: a reader has one. redis: a client may have a
+# connection.
+_OF_OTHERS = ("connection", "transport", "_transport", "_writer")
+# What a thing has one of that may have a connection.
+_LEAD_THERE = ("get_extra_info", *_OF_TRIO, "extensions", *_OF_OTHERS, "connection_pool")
+
+
 def _nearer(thing: Any) -> Any:  # noqa: ANN401
     # What asyncio, and httpcore under httpx, call it.
     if (ask := getattr(thing, "get_extra_info", None)) is not None:
         return ask("socket")
-    # A stream of trio; with TLS there is another below.
-    for name in ("socket", "transport_stream"):
+    for name in _OF_TRIO:
         if (found := getattr(thing, name, None)) is not None:
             return found
     extensions = getattr(thing, "extensions", None)
     if isinstance(extensions, dict):
         return extensions.get("network_stream")
-    # aiohttp: a response has a connection, which has a transport. redis: a client may have a connection.
-    for name in ("connection", "transport", "_writer"):
+    for name in _OF_OTHERS:
         if (found := getattr(thing, name, None)) is not None:
             return found
     if (pool := getattr(thing, "connection_pool", None)) is not None:
