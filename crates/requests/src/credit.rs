@@ -1,5 +1,7 @@
 //! The scheduler of `incast-protocols`, shared by tasks.
 
+#[cfg(target_os = "linux")]
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -244,6 +246,9 @@ struct State {
     first: u64,
     /// Whether a task lets requests go when their time has come.
     paced: bool,
+    /// Connections over which responses come, by their requests, if the scheduler looks at bytes as they come.
+    #[cfg(target_os = "linux")]
+    watched: BTreeMap<u64, Connection>,
 }
 
 /// A request without a slot.
@@ -281,7 +286,15 @@ impl Credit {
     fn of(choice: &ApplicationChoice, context: &ApplicationContext, hook: Option<Hook>) -> Self {
         let scheduler = choice.build(context);
         let known = known(&scheduler.status());
-        let state = State { scheduler, known, waiting: VecDeque::new(), first: 0, paced: false };
+        let state = State {
+            scheduler,
+            known,
+            waiting: VecDeque::new(),
+            first: 0,
+            paced: false,
+            #[cfg(target_os = "linux")]
+            watched: BTreeMap::new(),
+        };
         let watches = state.scheduler.watches_progress();
         Self(Arc::new(Shared {
             state: Mutex::new(state),
@@ -351,8 +364,8 @@ impl Shared {
         let mut granted = Vec::new();
         let mut state = self.lock();
         // But for the pace that requests keep, nothing is let go between two calls, so a timer need not run before the next of them.
-        if state.scheduler.next_timer().is_some_and(|due| due <= now) {
-            state.scheduler.on_timer(now, 0);
+        if let Some(due) = state.scheduler.next_timer().filter(|due| *due <= now) {
+            state.run_timer(due, now);
         }
         let told = tell(&mut state, now);
         let mut woken = Woken::default();
@@ -485,6 +498,23 @@ impl Woken {
 }
 
 impl State {
+    /// The time of the scheduler's timer has come: nothing was told for so long. Bytes may have come nevertheless.
+    #[cold]
+    fn run_timer(&mut self, due: Time, now: Time) {
+        #[cfg(target_os = "linux")]
+        if let Some(ago) = self.watched.values().filter_map(Connection::last_came).min() {
+            // When it came before that is not known: the look is late, not what came.
+            let at = now.0.saturating_sub(ago.as_nanos() as u64 * PS_PER_NS).min(due.0.saturating_sub(1));
+            self.scheduler.on_progress(Time(at), Bytes::ZERO);
+            if self.scheduler.next_timer().is_none_or(|due| due > now) {
+                return;
+            }
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = due;
+        self.scheduler.on_timer(now, 0);
+    }
+
     /// A request takes its place among those that wait.
     fn ask(&mut self, now: Time, expect: Expect) -> u64 {
         let id = self.first + self.waiting.len() as u64;
@@ -586,6 +616,8 @@ impl Future for Waiting {
                     expected: expect.bytes,
                     #[cfg(target_os = "linux")]
                     is_unsent: false,
+                    #[cfg(target_os = "linux")]
+                    is_watched: false,
                 })
             }
             Err(only_now) => {
@@ -631,6 +663,9 @@ pub struct Slot {
     /// Whether it is asked if the request has been sent.
     #[cfg(target_os = "linux")]
     is_unsent: bool,
+    /// Whether the scheduler looks at its connection when a stall is due.
+    #[cfg(target_os = "linux")]
+    is_watched: bool,
 }
 
 impl Slot {
@@ -641,10 +676,18 @@ impl Slot {
     ///
     /// If the window of the connection is limited, another task asks whether the request has been sent, first after a millisecond, and
     /// then has what comes [acknowledged at once](crate::socket::acknowledge_at_once). So the runtime needs to have time.
+    ///
+    /// A scheduler that learns also asks the connection whether bytes have come, before it takes silence for a stall.
     #[cfg(target_os = "linux")]
     pub fn comes_over(&mut self, tcp: &crate::socket::Tcp) {
         let connection = tcp.connection();
         self.comes_over = Some(connection);
+        if self.shared.watches
+            && let Some(request) = self.request()
+        {
+            self.is_watched = true;
+            self.shared.lock().watched.insert(request, connection);
+        }
         if connection.is_limited
             && !self.is_unsent
             && let Some(request) = self.request()
@@ -734,6 +777,7 @@ impl Slot {
             comes_over: None,
             expected: self.expected,
             is_unsent: false,
+            is_watched: std::mem::take(&mut self.is_watched),
         };
         if kept.shared.hears()
             && let Some(grant) = &kept.grant
@@ -770,7 +814,15 @@ impl Drop for Slot {
         let received =
             if self.told > 0 && self.shared.watches { self.received.saturating_sub(self.told) } else { self.received };
         let outcome = Outcome { received: Bytes(received), out_of_order: self.out_of_order };
-        let decision = Decision::Returned { request: grant.id().0, cost_bytes: grant.cost().0 };
-        self.shared.act(Some(decision), |state, now| state.scheduler.on_finished(now, grant, outcome), |_, ()| ());
+        let request = grant.id().0;
+        let decision = Decision::Returned { request, cost_bytes: grant.cost().0 };
+        let finish = |state: &mut State, now| {
+            #[cfg(target_os = "linux")]
+            if self.is_watched {
+                state.watched.remove(&request);
+            }
+            state.scheduler.on_finished(now, grant, outcome);
+        };
+        self.shared.act(Some(decision), finish, |_, ()| ());
     }
 }

@@ -266,6 +266,12 @@ impl Connection {
         (received, info.out_of_order_since(self.out_of_order), info.open() && missing)
     }
 
+    /// How long ago bytes came last, if any of the response have.
+    pub(crate) fn last_came(&self) -> Option<Duration> {
+        let info = self.socket.info().ok()?;
+        (info.received > self.before).then(|| Duration::from_millis(info.last_data_ms.into()))
+    }
+
     /// Waits until nothing more of the response can come: the connection is closed, all that was expected is there, or nothing has
     /// come for a second. Returns what came, and segments out of order.
     pub(crate) async fn run_dry(&self, expected: Option<u64>) -> (u64, u64) {

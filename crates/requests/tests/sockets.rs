@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use incast_requests::socket::Tcp;
-use incast_requests::{Credit, Expect, Slot};
+use incast_requests::{Credit, Expect, Search, Slot, Why};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
@@ -177,6 +177,34 @@ async fn what_comes_over_a_connection_with_a_limited_window_is_acknowledged_once
             assert_eq!(timeout(longest, is_acknowledged).await.is_ok(), limits, "sent after {late:?}");
             slot.finish(0);
         }
+    }
+}
+
+/// Of bytes that nobody has told, the connection knows. The clock of the scheduler stands still but where it is set forward, and
+/// ten seconds are longer than any machine stands still.
+#[tokio::test(start_paused = true)]
+async fn what_has_come_without_being_told_is_no_stall() {
+    let search = Search { stall: incast_protocols::Duration::from_ms(10_000), ..Search::default() };
+    for (came, over) in [(true, true), (true, false), (false, true)] {
+        let mut asked = Halting::new().await;
+        asked.credit = Credit::builder().search(search.clone()).build();
+        // How long requests usually take is known.
+        asked.credit.slot(Expect::bytes(1000)).await.finish(1000);
+        // What is lost by one request alone is no reason to cut.
+        let other = asked.credit.slot(Expect::bytes(2000)).await;
+        let mut slot = asked.credit.slot(asked.tcp.expect(&asked.credit, Some(2000)).unwrap()).await;
+        if over {
+            slot.comes_over(&asked.tcp);
+        }
+        tokio::time::advance(Duration::from_secs(11)).await;
+        if came {
+            asked.more(1000).await;
+        }
+        drop(asked.credit.try_slot(Expect::bytes(1)));
+        let stalled = asked.credit.status().last_change == Some(Why::Stall);
+        assert_eq!(stalled, !(came && over), "something came: {came}, over a connection that is known: {over}");
+        slot.finish(2000);
+        other.finish(2000);
     }
 }
 
