@@ -316,11 +316,29 @@ def test_the_unit_of_systemd_is_sound(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_systemd_starts_the_unit_restarts_it_after_a_kill_and_ends_it(tmp_path: Path) -> None:
-    """As the unit stands, with all that it forbids; systemd is the first process of namespaces of its own."""
+def said_under_systemd(probe: str, folder: Path) -> list[str]:
+    """Return the lines that a script says under a systemd that has the unit, in namespaces of its own."""
     if not Path("/lib/systemd/systemd").exists():
         pytest.skip("there is no systemd (Debian, Ubuntu: apt-get install systemd)")
-    (tmp_path / "probe").write_text(
+    (folder / "probe").write_text(probe)
+    root = cgroup_root()
+    assert root is not None
+    # Cgroups of systemd and of the unit are below one that goes with the test.
+    group = root / f"incast-unit-{os.getpid()}"
+    group.mkdir()
+    script = f'echo $$ > {group}/cgroup.procs; exec unshare -m -p -f -n -C --mount-proc --kill-child bash "$@"'
+    unit = HERE.parents[1] / "packaging/incast-host@.service"
+    command = ["bash", "-c", script, "-", str(HERE / "unit.sh"), str(unit), str(HOST), str(folder)]
+    try:
+        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    finally:
+        eventually(lambda: removed(group))
+    return (folder / "said").read_text().splitlines()
+
+
+def test_systemd_starts_the_unit_restarts_it_after_a_kill_and_ends_it(tmp_path: Path) -> None:
+    """As the unit stands, with all that it forbids."""
+    said = said_under_systemd(
         """
         show() { systemctl show incast-host@search --value -p "$1"; }
         systemctl start incast-host@search
@@ -335,25 +353,48 @@ def test_systemd_starts_the_unit_restarts_it_after_a_kill_and_ends_it(tmp_path: 
         echo "restarted $(show NRestarts) $(show ActiveState)"
         systemctl stop incast-host@search
         echo "stopped $(show ActiveState) $(show Result) $(ls /run/incast | wc -l)"
-        """
+        """,
+        tmp_path,
     )
-    root = cgroup_root()
-    assert root is not None
-    # Cgroups of systemd and of the unit are below one that goes with the test.
-    group = root / f"incast-unit-{os.getpid()}"
-    group.mkdir()
-    script = f'echo $$ > {group}/cgroup.procs; exec unshare -m -p -f -n -C --mount-proc --kill-child bash "$@"'
-    unit = HERE.parents[1] / "packaging/incast-host@.service"
-    command = ["bash", "-c", script, "-", str(HERE / "unit.sh"), str(unit), str(HOST), str(tmp_path)]
-    try:
-        subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    finally:
-        eventually(lambda: removed(group))
-    said = (tmp_path / "said").read_text().splitlines()
     assert said[0] == "started active"
     assert said[1].split() == ["CapEff:", 16 * "0"]
     assert said[2].startswith("incast_dctcp for /sys/fs/cgroup/search")
     assert said[-2:] == ["restarted 1 active", "stopped inactive success 0"]
+
+
+def test_the_unit_waits_for_the_cgroup_of_a_service_and_goes_with_it(tmp_path: Path) -> None:
+    """Tied to it as docs/how-to/linux-host.md has it. systemd gives up after five failures unless told not to."""
+    said = said_under_systemd(
+        """
+        show() { systemctl show "$1" --value -p "$2"; }
+        until_active() {
+          for _ in {1..100}; do [ "$(show incast-host@tied ActiveState)" = active ] && return; sleep 0.1; done
+        }
+        printf '[Service]\nExecStart=/bin/sleep 1000\n' > /etc/systemd/system/search.service
+        tie=/etc/systemd/system/incast-host@tied.service.d
+        mkdir $tie
+        printf '[Unit]\nAfter=search.service\nPartOf=search.service\n' > $tie/tie.conf
+        echo 'ARGUMENTS=dctcp --cgroup /sys/fs/cgroup/system.slice/search.service' > /etc/incast/tied.conf
+        systemctl daemon-reload
+        systemctl start --no-block incast-host@tied
+        for _ in {1..200}; do [ "$(show incast-host@tied NRestarts)" -ge 6 ] && break; sleep 0.1; done
+        echo "without the service $(show incast-host@tied ActiveState)"
+        systemctl start search
+        until_active
+        first=$(show incast-host@tied MainPID)
+        echo "with the service $(show incast-host@tied ActiveState)"
+        systemctl restart search
+        until_active
+        [ "$(show incast-host@tied MainPID)" != "$first" ] && echo "begun anew"
+        /usr/local/bin/incast-host status
+        systemctl stop search
+        echo "stopped $(show incast-host@tied ActiveState)"
+        """,
+        tmp_path,
+    )
+    assert said[:3] == ["without the service activating", "with the service active", "begun anew"]
+    assert said[3].startswith("incast_dctcp for /sys/fs/cgroup/system.slice/search.service")
+    assert said[-1] == "stopped inactive"
 
 
 def removed(group: Path) -> bool:

@@ -38,7 +38,7 @@ pub(crate) enum Command {
     /// Put new connections of a cgroup under a sender, set their windows by a receiver, or mark incast at a port, until this
     /// process ends
     Enable {
-        /// A sender (dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp), a receiver (ictcp, dcmrg, rdtcp, static-window, credit), or ein for the
+        /// A sender (dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp, swift), a receiver (ictcp, dcmrg, rdtcp, static-window, credit), or ein for the
         /// detector of incast at a port
         name: String,
         /// The receiver of this name, where there is a sender too
@@ -87,7 +87,7 @@ pub(crate) enum Command {
     },
     /// Put a cgroup under another sender, with its connections
     Switch {
-        /// The sender (dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp)
+        /// The sender (dctcp, d2tcp, mrg, dcmrg, pulser, rdtcp, swift)
         name: String,
         /// Which cgroup, if several are enabled
         #[arg(long, value_name = "PATH")]
@@ -96,7 +96,7 @@ pub(crate) enum Command {
         #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
         settings: Vec<(String, Value)>,
     },
-    /// End what is enabled for a cgroup, or at a device; without either, the only one
+    /// End all that is enabled for a cgroup, or at a device; without either, the only one
     Disable {
         /// Directory of the cgroup
         #[arg(long, value_name = "PATH", conflicts_with = "dev")]
@@ -239,7 +239,13 @@ pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<End, Stri
                 (None, Some(device)) => Wanted::Device(device),
                 (None, None) => Wanted::Any,
             };
-            end(&the_one(wanted)?.0, output)?;
+            let ended = match wanted {
+                Wanted::Any => vec![the_one(wanted)?],
+                _ => some(wanted)?,
+            };
+            for (peer, _) in &ended {
+                end(peer, output)?;
+            }
             sweep_up(output)?;
         }
         Command::Restore { windows } => {
@@ -339,22 +345,30 @@ fn all(wanted: &Wanted) -> Result<Vec<(Peer, Value)>, String> {
     Ok(found)
 }
 
+/// Those that are meant, of which there is one at least.
+fn some(wanted: Wanted) -> Result<Vec<(Peer, Value)>, String> {
+    let found = all(&wanted)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    Err(match wanted {
+        Wanted::Any => "nothing is enabled".into(),
+        Wanted::Sender => "no cgroup is under a sender".into(),
+        Wanted::Cgroup(path) | Wanted::SenderOf(path) | Wanted::Receiver(path) => {
+            format!("nothing is enabled for {} (see incast-host status)", path.display())
+        }
+        Wanted::Device(name) | Wanted::Detector(name) => {
+            format!("nothing is enabled at {name} (see incast-host status)")
+        }
+    })
+}
+
 /// The one that is meant, if there is just one.
 fn the_one(wanted: Wanted) -> Result<(Peer, Value), String> {
-    let mut found = all(&wanted)?;
-    match (found.pop(), found.is_empty()) {
-        (Some(one), true) => Ok(one),
-        (Some(_), false) => Err("several are enabled: say which, by --cgroup or --dev (see incast-host status)".into()),
-        (None, _) => Err(match wanted {
-            Wanted::Any => "nothing is enabled".into(),
-            Wanted::Sender => "no cgroup is under a sender".into(),
-            Wanted::Cgroup(path) | Wanted::SenderOf(path) | Wanted::Receiver(path) => {
-                format!("nothing is enabled for {} (see incast-host status)", path.display())
-            }
-            Wanted::Device(name) | Wanted::Detector(name) => {
-                format!("nothing is enabled at {name} (see incast-host status)")
-            }
-        }),
+    let mut found = some(wanted)?.into_iter();
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err("several are enabled: say which, by --cgroup or --dev (see incast-host status)".into()),
     }
 }
 

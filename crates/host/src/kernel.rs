@@ -1,8 +1,9 @@
 //! Loading programs into the kernel and attaching them, each by a link that ends with this process, however it ends.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -165,10 +166,13 @@ pub(crate) struct Device {
     pub(crate) netns: u32,
 }
 
-/// Does something in a network namespace: in a thread that ends there.
+/// Does something in a network namespace: in a thread that ends there. To be in its own already takes a process no rights.
 pub(crate) fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let shown = netns.display();
     let namespace = File::open(netns).map_err(|error| format!("network namespace {shown}: {error}"))?;
+    if is_own(&namespace) {
+        return act();
+    }
     std::thread::scope(|scope| {
         let enter = || {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
@@ -177,6 +181,13 @@ pub(crate) fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, Stri
         };
         scope.spawn(enter).join().unwrap_or_else(|_| Err(format!("network namespace {shown}: a thread has failed")))
     })
+}
+
+/// Whether this thread is in a namespace.
+fn is_own(namespace: &File) -> bool {
+    let place = |found: Metadata| (found.dev(), found.ino());
+    let own = std::fs::metadata("/proc/thread-self/ns/net").map(place).ok();
+    own.is_some() && own == namespace.metadata().map(place).ok()
 }
 
 /// Looks a device up.

@@ -5,8 +5,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Key in the status, name of the metric, and what it is. Counters grow as long as the process lives.
-const COUNTERS: [(&str, &str, &str); 13] = [
+const COUNTERS: [(&str, &str, &str); 16] = [
     ("connections_begun", "connections", "connections that have begun"),
+    ("flows_refused", "connections_refused", "connections for which a receiver had no place"),
+    ("windows_set", "windows_set", "windows that a receiver has set"),
+    ("windows_opened", "windows_opened", "windows that were opened by an ACK for that alone"),
     ("connections_moved", "connections_moved", "connections that were moved to another sender"),
     ("timeouts", "timeouts", "expired retransmission timers"),
     ("segments_retransmitted", "segments_retransmitted", "segments sent again"),
@@ -36,8 +39,12 @@ pub(crate) fn text(status: &Value) -> String {
         let name = format!("incast_host_{name}");
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}");
     };
+    let open = "connections that are open";
+    if let Some(connections) = status["connections_open"].as_f64() {
+        gauge("connections_open", open, connections);
+    }
     if let Some(flows) = status["flows"].as_array() {
-        gauge("connections_open", "connections that are open", flows.len() as f64);
+        gauge("connections_open", open, flows.len() as f64);
         let windows = quantiles(flows, "cwnd_segments");
         for (name, value) in ["least", "median", "most"].iter().zip(windows.into_iter().flatten()) {
             gauge(
@@ -76,6 +83,7 @@ mod tests {
         vec![
             json!({ "kind": "sender", "cgroup": "/a", "counts": { "timeouts": 3, "marks_seen": 1 }, "flows": [flow, flow] }),
             json!({ "kind": "port", "device": "eth0", "counts": { "ein_marks": 3 }, "rate_bps": 1e9 }),
+            json!({ "kind": "receiver", "cgroup": "/a", "connections_open": 2, "counts": { "flows": 3, "windows_set": 9 } }),
         ]
     }
 
@@ -100,6 +108,20 @@ mod tests {
         assert!(text.contains("incast_host_timeouts_total{cgroup=\"/a \\\"b\\\"\\\\\"} 3\n"), "{text}");
         assert!(text.contains("incast_host_window_segments_median{cgroup=\"/a \\\"b\\\"\\\\\"} 7\n"), "{text}");
         assert!(text.contains("incast_host_connections_open{") && !text.contains("ein_marks"), "{text}");
+    }
+
+    #[test]
+    fn a_receiver_has_its_connections_and_windows() {
+        let counts = json!({ "flows": 256, "flows_refused": 44, "windows_set": 9, "windows_opened": 0 });
+        let text = text(&json!({ "cgroup": "/a", "connections_open": 256, "counts": counts, "rate_bps": 1e9 }));
+        for line in [
+            "connections_open{cgroup=\"/a\"} 256",
+            "connections_refused_total{cgroup=\"/a\"} 44",
+            "windows_set_total{cgroup=\"/a\"} 9",
+            "windows_opened_total{cgroup=\"/a\"} 0",
+        ] {
+            assert!(text.contains(&format!("incast_host_{line}\n")), "{line}: {text}");
+        }
     }
 
     #[test]
