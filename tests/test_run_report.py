@@ -149,7 +149,7 @@ def test_the_slowest_flow_is_explained_in_words(incast: Command, tmp_path: Path)
     told = incast("explain", "out/incast", "slowest")
     assert told.returncode == 0, told.stderr
     assert re.match(
-        r"Flow \d+ \(host \d+ → host 0, 64 KiB in 64 packets\) took [\d.]+ ms; alone on the network", told.stdout
+        r"Flow \d+ \(host \d+ → host 0, 64 KiB in 64 packets\) took [\d.]+ ms; on an idle network", told.stdout
     )
     assert "retransmission timer" in told.stdout
     assert "a fast retransmit takes three" in told.stdout or "No ACK came after the last new segment" in told.stdout

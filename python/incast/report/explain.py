@@ -259,7 +259,9 @@ class Explainer:
         said = f"Flow {flow.id} (host {flow.source} → host {flow.destination}, {what}) "
         if flow.complete:
             said += f"took {duration(took)}"
-            said += f"; alone on the network it would take {duration(flow.ideal)}." if flow.ideal is not None else "."
+            if flow.ideal is not None:
+                said += f"; on an idle network, without slow start, it would take {duration(flow.ideal)}"
+            said += "."
         else:
             said += f"was not complete when the run ended, {duration(took)} after its start."
         kind, most = max(shares.items(), key=lambda share: share[1])
