@@ -215,8 +215,45 @@ def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -
                 await scheduler.gather(*[get((reader, writer))], expect_bytes=len(BODY), sockets=[writer])
             sock = sockets.socket_of(writer)
             assert sock is not None
-            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == 4 * 2000
+            known = sockets.info(sock)
+            assert known is not None
+            limit = sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP)
+            assert 4 * 2000 <= limit < 4 * 2000 + known.window_unit_bytes
             writer.close()
+
+    run(program)
+
+
+def test_windows_that_fill_the_budget_together_fit_into_it() -> None:
+    """The kernel rounds windows up to whole steps: the last of them would not fit, and its request would wait."""
+
+    def with_segments_of_1000_bytes(fd: int) -> sockets.Info | None:
+        found = _core.info(fd)
+        return None if found is None else sockets.Info(*found)._replace(advertised_mss_bytes=1000)
+
+    async def program(server: Server) -> None:
+        plan = Plan(budget_bytes=45_871, workers=2)
+        async with requests.open(plan) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(with_segments_of_1000_bytes)
+            streams = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
+            writers = [writer for _, writer in streams]
+            # Until they announce no more.
+            for _ in range(12):
+                await scheduler.gather(*map(get, streams), expect_bytes=len(BODY), sockets=writers)
+            limited = scheduler._core.windows_limited()
+            slots = [scheduler.slot(expect_bytes=len(BODY), socket=writer) for writer in writers]
+            for slot in slots:
+                async with asyncio.timeout(20):
+                    await slot.__aenter__()
+            known = [sockets.info(writer.get_extra_info("socket")) for writer in writers]
+            assert known[0] is not None
+            cost = 45_871 // 2 // known[0].window_unit_bytes * known[0].window_unit_bytes
+            assert [each and each.window_bytes for each in known] == 2 * [cost]
+            assert scheduler.status().in_use_bytes == 2 * cost
+            assert scheduler._core.windows_limited() == limited
+            for (_, writer), slot in zip(streams, slots, strict=True):
+                await slot.__aexit__(None, None, None)
+                writer.close()
 
     run(program)
 

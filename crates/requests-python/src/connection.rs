@@ -9,15 +9,12 @@ use pyo3::prelude::*;
 
 use crate::Core;
 
-/// The least window that no plan gives: connections with less wait for delayed ACKs.
-#[cfg(target_os = "linux")]
-const LEAST_SEGMENTS: u64 = 4;
 /// A connection with no known window lets through all that was asked for.
 pub(crate) const NO_WINDOW: u64 = UNKNOWN_WINDOW.0;
 
 /// The fields of `incast_requests.sockets.Info`.
 #[cfg(target_os = "linux")]
-type Fields = (u8, u32, u32, u64, u32, Option<u64>, u32);
+type Fields = (u8, u32, u32, u64, u32, Option<u64>, u32, u64);
 
 /// Whether the other end may still send, milliseconds since data came, bytes received, and segments beyond a gap since the last look.
 pub(crate) type Look = (bool, u32, u64, u64);
@@ -168,7 +165,7 @@ impl Connection {
     fn info(fd: i32, core: &Core, py: Python<'_>) -> PyResult<Option<Info>> {
         let Some(kernel) = &core.kernel else { return Ok(info(fd).ok()) };
         let found: Option<Fields> = kernel.call1(py, (fd,))?.extract(py)?;
-        Ok(found.map(|(state, last_data_ms, advertised_mss, received, out_of_order, window, sent)| Info {
+        Ok(found.map(|(state, last_data_ms, advertised_mss, received, out_of_order, window, sent, window_unit)| Info {
             state,
             last_data_ms,
             advertised_mss,
@@ -176,6 +173,7 @@ impl Connection {
             out_of_order,
             window,
             sent,
+            window_unit,
         }))
     }
 
@@ -218,8 +216,9 @@ impl Connection {
         }
         if core.fits_segments {
             // Its segments may be larger than the plan has them.
-            wanted = wanted.max(LEAST_SEGMENTS * u64::from(found.advertised_mss));
+            wanted = wanted.max(found.least_window());
         }
+        wanted = found.whole_steps(wanted);
         let limit = Limit::Set { window: wanted, received: found.received };
         if announced <= wanted {
             self.limit = limit;
@@ -283,6 +282,7 @@ pub(crate) fn info_in_python(fd: i32) -> Option<Fields> {
         found.out_of_order,
         found.window,
         found.sent,
+        found.window_unit,
     ))
 }
 

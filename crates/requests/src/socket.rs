@@ -103,7 +103,7 @@ impl Tcp {
     pub fn expect(&mut self, credit: &Credit, bytes: Option<u64>) -> io::Result<Expect> {
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
-        let wanted = credit.window_bytes();
+        let wanted = credit.window_bytes().map(|wanted| info.whole_steps(wanted));
         let exceeds = wanted.zip(info.window).is_some_and(|(wanted, announced)| announced > wanted);
         if info.received > 0 && (wanted != self.limit || exceeds) {
             self.limit(wanted)?;
@@ -174,9 +174,29 @@ pub struct Info {
     pub window: Option<u64>,
     /// Segments with payload that this end has sent.
     pub sent: u32,
+    /// In what steps windows are announced, in bytes: that of the window scale.
+    pub window_unit: u64,
 }
 
+/// Connections with smaller windows wait for delayed ACKs.
+const LEAST_SEGMENTS: u64 = 4;
+
 impl Info {
+    /// The least window with which a connection does not wait for delayed ACKs, in bytes.
+    #[must_use]
+    pub const fn least_window(&self) -> u64 {
+        LEAST_SEGMENTS * self.advertised_mss as u64
+    }
+
+    /// To what to limit the window where `wanted` is wanted: to a number of whole steps. The kernel would round up, so that windows which
+    /// fill a budget together would be more than it. Only where less would be too little ([`least_window`](Self::least_window)) it is
+    /// rounded up.
+    #[must_use]
+    pub const fn whole_steps(&self, wanted: u64) -> u64 {
+        let less = wanted - wanted % self.window_unit;
+        if less >= self.least_window() { less } else { wanted.next_multiple_of(self.window_unit) }
+    }
+
     /// Whether the peer may still send.
     #[must_use]
     pub const fn open(&self) -> bool {
@@ -209,6 +229,8 @@ pub fn info(fd: RawFd) -> io::Result<Info> {
         out_of_order: known(224).unwrap_or(0),
         window: known(232).map(u64::from),
         sent: word(156),
+        // tcpi_rcv_wscale: it shares a byte with tcpi_snd_wscale, which comes first.
+        window_unit: 1 << (if cfg!(target_endian = "little") { bytes[6] >> 4 } else { bytes[6] & 0xf }),
     })
 }
 

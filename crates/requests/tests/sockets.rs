@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
-use incast_requests::socket::Tcp;
+use incast_requests::socket::{self, Tcp};
 use incast_requests::{Credit, Expect, Search, Slot, Why};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,6 +52,20 @@ async fn a_window_that_is_limited_after_the_first_data_stays_so() {
     let expect = tcp.expect(&credit, Some(RESPONSE as u64)).unwrap();
     assert_eq!(credit.slot(expect).await.cost_bytes(), announced);
     assert_eq!(tcp.newly_out_of_order().unwrap(), 0);
+}
+
+#[test]
+fn a_window_is_a_number_of_whole_steps_and_no_more_than_wanted_unless_that_is_too_little() {
+    let stream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let stream = std::net::TcpStream::connect(stream.local_addr().unwrap()).unwrap();
+    let known = socket::info(stream.as_raw_fd()).unwrap();
+    assert!(known.window_unit.is_power_of_two() && known.window_unit <= 1 << 14, "{known:?}");
+    for (window_unit, wanted, expected) in
+        [(128, 22_935, 22_912), (1024, 22_935, 22_528), (1024, 5792, 6144), (128, 5760, 5760), (1, 5793, 5793), (1024, 100, 1024)]
+    {
+        let info = socket::Info { advertised_mss: 1440, window_unit, ..known };
+        assert_eq!(info.whole_steps(wanted), expected, "{wanted} in steps of {window_unit}");
+    }
 }
 
 /// A server that sends half of a response, and the rest when it is told.

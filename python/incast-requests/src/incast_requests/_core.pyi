@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias, final
 from incast_requests.runtime import Queued
 from incast_requests.scheduler import Scheduler
 
-Fields: TypeAlias = tuple[int, int, int, int, int, int | None, int]
+Fields: TypeAlias = tuple[int, int, int, int, int, int | None, int, int]
 
 __version__: str
 

@@ -42,7 +42,8 @@ class Status:
     in_use_bytes: int
     """What the granted requests cost."""
     window_bytes: int | None
-    """To how much the receive windows of connections are limited, at least."""
+    """To how much the receive windows of connections are limited: in whole steps of the kernel, and to four segments of
+    the connection at least."""
     waiting: int
     """Requests that wait."""
     outstanding: int

@@ -34,6 +34,8 @@ class Info(NamedTuple):
     """How much the other end may send before it hears from this end; `None`: the kernel does not say."""
     sent_segments: int
     """Segments with payload that this end has sent."""
+    window_unit_bytes: int
+    """In what steps windows are announced."""
 
     @property
     def open(self) -> bool:
