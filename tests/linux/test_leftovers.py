@@ -51,6 +51,9 @@ def test_no_program_map_link_pin_queue_or_setting_is_left(host: Host, bottleneck
     transfer.wait_for_handshake()
     eventually(lambda: any(status["counts"].get("windows_set", 0) > 100 for status in host.status()))
     if end == "disable":
+        # What `incast advise` prints to undo a receiver; the sender stays.
+        assert host.say("disable", *cgroup, "--dev", "eth0").count("ended: ictcp") == 1
+        host.start("enable", "ictcp", *cgroup, *line, wrapper=at_receiver)
         # The sender and the receiver of the cgroup.
         assert host.say("disable", *cgroup).count("ended: ") == 2
         host.say("disable", "--dev", "b")

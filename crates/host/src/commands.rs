@@ -96,12 +96,12 @@ pub(crate) enum Command {
         #[arg(long = "set", value_name = "KEY=VALUE", value_parser = setting)]
         settings: Vec<(String, Value)>,
     },
-    /// End all that is enabled for a cgroup, or at a device; without either, the only one
+    /// End all that is enabled for a cgroup, or the one at a device; without either, the only one
     Disable {
         /// Directory of the cgroup
-        #[arg(long, value_name = "PATH", conflicts_with = "dev")]
+        #[arg(long, value_name = "PATH")]
         cgroup: Option<PathBuf>,
-        /// The device
+        /// The device; with a cgroup, the receiver of that
         #[arg(long, value_name = "IFACE")]
         dev: Option<String>,
     },
@@ -234,26 +234,17 @@ pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<End, Stri
         }
         Command::Disable { cgroup, dev } => {
             let cgroup = cgroup.as_deref().map(absolute).transpose()?;
-            let wanted = match (&cgroup, &dev) {
-                (Some(cgroup), _) => Wanted::Cgroup(cgroup),
-                (None, Some(device)) => Wanted::Device(device),
-                (None, None) => Wanted::Any,
+            let meant = match (&cgroup, &dev) {
+                (Some(cgroup), None) => some(Wanted::Cgroup(cgroup))?,
+                (Some(cgroup), Some(device)) => vec![the_one(Wanted::ReceiverAt(cgroup, device))?],
+                (None, Some(device)) => vec![the_one(Wanted::Device(device))?],
+                (None, None) => vec![the_one(Wanted::Any)?],
             };
-            let ended = match wanted {
-                Wanted::Any => vec![the_one(wanted)?],
-                _ => some(wanted)?,
-            };
-            for (peer, _) in &ended {
-                end(peer, output)?;
-            }
-            sweep_up(output)?;
+            end_all(meant.iter().map(|(peer, _)| peer), output)?;
         }
         Command::Restore { windows } => {
             let cgroup = windows.as_deref().map(absolute).transpose()?;
-            for peer in &control::peers()? {
-                end(peer, output)?;
-            }
-            sweep_up(output)?;
+            end_all(&control::peers()?, output)?;
             if let Some(cgroup) = cgroup {
                 say_windows(sweep::open_windows(&cgroup)?, output)?;
             }
@@ -267,6 +258,13 @@ pub(crate) fn run(command: Command, output: &mut impl Write) -> Result<End, Stri
         Command::Doctor | Command::Attach => unreachable!("main carries these out"),
     }
     Ok(End::Done)
+}
+
+/// Ends these, and frees connections from what has ended. An error of one does not stop the others from ending.
+fn end_all<'a>(peers: impl IntoIterator<Item = &'a Peer>, output: &mut impl Write) -> Result<(), String> {
+    let failed = peers.into_iter().filter_map(|peer| end(peer, output).err()).reduce(|first, _| first);
+    sweep_up(output)?;
+    failed.map_or(Ok(()), Err)
 }
 
 /// Ends one, and gives the connections whose windows it has set theirs back, in all network namespaces.
@@ -316,6 +314,7 @@ enum Wanted<'a> {
     Cgroup(&'a Path),
     SenderOf(&'a Path),
     Receiver(&'a Path),
+    ReceiverAt(&'a Path, &'a str),
     Device(&'a str),
     Detector(&'a str),
 }
@@ -328,6 +327,7 @@ impl Wanted<'_> {
             Self::Cgroup(path) => status["cgroup"] == json!(path),
             Self::SenderOf(path) => status["kind"] == "sender" && status["cgroup"] == json!(path),
             Self::Receiver(path) => status["kind"] == "receiver" && status["cgroup"] == json!(path),
+            Self::ReceiverAt(path, name) => status["device"] == *name && status["cgroup"] == json!(path),
             Self::Device(name) => status["device"] == *name,
             Self::Detector(name) => status["kind"] == "ein" && status["device"] == *name,
         }
@@ -356,6 +356,9 @@ fn some(wanted: Wanted) -> Result<Vec<(Peer, Value)>, String> {
         Wanted::Sender => "no cgroup is under a sender".into(),
         Wanted::Cgroup(path) | Wanted::SenderOf(path) | Wanted::Receiver(path) => {
             format!("nothing is enabled for {} (see incast-host status)", path.display())
+        }
+        Wanted::ReceiverAt(path, name) => {
+            format!("no receiver is enabled for {} at {name} (see incast-host status)", path.display())
         }
         Wanted::Device(name) | Wanted::Detector(name) => {
             format!("nothing is enabled at {name} (see incast-host status)")

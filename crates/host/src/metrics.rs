@@ -9,7 +9,7 @@ const COUNTERS: [(&str, &str, &str); 16] = [
     ("connections_begun", "connections", "connections that have begun"),
     ("flows_refused", "connections_refused", "connections for which a receiver had no place"),
     ("windows_set", "windows_set", "windows that a receiver has set"),
-    ("windows_opened", "windows_opened", "windows that were opened by an ACK for that alone"),
+    ("windows_opened", "windows_opened", "ACKs sent only to open a window"),
     ("connections_moved", "connections_moved", "connections that were moved to another sender"),
     ("timeouts", "timeouts", "expired retransmission timers"),
     ("segments_retransmitted", "segments_retransmitted", "segments sent again"),
@@ -28,7 +28,8 @@ const COUNTERS: [(&str, &str, &str); 16] = [
 pub(crate) fn text(status: &Value) -> String {
     let mut text = String::new();
     let labels = ["cgroup", "device"].iter().find_map(|key| Some((key, status[key].as_str()?)));
-    let labels = labels.map(|(key, value)| format!("{{{key}=\"{}\"}}", escaped(value))).unwrap_or_default();
+    let kind = status["kind"].as_str().map(|kind| format!(",kind=\"{}\"", escaped(kind))).unwrap_or_default();
+    let labels = labels.map(|(key, value)| format!("{{{key}=\"{}\"{kind}}}", escaped(value))).unwrap_or_default();
     for (key, name, help) in COUNTERS {
         if let Some(value) = status["counts"][key].as_u64() {
             let name = format!("incast_host_{name}_total");
@@ -83,7 +84,7 @@ mod tests {
         vec![
             json!({ "kind": "sender", "cgroup": "/a", "counts": { "timeouts": 3, "marks_seen": 1 }, "flows": [flow, flow] }),
             json!({ "kind": "port", "device": "eth0", "counts": { "ein_marks": 3 }, "rate_bps": 1e9 }),
-            json!({ "kind": "receiver", "cgroup": "/a", "connections_open": 2, "counts": { "flows": 3, "windows_set": 9 } }),
+            json!({ "kind": "receiver", "cgroup": "/a", "connections_open": 2, "counts": { "windows_set": 9 } }),
         ]
     }
 
@@ -112,13 +113,14 @@ mod tests {
 
     #[test]
     fn a_receiver_has_its_connections_and_windows() {
-        let counts = json!({ "flows": 256, "flows_refused": 44, "windows_set": 9, "windows_opened": 0 });
-        let text = text(&json!({ "cgroup": "/a", "connections_open": 256, "counts": counts, "rate_bps": 1e9 }));
+        let counts = json!({ "flows_refused": 44, "windows_set": 9, "windows_opened": 0 });
+        let status = json!({ "kind": "receiver", "cgroup": "/a", "connections_open": 256, "counts": counts });
+        let text = text(&status);
         for line in [
-            "connections_open{cgroup=\"/a\"} 256",
-            "connections_refused_total{cgroup=\"/a\"} 44",
-            "windows_set_total{cgroup=\"/a\"} 9",
-            "windows_opened_total{cgroup=\"/a\"} 0",
+            "connections_open{cgroup=\"/a\",kind=\"receiver\"} 256",
+            "connections_refused_total{cgroup=\"/a\",kind=\"receiver\"} 44",
+            "windows_set_total{cgroup=\"/a\",kind=\"receiver\"} 9",
+            "windows_opened_total{cgroup=\"/a\",kind=\"receiver\"} 0",
         ] {
             assert!(text.contains(&format!("incast_host_{line}\n")), "{line}: {text}");
         }

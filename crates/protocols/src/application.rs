@@ -131,6 +131,19 @@ pub struct Status {
     pub think: Duration,
 }
 
+/// Tells a scheduler whose timer is due that payload came of which nobody has told, last so long ago. When it came before that is not
+/// known, so it is taken to have come in time: the look is late, and not what came.
+pub fn tell_late(scheduler: &mut impl Application, now: Time, ago: Duration) {
+    let came = Time(now.0.saturating_sub(ago.0));
+    while let Some(due) = scheduler.next_timer().filter(|due| *due <= now) {
+        scheduler.on_progress(came.min(Time(due.0.saturating_sub(1))), Bytes::ZERO);
+        let is_later = scheduler.next_timer().is_none_or(|next| next > due);
+        if came < due || !is_later {
+            return;
+        }
+    }
+}
+
 /// Schedules the requests of one aggregator.
 ///
 /// Every method that can change what may be sent is followed by [`poll`](Self::poll) until it returns

@@ -214,11 +214,7 @@ impl Connection {
         if self.limit == Limit::Lifted {
             self.limit = Limit::Unknown;
         }
-        if core.fits_segments {
-            // Its segments may be larger than the plan has them.
-            wanted = wanted.max(found.least_window());
-        }
-        wanted = found.whole_steps(wanted);
+        wanted = found.limit(wanted, core.fits_segments);
         let limit = Limit::Set { window: wanted, received: found.received };
         if announced <= wanted {
             self.limit = limit;

@@ -14,7 +14,7 @@ use std::time::Instant;
 use incast_protocols::analysis::batch::Bottleneck;
 use incast_protocols::application::credit::Why;
 use incast_protocols::application::{
-    AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId,
+    AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, tell_late,
 };
 use incast_protocols::{Bytes, Duration, Rate, Time};
 use pyo3::exceptions::PyValueError;
@@ -503,13 +503,11 @@ impl Core {
         Self::wake(this, now, |core| core.scheduler.on_progress(now, Bytes(received_bytes)))
     }
 
-    /// At the time of `next_timer_ns` it was seen that payload had arrived, last so long ago. When it arrived before that is not known:
-    /// the look was late, not what came.
+    /// At the time of `next_timer_ns` it was seen that payload had arrived, last so long ago.
     fn seen_to_come(this: &Bound<'_, Self>, ago_ns: u64) -> PyResult<()> {
-        let Time(now) = Self::now(this)?;
-        let due = this.borrow().scheduler.next_timer().map_or(now, |due| due.0);
-        let at = Time(now.saturating_sub(ago_ns.saturating_mul(PS_PER_NS)).min(due.saturating_sub(1)));
-        Self::wake(this, at, |core| core.scheduler.on_progress(at, Bytes::ZERO))
+        let now = Self::now(this)?;
+        let ago = Duration(ago_ns.saturating_mul(PS_PER_NS));
+        Self::wake(this, now, |core| tell_late(&mut core.scheduler, now, ago))
     }
 
     /// The time of `next_timer_ns` has come.

@@ -21,6 +21,8 @@ use tokio::time::Instant;
 use crate::events;
 #[cfg(target_os = "linux")]
 use crate::socket::{Connection, Unsent};
+#[cfg(target_os = "linux")]
+use incast_protocols::application::tell_late;
 
 const PS_PER_NS: u64 = 1000;
 const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
@@ -232,6 +234,9 @@ struct Shared {
     began: Instant,
     /// Whether the scheduler looks at bytes as they come.
     watches: bool,
+    /// Whether the window that the scheduler wants is made to fit the segments of a connection.
+    #[cfg(target_os = "linux")]
+    fits_segments: bool,
     hook: Option<Hook>,
     #[cfg(target_os = "linux")]
     unsent: Arc<Mutex<Unsent>>,
@@ -300,6 +305,8 @@ impl Credit {
             state: Mutex::new(state),
             began: Instant::now(),
             watches,
+            #[cfg(target_os = "linux")]
+            fits_segments: matches!(choice, ApplicationChoice::Credit(config) if config.window.is_none()),
             hook,
             #[cfg(target_os = "linux")]
             unsent: Arc::default(),
@@ -325,6 +332,11 @@ impl Credit {
     #[must_use]
     pub fn window_bytes(&self) -> Option<u64> {
         self.0.lock().scheduler.window().map(|window| window.0)
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn fits_segments(&self) -> bool {
+        self.0.fits_segments
     }
 
     /// How it stands.
@@ -364,8 +376,8 @@ impl Shared {
         let mut granted = Vec::new();
         let mut state = self.lock();
         // But for the pace that requests keep, nothing is let go between two calls, so a timer need not run before the next of them.
-        if let Some(due) = state.scheduler.next_timer().filter(|due| *due <= now) {
-            state.run_timer(due, now);
+        if state.is_due(now) {
+            state.run_timer(now);
         }
         let told = tell(&mut state, now);
         let mut woken = Woken::default();
@@ -498,21 +510,21 @@ impl Woken {
 }
 
 impl State {
-    /// The time of the scheduler's timer has come: nothing was told for so long. Bytes may have come nevertheless.
+    /// Whether the time of the scheduler's timer has come.
+    fn is_due(&self, now: Time) -> bool {
+        self.scheduler.next_timer().is_some_and(|due| due <= now)
+    }
+
+    /// That time has come: nothing was told for so long. Bytes may have come nevertheless.
     #[cold]
-    fn run_timer(&mut self, due: Time, now: Time) {
+    fn run_timer(&mut self, now: Time) {
         #[cfg(target_os = "linux")]
         if let Some(ago) = self.watched.values().filter_map(Connection::last_came).min() {
-            // When it came before that is not known: the look is late, not what came.
-            let at = now.0.saturating_sub(ago.as_nanos() as u64 * PS_PER_NS).min(due.0.saturating_sub(1));
-            self.scheduler.on_progress(Time(at), Bytes::ZERO);
-            if self.scheduler.next_timer().is_none_or(|due| due > now) {
-                return;
-            }
+            tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = due;
-        self.scheduler.on_timer(now, 0);
+        if self.is_due(now) {
+            self.scheduler.on_timer(now, 0);
+        }
     }
 
     /// A request takes its place among those that wait.

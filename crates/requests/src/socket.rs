@@ -103,14 +103,15 @@ impl Tcp {
     pub fn expect(&mut self, credit: &Credit, bytes: Option<u64>) -> io::Result<Expect> {
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
-        let wanted = credit.window_bytes().map(|wanted| info.whole_steps(wanted));
+        let wanted = credit.window_bytes().map(|wanted| info.limit(wanted, credit.fits_segments()));
         let exceeds = wanted.zip(info.window).is_some_and(|(wanted, announced)| announced > wanted);
         if info.received > 0 && (wanted != self.limit || exceeds) {
             self.limit(wanted)?;
         }
         let expect = bytes.map_or(Expect::unknown(), Expect::bytes);
         Ok(match info.window {
-            Some(window) if self.limit.is_some() => expect.window(window),
+            // What is not acknowledged yet makes it look smaller.
+            Some(window) if self.limit.is_some() => expect.window(window.max(wanted.unwrap_or(0))),
             _ => expect,
         })
     }
@@ -182,19 +183,15 @@ pub struct Info {
 const LEAST_SEGMENTS: u64 = 4;
 
 impl Info {
-    /// The least window with which a connection does not wait for delayed ACKs, in bytes.
+    /// To what to limit the window where `wanted` is wanted, with `fits_segments` at least four segments of this connection. It is a number
+    /// of whole steps: the kernel would round up, so that windows which fill a budget together would be more than it. Only where less
+    /// would be less than four segments it is rounded up.
     #[must_use]
-    pub const fn least_window(&self) -> u64 {
-        LEAST_SEGMENTS * self.advertised_mss as u64
-    }
-
-    /// To what to limit the window where `wanted` is wanted: to a number of whole steps. The kernel would round up, so that windows which
-    /// fill a budget together would be more than it. Only where less would be too little ([`least_window`](Self::least_window)) it is
-    /// rounded up.
-    #[must_use]
-    pub const fn whole_steps(&self, wanted: u64) -> u64 {
+    pub fn limit(&self, wanted: u64, fits_segments: bool) -> u64 {
+        let least = LEAST_SEGMENTS * u64::from(self.advertised_mss);
+        let wanted = if fits_segments { wanted.max(least) } else { wanted };
         let less = wanted - wanted % self.window_unit;
-        if less >= self.least_window() { less } else { wanted.next_multiple_of(self.window_unit) }
+        if less >= least { less } else { wanted.next_multiple_of(self.window_unit) }
     }
 
     /// Whether the peer may still send.

@@ -182,8 +182,8 @@ def _rate(cluster: Cluster) -> str:
 def _receiver(name: str, settings: str, cluster: Cluster) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Return how a receiver is enabled and disabled."""
     command = f'incast-host enable {name} --cgroup "$CGROUP" --dev "$DEVICE" --rate {_rate(cluster)}{settings}'
-    # By the device, as there may be a sender for the same cgroup.
-    return _command(_ASKING, command), _command(_ASKING, 'incast-host disable --dev "$DEVICE"')
+    # There may be a sender for the same cgroup, and other receivers at the device.
+    return _command(_ASKING, command), _command(_ASKING, 'incast-host disable --cgroup "$CGROUP" --dev "$DEVICE"')
 
 
 def _static_window(cluster: Cluster, form: ClosedForm) -> Proposal:

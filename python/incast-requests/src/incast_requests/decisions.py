@@ -43,7 +43,7 @@ class Status:
     """What the granted requests cost."""
     window_bytes: int | None
     """To how much the receive windows of connections are limited: in whole steps of the kernel, and to four segments of
-    the connection at least."""
+    the connection at least unless the plan says how large they are."""
     waiting: int
     """Requests that wait."""
     outstanding: int

@@ -84,11 +84,13 @@ def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries t
       hand out next,
     - `None`, which has none.
 
+    Of other things it may find none.
+
     Raises:
-        TypeError: it is nothing that ever has a connection.
+        TypeError: it is an address, a number or the like, which never has a connection.
 
     """
-    if thing is not None and not (hasattr(thing, "getsockopt") or any(hasattr(thing, name) for name in _LEAD_THERE)):
+    if isinstance(thing, _NEVER_CONNECTED):
         raise TypeError(
             f"socket: found {thing!r:.80}, expected a socket, a Peer, or a stream, response or client with a connection"
         )
@@ -102,26 +104,23 @@ def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries t
     return None
 
 
-# A stream of trio; with TLS there is another below.
-_OF_TRIO = ("socket", "transport_stream")
-# aiohttp: a response has a connection, which has a transport. asyncio: a reader has one. redis: a client may have a
-# connection.
-_OF_OTHERS = ("connection", "transport", "_transport", "_writer")
-# What a thing has one of that may have a connection.
-_LEAD_THERE = ("get_extra_info", *_OF_TRIO, "extensions", *_OF_OTHERS, "connection_pool")
+_NEVER_CONNECTED = (str, bytes, bytearray, int, float, list, tuple, set, dict)
 
 
 def _nearer(thing: Any) -> Any:  # noqa: ANN401
     # What asyncio, and httpcore under httpx, call it.
     if (ask := getattr(thing, "get_extra_info", None)) is not None:
         return ask("socket")
-    for name in _OF_TRIO:
+    # A stream of trio; with TLS there is another below.
+    for name in ("socket", "transport_stream"):
         if (found := getattr(thing, name, None)) is not None:
             return found
     extensions = getattr(thing, "extensions", None)
     if isinstance(extensions, dict):
         return extensions.get("network_stream")
-    for name in _OF_OTHERS:
+    # aiohttp: a response has a connection, which has a transport. asyncio: a reader has one. redis: a client may have a
+    # connection. anyio: a stream on trio has a socket.
+    for name in ("connection", "transport", "_transport", "_writer", "_raw_socket"):
         if (found := getattr(thing, name, None)) is not None:
             return found
     if (pool := getattr(thing, "connection_pool", None)) is not None:
