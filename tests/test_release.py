@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from datetime import date
@@ -74,18 +73,6 @@ def test_studies_come_with_the_program_and_those_of_an_installed_one_cannot_be_c
     )  # fmt: skip
     with pytest.raises(ScenarioError, match=r"--update: .*site-packages/incast/data/studies/rdtcp belongs to the inst"):
         reproduce.main("rdtcp", None, wish)
-
-
-def test_the_front_page_says_of_each_stack_what_the_arena_found() -> None:
-    arena = (ROOT / "docs/explanation/arena.md").read_text(encoding="utf-8")
-    ranked = re.findall(r"^\| ([^|]+) \| ([\d.]+) \([^)]*\) \| ([\d.,]+) \|", arena, re.MULTILINE)
-    found = {stack: f"{mean} ({worst})" for stack, mean, worst in ranked}
-    with_cubic = {"none: CUBIC": "CUBIC", "clamped windows": "CUBIC + clamp", "credit": "CUBIC + credit"}
-    with_cubic |= {name: f"CUBIC + {name}" for name in ("ARS", "ICTCP")}
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| \[?([\w: ]+?)(?:\][^|]*)? \|.*\| ([\d.]+ \([\d.,]+\)) \|$", page, re.MULTILINE)
-    assert len(rows) == 12
-    assert dict(rows) == {name: found[with_cubic.get(name, name)] for name, _ in rows}
 
 
 def test_a_version_is_set_in_every_place_that_states_it(tmp_path: Path) -> None:
