@@ -166,7 +166,7 @@ pub(crate) struct Device {
     pub(crate) netns: u32,
 }
 
-/// Does something in a network namespace: in a thread that ends there. To be in its own already takes a process no rights.
+/// Does something in a network namespace: in a thread that ends there. A process that is in it already needs no rights.
 pub(crate) fn within<T: Send>(netns: &Path, act: impl FnOnce() -> Result<T, String> + Send) -> Result<T, String> {
     let shown = netns.display();
     let namespace = File::open(netns).map_err(|error| format!("network namespace {shown}: {error}"))?;

@@ -205,7 +205,7 @@ impl Connection {
     #[cfg(target_os = "linux")]
     fn limit(&mut self, fd: i32, found: &Info, core: &mut Core) -> u64 {
         let announced = found.window.unwrap_or(NO_WINDOW);
-        let Some(mut wanted) = core.window_bytes() else {
+        let Some(wanted) = core.window_bytes() else {
             if core.windows_limited > 0 && self.limit != Limit::Lifted {
                 self.limit = limit_window(fd, None).map_or(Limit::Unknown, |_| Limit::Lifted);
             }
@@ -214,7 +214,7 @@ impl Connection {
         if self.limit == Limit::Lifted {
             self.limit = Limit::Unknown;
         }
-        wanted = found.limit(wanted, core.fits_segments);
+        let wanted = found.limit(wanted, core.fits_segments);
         let limit = Limit::Set { window: wanted, received: found.received };
         if announced <= wanted {
             self.limit = limit;
