@@ -74,6 +74,12 @@ async def get(streams: Streams) -> int:
     return len(await reader.readexactly(len(BODY)))
 
 
+def asked_of_kernel(fd: int, **made_up: int) -> sockets.Info | None:
+    """Return what the kernel says of a connection, but for what is made up."""
+    found = _core.info(fd)
+    return None if found is None else sockets.Info(*found)._replace(**made_up)
+
+
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not condition():
@@ -204,13 +210,9 @@ def test_what_comes_over_connections_with_limited_windows_is_acknowledged_at_onc
 
 
 def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -> None:
-    def with_segments_of_2000_bytes(fd: int) -> sockets.Info | None:
-        found = _core.info(fd)
-        return None if found is None else sockets.Info(*found)._replace(advertised_mss_bytes=2000)
-
     async def program(server: Server) -> None:
         async with requests.open(Plan(budget_bytes=BUDGET_BYTES)) as scheduler:
-            scheduler._core.ask_in_place_of_kernel(with_segments_of_2000_bytes)
+            scheduler._core.ask_in_place_of_kernel(lambda fd: asked_of_kernel(fd, advertised_mss_bytes=2000))
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
             # Before the second request, as data has come by then.
             for _ in range(2):
@@ -229,14 +231,10 @@ def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -
 def test_windows_that_fill_the_budget_together_fit_into_it() -> None:
     """The kernel rounds windows up to whole steps: the last of them would not fit, and its request would wait."""
 
-    def with_segments_of_1000_bytes(fd: int) -> sockets.Info | None:
-        found = _core.info(fd)
-        return None if found is None else sockets.Info(*found)._replace(advertised_mss_bytes=1000)
-
     async def program(server: Server) -> None:
         plan = Plan(budget_bytes=45_871, workers=2)
         async with requests.open(plan) as scheduler:
-            scheduler._core.ask_in_place_of_kernel(with_segments_of_1000_bytes)
+            scheduler._core.ask_in_place_of_kernel(lambda fd: asked_of_kernel(fd, advertised_mss_bytes=1000))
             streams = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(2)]
             writers = [writer for _, writer in streams]
             # Until they announce no more.
@@ -286,8 +284,7 @@ def test_a_connection_that_was_idle_before_the_request_is_not_dry_at_once() -> N
     now_ns, idle_ms = 0, 1100
 
     def idle(fd: int) -> sockets.Info | None:
-        found = _core.info(fd)
-        return None if found is None else sockets.Info(*found)._replace(last_data_ms=idle_ms + now_ns // 1_000_000)
+        return asked_of_kernel(fd, last_data_ms=idle_ms + now_ns // 1_000_000)
 
     async def program(server: Server) -> None:
         nonlocal now_ns, idle_ms
@@ -506,8 +503,7 @@ def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
     gaps = 0
 
     def with_gaps(fd: int) -> sockets.Info | None:
-        found = _core.info(fd)
-        return None if found is None else sockets.Info(*found)._replace(out_of_order_segments=gaps)
+        return asked_of_kernel(fd, out_of_order_segments=gaps)
 
     async def program(server: Server) -> None:
         nonlocal gaps
@@ -539,12 +535,8 @@ def test_a_stall_is_when_nothing_comes_not_when_nobody_looks() -> None:
     now_ns, came_bytes, came_ns = 0, 0, 0
 
     def made_up(fd: int) -> sockets.Info | None:
-        found = _core.info(fd)
-        if found is None:
-            return None
-        real = sockets.Info(*found)
-        idle_ms = (now_ns - came_ns) // 1_000_000
-        return real._replace(received_bytes=real.received_bytes + came_bytes, last_data_ms=idle_ms)
+        real = asked_of_kernel(fd, last_data_ms=(now_ns - came_ns) // 1_000_000)
+        return real and real._replace(received_bytes=real.received_bytes + came_bytes)
 
     async def program(server: Server) -> None:
         nonlocal now_ns, came_bytes, came_ns
@@ -586,8 +578,7 @@ def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: 
     def counted(fd: int) -> sockets.Info | None:
         nonlocal questions
         questions += 1
-        found = _core.info(fd)
-        return None if found is None else sockets.Info(*found)
+        return asked_of_kernel(fd)
 
     async def program(server: Server) -> None:
         # With time it would also be asked whether requests have been sent (`Limited`), once a millisecond.

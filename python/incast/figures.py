@@ -586,7 +586,7 @@ def stacked(panels: int, height_in: float, style: Style, *, columns: int = 1) ->
 
 
 def make_room(figure: Figure, panels: int, rows: int, style: Style) -> None:
-    """Make a figure with so many panels above one another higher, if legends have more rows than there is room for."""
+    """Make the figure taller if its legends have more rows than fit. `panels` is how many are stacked vertically."""
     if rows <= _LEGEND_ROWS:
         return
     width_in, height_in = figure.get_size_inches()

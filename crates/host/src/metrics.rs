@@ -40,12 +40,11 @@ pub(crate) fn text(status: &Value) -> String {
         let name = format!("incast_host_{name}");
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name}{labels} {value}");
     };
-    let open = "connections that are open";
-    if let Some(connections) = status["connections_open"].as_f64() {
-        gauge("connections_open", open, connections);
+    let flows = status["flows"].as_array();
+    if let Some(open) = status["connections_open"].as_f64().or(flows.map(|flows| flows.len() as f64)) {
+        gauge("connections_open", "connections that are open", open);
     }
-    if let Some(flows) = status["flows"].as_array() {
-        gauge("connections_open", open, flows.len() as f64);
+    if let Some(flows) = flows {
         let windows = quantiles(flows, "cwnd_segments");
         for (name, value) in ["least", "median", "most"].iter().zip(windows.into_iter().flatten()) {
             gauge(

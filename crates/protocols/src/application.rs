@@ -131,8 +131,8 @@ pub struct Status {
     pub think: Duration,
 }
 
-/// Tells a scheduler whose timer is due that payload came of which nobody has told, last so long ago. When it came before that is not
-/// known, so it is taken to have come in time: the look is late, and not what came.
+/// Tells a scheduler whose timer is due that payload arrived without being reported, the last of it `ago` before `now`. When the rest
+/// arrived is unknown, so it counts as on time: the look is late, not the data.
 pub fn tell_late(scheduler: &mut impl Application, now: Time, ago: Duration) {
     let came = Time(now.0.saturating_sub(ago.0));
     while let Some(due) = scheduler.next_timer().filter(|due| *due <= now) {

@@ -200,8 +200,8 @@ async fn what_comes_over_a_connection_with_a_limited_window_is_acknowledged_once
     }
 }
 
-/// Of bytes that nobody has told, the connection knows. The clock of the scheduler stands still but where it is set forward, and
-/// ten seconds are longer than any machine stands still.
+/// The connection knows about bytes that nobody reported. The scheduler's clock stands still except where it is set forward, and no
+/// machine pauses for ten seconds.
 #[tokio::test(start_paused = true)]
 async fn what_has_come_without_being_told_is_no_stall() {
     let search = Search { stall: incast_protocols::Duration::from_ms(10_000), ..Search::default() };

@@ -90,17 +90,18 @@ def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries t
         TypeError: it is an address, a number or the like, which never has a connection.
 
     """
+    nearer = thing
+    for _ in range(8):
+        if nearer is None:
+            break
+        if hasattr(nearer, "getsockopt") and hasattr(nearer, "fileno"):
+            found: socket.socket = nearer
+            return found
+        nearer = _nearer(nearer)
     if isinstance(thing, _NEVER_CONNECTED):
         raise TypeError(
             f"socket: found {thing!r:.80}, expected a socket, a Peer, or a stream, response or client with a connection"
         )
-    for _ in range(8):
-        if thing is None:
-            return None
-        if hasattr(thing, "getsockopt") and hasattr(thing, "fileno"):
-            found: socket.socket = thing
-            return found
-        thing = _nearer(thing)
     return None
 
 
