@@ -192,7 +192,7 @@ async def gathered(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wai
     ],
     ids=["planned", "learned", "not limited"],
 )
-def test_what_comes_over_connections_with_limited_windows_is_acknowledged_at_once(
+def test_what_may_fill_limited_windows_is_acknowledged_at_once(
     plan: Plan, wait: Wait, ask: Callable[[Scheduler, asyncio.StreamWriter, Wait], Awaitable[None]]
 ) -> None:
     async def program(server: Server) -> None:
@@ -205,6 +205,34 @@ def test_what_comes_over_connections_with_limited_windows_is_acknowledged_at_onc
             await ask(scheduler, streams[1], wait)
             server.may_finish.set()
             streams[1].close()
+
+    run(program)
+
+
+@pytest.mark.parametrize("peer", [False, True], ids=["socket", "peer"])
+def test_what_cannot_fill_a_limited_window_is_acknowledged_as_the_kernel_likes(peer: bool) -> None:
+    async def program(server: Server) -> None:
+        async with requests.open(PLAN) as scheduler:
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            writer = streams[1]
+            place = Peer(writer) if peer else writer
+            # Until it announces no more.
+            for _ in range(12):
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[place])
+            server.may_finish.clear()
+            # Again, so that nothing is left of the first time.
+            for _ in range(2):
+                async with scheduler.slot(expect_bytes=6000, socket=place) as slot:
+                    send(writer)
+                    await some_looks(writer)
+                    # Streams of HTTP/2 share a window.
+                    async with scheduler.slot(expect_bytes=6000, socket=place) as other:
+                        send(writer)
+                        await until_acknowledged(writer)
+                        other.received_bytes = 0
+                    slot.received_bytes = 0
+            server.may_finish.set()
+            writer.close()
 
     run(program)
 

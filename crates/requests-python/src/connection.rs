@@ -189,7 +189,8 @@ impl Connection {
 
     /// If its window was limited, what tells when its request was sent.
     pub(crate) const fn limited(&self) -> Option<Limited> {
-        if matches!(self.limit, Limit::Set { .. }) { Some(Limited { fd: self.fd, sent: self.sent }) } else { None }
+        let Self { fd, lets_through, sent, .. } = *self;
+        if matches!(self.limit, Limit::Set { .. }) { Some(Limited { fd, lets_through, sent }) } else { None }
     }
 
     /// What it has received, and how much can be under way on it.
@@ -228,11 +229,12 @@ impl Connection {
     }
 }
 
-/// A connection whose window was limited. What comes over it is acknowledged at once (`acknowledge_at_once`), from when its request was
-/// sent: to send has the kernel delay ACKs anew.
+/// A connection whose window was limited. What comes over it is acknowledged at once (`acknowledge_at_once`) if it may fill the window, from
+/// when its request was sent: to send has the kernel delay ACKs anew.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limited {
-    fd: i32,
+    pub(crate) fd: i32,
+    pub(crate) lets_through: u64,
     /// Segments that were sent before.
     sent: u32,
 }

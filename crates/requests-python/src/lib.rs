@@ -17,6 +17,7 @@ use incast_protocols::application::{
     AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, tell_late,
 };
 use incast_protocols::{Bytes, Duration, Rate, Time};
+use incast_requests::under_way::UnderWay;
 use pyo3::exceptions::PyValueError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -78,7 +79,9 @@ struct Core {
     waiters: VecDeque<(u64, Py<PyAny>)>,
     /// Tasks of asyncio with which it goes on in the next turn of their loop.
     resumed: Vec<(Callback, Py<Entering>)>,
-    /// Requests over connections with limited windows that were let go and may not have been sent.
+    /// Requests over connections with limited windows.
+    under_way: UnderWay,
+    /// Those whose responses may fill these that were let go and may not have been sent.
     unsent: Vec<Unsent>,
     /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
     asked_ns: u64,
@@ -112,6 +115,8 @@ struct Core {
 #[derive(Debug)]
 struct Granted {
     grant: Grant,
+    /// The socket of its connection, if that has a limited window.
+    over: Option<i32>,
     /// Its slot, if that has a connection to watch.
     watched: Option<Py<Slot>>,
 }
@@ -201,8 +206,12 @@ impl Core {
 
     /// Nothing of a request's response is under way any more. Whether it had a grant.
     fn give_back(&mut self, now: Time, request: u64, outcome: Outcome) -> bool {
-        let grant = self.grants.remove(&request);
-        grant.map(|granted| self.scheduler.on_finished(now, granted.grant, outcome)).is_some()
+        let Some(granted) = self.grants.remove(&request) else { return false };
+        if let Some(fd) = granted.over {
+            self.under_way.remove(fd);
+        }
+        self.scheduler.on_finished(now, granted.grant, outcome);
+        true
     }
 
     /// The next request that may go, and with what it waits.
@@ -212,7 +221,7 @@ impl Core {
             return None;
         };
         let request = grant.id().0;
-        self.grants.insert(request, Granted { grant, watched: None });
+        self.grants.insert(request, Granted { grant, over: None, watched: None });
         Some((request, self.take_waiter(request)))
     }
 
@@ -249,9 +258,12 @@ impl Core {
         set_timer.map_or(Ok(()), |set_timer| set_timer.call0(py).map(drop))
     }
 
-    /// Acknowledges at once what comes over this connection, when its request has been sent. Whether the timer has to be set for that.
-    fn acknowledge_when_sent(&mut self, request: u64, limited: Limited) -> bool {
-        if self.closed {
+    /// Acknowledges at once what comes over this connection, when its request has been sent, if the response may fill its window. Whether
+    /// the timer has to be set for that.
+    fn acknowledge_when_sent(&mut self, request: u64, limited: Limited, expect_bytes: Option<u64>) -> bool {
+        let Some(granted) = self.grants.get_mut(&request).filter(|_| !self.closed) else { return false };
+        granted.over = Some(limited.fd);
+        if !self.under_way.add(limited.fd, expect_bytes, limited.lets_through) {
             return false;
         }
         // It was let go when the time was told last, or in the turn before.
@@ -359,6 +371,7 @@ impl Core {
             grants: BTreeMap::new(),
             waiters: VecDeque::new(),
             resumed: Vec::new(),
+            under_way: UnderWay::default(),
             unsent: Vec::new(),
             asked_ns: 0,
             timer_ns: None,

@@ -275,7 +275,8 @@ impl Slot {
     /// The request was let go.
     #[pyo3(name = "_sent")]
     pub(crate) fn sent(this: &Bound<'_, Self>) -> PyResult<()> {
-        Self::follow(this, Core::acknowledge_when_sent)
+        let expect_bytes = this.borrow().expect;
+        Self::follow(this, |core, request, limited| core.acknowledge_when_sent(request, limited, expect_bytes))
     }
 
     /// Looks at its connection (`Connection::look`), if it has one.

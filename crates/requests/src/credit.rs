@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+#[cfg(target_os = "linux")]
+use std::os::fd::RawFd;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -627,7 +629,7 @@ impl Future for Waiting {
                     #[cfg(target_os = "linux")]
                     expected: expect.bytes,
                     #[cfg(target_os = "linux")]
-                    is_unsent: false,
+                    over: None,
                     #[cfg(target_os = "linux")]
                     is_watched: false,
                 })
@@ -672,9 +674,9 @@ pub struct Slot {
     comes_over: Option<Connection>,
     #[cfg(target_os = "linux")]
     expected: Option<u64>,
-    /// Whether it is asked if the request has been sent.
+    /// The socket of its connection, if that has a limited window.
     #[cfg(target_os = "linux")]
-    is_unsent: bool,
+    over: Option<RawFd>,
     /// Whether the scheduler looks at its connection when a stall is due.
     #[cfg(target_os = "linux")]
     is_watched: bool,
@@ -686,8 +688,9 @@ impl Slot {
     /// the connection is closed, has brought as many bytes as were expected, or has been silent for a second. Outside of a runtime
     /// credit comes back at once.
     ///
-    /// If the window of the connection is limited, another task asks whether the request has been sent, first after a millisecond, and
-    /// then has what comes [acknowledged at once](crate::socket::acknowledge_at_once). So the runtime needs to have time.
+    /// If the window of the connection is limited and the response may fill it, another task asks whether the request has been sent, first
+    /// after a millisecond, and then has what comes [acknowledged at once](crate::socket::acknowledge_at_once). So the runtime needs to
+    /// have time.
     ///
     /// A scheduler that learns also asks the connection whether bytes have come, before it takes silence for a stall.
     #[cfg(target_os = "linux")]
@@ -700,12 +703,10 @@ impl Slot {
             self.is_watched = true;
             self.shared.lock().watched.insert(request, connection);
         }
-        if connection.is_limited
-            && !self.is_unsent
+        if self.over.is_none()
             && let Some(request) = self.request()
         {
-            self.is_unsent = true;
-            Unsent::add(&self.shared.unsent, request, connection);
+            self.over = Unsent::add(&self.shared.unsent, request, connection, self.expected);
         }
     }
 
@@ -788,7 +789,7 @@ impl Slot {
             out_of_order: self.out_of_order,
             comes_over: None,
             expected: self.expected,
-            is_unsent: false,
+            over: None,
             is_watched: std::mem::take(&mut self.is_watched),
         };
         if kept.shared.hears()
@@ -812,10 +813,8 @@ impl Drop for Slot {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         {
-            if self.is_unsent
-                && let Some(request) = self.request()
-            {
-                Unsent::remove(&self.shared.unsent, request);
+            if let (Some(fd), Some(request)) = (self.over, self.request()) {
+                Unsent::remove(&self.shared.unsent, request, fd);
             }
             if self.drains() {
                 return;

@@ -24,6 +24,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::under_way::UnderWay;
 use crate::{Credit, Expect, Slot};
 
 /// Whether the kernel may change the size of a buffer by itself (Linux 5.14, asm-generic/socket.h), and the receive buffer there.
@@ -46,6 +47,8 @@ const SENT_AFTER: Duration = Duration::from_millis(1);
 pub struct Tcp {
     socket: Socket,
     limit: Option<u64>,
+    /// What can be under way on it, if its window is limited.
+    lets_through: Option<u64>,
     out_of_order: u32,
     /// What had arrived when this was looked at last.
     received: u64,
@@ -62,7 +65,7 @@ impl Tcp {
         let fd = socket.as_fd().as_raw_fd();
         let socket = Socket { fd, cookie: cookie(fd)? };
         let Info { out_of_order, received, sent, .. } = socket.info()?;
-        Ok(Self { socket, limit: None, out_of_order, received, sent })
+        Ok(Self { socket, limit: None, lets_through: None, out_of_order, received, sent })
     }
 
     /// Limits the receive window to so many bytes (`TCP_WINDOW_CLAMP`), or no longer. Only what is announced from now on is less.
@@ -72,7 +75,7 @@ impl Tcp {
     pub fn limit(&mut self, window_bytes: Option<u64>) -> io::Result<()> {
         self.socket.check()?;
         limit_window(self.socket.fd, window_bytes)?;
-        self.limit = window_bytes;
+        (self.limit, self.lets_through) = (window_bytes, window_bytes);
         Ok(())
     }
 
@@ -108,10 +111,12 @@ impl Tcp {
         if info.received > 0 && (wanted != self.limit || exceeds) {
             self.limit(wanted)?;
         }
+        // What is not acknowledged yet makes it look smaller.
+        let window = info.window.map(|window| window.max(wanted.unwrap_or(0)));
+        self.lets_through = self.limit.map(|limit| window.unwrap_or(limit));
         let expect = bytes.map_or(Expect::unknown(), Expect::bytes);
-        Ok(match info.window {
-            // What is not acknowledged yet makes it look smaller.
-            Some(window) if self.limit.is_some() => expect.window(window.max(wanted.unwrap_or(0))),
+        Ok(match window {
+            Some(window) if self.limit.is_some() => expect.window(window),
             _ => expect,
         })
     }
@@ -132,7 +137,7 @@ impl Tcp {
             before: self.received,
             out_of_order: self.out_of_order,
             sent: self.sent,
-            is_limited: self.limit.is_some(),
+            lets_through: self.lets_through,
         }
     }
 }
@@ -273,7 +278,8 @@ pub(crate) struct Connection {
     before: u64,
     out_of_order: u32,
     sent: u32,
-    pub(crate) is_limited: bool,
+    /// What can be under way on it, if its window is limited.
+    lets_through: Option<u64>,
 }
 
 impl Connection {
@@ -310,11 +316,12 @@ impl Connection {
     }
 }
 
-/// Requests whose connections have limited windows, until they have been sent: from then on what comes is acknowledged at once. To
-/// send has the kernel delay ACKs anew.
+/// Requests whose responses may fill the limited windows of their connections, until they have been sent: from then on what comes is
+/// acknowledged at once. To send has the kernel delay ACKs anew.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     requests: Vec<Sending>,
+    under_way: UnderWay,
     /// When a task will look at them, if there is one.
     follower: Option<(Instant, Arc<Notify>)>,
 }
@@ -329,16 +336,32 @@ struct Sending {
 }
 
 impl Unsent {
-    /// A request may be sent over this connection.
-    pub(crate) fn add(this: &Arc<Mutex<Self>>, request: u64, connection: Connection) {
-        let Ok(runtime) = Handle::try_current() else { return };
+    /// A request may be sent over this connection, of whose response so much is expected. Its socket, if its window is limited: the
+    /// request is to be [removed](Self::remove) then.
+    pub(crate) fn add(
+        this: &Arc<Mutex<Self>>,
+        request: u64,
+        connection: Connection,
+        expected: Option<u64>,
+    ) -> Option<RawFd> {
+        let window = connection.lets_through?;
+        let fd = connection.socket.fd;
+        let unsent = &mut *lock(this);
+        if unsent.under_way.add(fd, expected, window)
+            && let Ok(runtime) = Handle::try_current()
+        {
+            unsent.follow_until_sent(this, &runtime, request, connection);
+        }
+        Some(fd)
+    }
+
+    fn follow_until_sent(&mut self, this: &Arc<Mutex<Self>>, runtime: &Handle, request: u64, connection: Connection) {
         let granted = Instant::now();
         let at = granted + SENT_AFTER;
-        let unsent = &mut *lock(this);
-        unsent.requests.push(Sending { request, connection, granted, at });
-        let Some((next, sooner)) = &mut unsent.follower else {
+        self.requests.push(Sending { request, connection, granted, at });
+        let Some((next, sooner)) = &mut self.follower else {
             let sooner = Arc::new(Notify::new());
-            unsent.follower = Some((at, Arc::clone(&sooner)));
+            self.follower = Some((at, Arc::clone(&sooner)));
             runtime.spawn(Self::follow(Follower(Arc::downgrade(this)), sooner));
             return;
         };
@@ -348,9 +371,11 @@ impl Unsent {
         }
     }
 
-    /// A request is over.
-    pub(crate) fn remove(this: &Mutex<Self>, request: u64) {
-        lock(this).requests.retain(|sending| sending.request != request);
+    /// A request is over that was sent over this socket.
+    pub(crate) fn remove(this: &Mutex<Self>, request: u64, fd: RawFd) {
+        let unsent = &mut *lock(this);
+        unsent.under_way.remove(fd);
+        unsent.requests.retain(|sending| sending.request != request);
     }
 
     /// Acknowledges at once what comes in response to requests that have been sent. When to look at the others.

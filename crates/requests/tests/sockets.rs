@@ -173,29 +173,45 @@ async fn credit_of_a_response_comes_back_when_nothing_has_come_for_a_second() {
 }
 
 #[tokio::test]
-async fn what_comes_over_a_connection_with_a_limited_window_is_acknowledged_once_its_request_was_sent() {
-    let adaptive = Credit::builder().window_bytes(20_000).build();
-    for (credit, limits) in [(None, true), (Some(adaptive), true), (None, false)] {
-        let mut asked = Halting::new().await;
-        let credit = credit.unwrap_or(asked.credit.clone());
-        // Windows can be limited once data has come.
-        asked.more(100).await;
-        for late in [Duration::ZERO, Duration::from_millis(20)] {
-            let expect = if limits { asked.tcp.expect(&credit, Some(100)).unwrap() } else { Expect::bytes(100) };
-            let mut slot = credit.slot(expect).await;
-            slot.comes_over(&asked.tcp);
-            sleep(late).await;
-            // Nothing comes: when an ACK was late, Linux would not delay the next.
-            asked.stream.write_all(&[0]).await.unwrap();
-            asked.stream.set_quickack(false).unwrap();
-            let is_acknowledged = async {
-                while !asked.stream.quickack().unwrap() {
-                    sleep(Duration::from_millis(1)).await;
+async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_once_when_its_request_was_sent() {
+    // Each may be more than a connection announces first, or less than the limited window.
+    let (large, small) = (Some(1_000_000), Some(15_000));
+    for learns in [false, true] {
+        for (limits, expected, others, is_acknowledged) in [
+            (true, large, 0, true),
+            (true, None, 0, true),
+            (true, small, 0, false),
+            (true, small, 1, true),
+            (false, large, 0, false),
+        ] {
+            let mut asked = Halting::new().await;
+            let credit = if learns { Credit::builder().window_bytes(20_000).build() } else { asked.credit.clone() };
+            // Windows can be limited once data has come.
+            asked.more(100).await;
+            for late in [Duration::ZERO, Duration::from_millis(20)] {
+                let mut slots = Vec::new();
+                // Streams of HTTP/2 share a connection.
+                for _ in 0..=others {
+                    let expect = if limits { asked.tcp.expect(&credit, expected).unwrap() } else { Expect::bytes(100) };
+                    let mut slot = credit.slot(expect).await;
+                    slot.comes_over(&asked.tcp);
+                    slots.push(slot);
                 }
-            };
-            let longest = if limits { Duration::from_secs(20) } else { Duration::from_millis(20) };
-            assert_eq!(timeout(longest, is_acknowledged).await.is_ok(), limits, "sent after {late:?}");
-            slot.finish(0);
+                sleep(late).await;
+                // Nothing comes: when an ACK was late, Linux would not delay the next.
+                asked.stream.write_all(&[0]).await.unwrap();
+                asked.stream.set_quickack(false).unwrap();
+                let acknowledged = async {
+                    while !asked.stream.quickack().unwrap() {
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                };
+                let longest = if is_acknowledged { Duration::from_secs(20) } else { Duration::from_millis(20) };
+                let found = timeout(longest, acknowledged).await.is_ok();
+                let case = format!("{expected:?} bytes, {others} others, limited: {limits}, sent after {late:?}");
+                assert_eq!(found, is_acknowledged, "{case}");
+                slots.into_iter().for_each(|slot| slot.finish(0));
+            }
         }
     }
 }
