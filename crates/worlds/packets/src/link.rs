@@ -133,7 +133,7 @@ pub(crate) struct Link<M> {
     impairment: Option<Box<Impairment>>,
     rate: Rate,
     quiet: Quiet,
-    /// Whether it keeps a queue although it could foresee, because the queue is recorded or the wire leads to another part of the network.
+    /// Whether it keeps a queue although it could foresee, because the queue is recorded.
     keeps_queue: bool,
 }
 

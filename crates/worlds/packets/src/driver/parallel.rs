@@ -183,8 +183,7 @@ impl Meeting {
         let table = &self.tables[round % 2];
         let Some(frontier) = &mut world.frontier else { return told };
         for (to, crossings) in frontier.out.iter_mut().enumerate().filter(|out| out.0 != part) {
-            // What lies there has been taken in, and is empty.
-            std::mem::swap(crossings, &mut lock(&table.crossings[part][to]));
+            crossings.leave_at(&mut lock(&table.crossings[part][to]));
         }
         *lock(&table.told[part]) = told;
         self.barrier.wait();
@@ -268,8 +267,9 @@ fn run_part<O: Observer>(
     let mut until_report = REPORT_EVERY;
     loop {
         let reports = until_report == 0;
+        let ships = sweep.ship(world);
         let mut told = Told {
-            first: [sweep.first(plan), sweep.ship(world, plan)].into_iter().flatten().min(),
+            first: [ships, sweep.first(plan)].into_iter().flatten().min(),
             unfinished: world.unfinished,
             finished_at: world.finished_at,
             ..Told::default()

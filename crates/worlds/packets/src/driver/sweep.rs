@@ -132,18 +132,19 @@ enum Wire {
     Steady,
     /// One may arrive earlier than was said, so it is looked at in every window.
     Restless,
-    /// They arrive in another part of the network.
+    /// They arrive in another part of the network, and cross in the window before.
     Leaving,
+    /// They cross as soon as they have left: one may arrive there earlier than was said.
+    LeavingAtOnce,
 }
 
 impl Wire {
     fn new<O: Observer>(world: &World<'_, O>, link: &Link) -> Self {
-        if world.leads_away(link) {
-            Self::Leaving
-        } else if link.reorder.is_some() {
-            Self::Restless
-        } else {
-            Self::Steady
+        match (world.leads_away(link), link.reorder.is_some()) {
+            (false, false) => Self::Steady,
+            (false, true) => Self::Restless,
+            (true, false) => Self::Leaving,
+            (true, true) => Self::LeavingAtOnce,
         }
     }
 }
@@ -160,8 +161,8 @@ struct Agenda {
     arrivals: Wheel,
     departures: Wheel,
     wires: Vec<Wire>,
-    /// Links on which packets are under way to another part, and were not when the window began.
-    crossed: Vec<u32>,
+    /// Links on which packets arrive in another part in the next window.
+    crossing: Vec<u32>,
     timers: Timers,
     /// What the host that is being run has armed for this very window.
     soon: Timers,
@@ -182,19 +183,35 @@ impl Agenda {
         let window = match self.wires[link as usize] {
             Wire::Steady => self.window_of(at),
             Wire::Restless => self.current + 1,
-            Wire::Leaving => return self.crossed.push(link),
+            Wire::Leaving | Wire::LeavingAtOnce => return self.list_crossing(link, at),
         };
         self.arrivals.insert(link, window, self.current);
     }
 
+    /// Lists a link into another part for the window in which the packet that arrives there at this time crosses.
+    fn list_crossing(&mut self, link: u32, at: u64) {
+        let window = self.window_of(at) - 1;
+        // What is due in this window has been taken from the wheel already.
+        if window == self.current || self.wires[link as usize] == Wire::LeavingAtOnce {
+            self.crossing.push(link);
+        } else {
+            self.arrivals.insert(link, window, self.current);
+        }
+    }
+
     /// Whether the first packet on a link that was listed for the current window arrives in it. If it arrives later, the link is
-    /// listed again. Of most links that is known without a look at them, which would wait for memory.
+    /// listed again, and if it arrives elsewhere, it crosses. Of most links that is known without a look at them, which would wait for
+    /// memory.
     #[inline]
     fn is_due<O: Observer>(&mut self, link: u32, world: &World<'_, O>) -> bool {
         let head = || world.links[link as usize].head();
         if self.wires[link as usize] == Wire::Steady && self.end - self.begin == self.width {
             debug_assert!(head() < self.end, "link {link}");
             return true;
+        }
+        if self.wires[link as usize] == Wire::Leaving {
+            self.crossing.push(link);
+            return false;
         }
         let head = head();
         if head >= self.end && head != u64::MAX {
@@ -385,10 +402,6 @@ impl Sweep {
         let links = world.links.len();
         let hosts = plan.network.hosts as usize;
         let wires: Vec<_> = plan.network.links.iter().map(|link| Wire::new(world, link)).collect();
-        for (link, _) in world.links.iter_mut().zip(&wires).filter(|(_, wire)| **wire == Wire::Leaving) {
-            // What is on the wire is shipped.
-            link.keep_queue();
-        }
         let mut agenda = Agenda {
             order: world.order,
             width: window(plan),
@@ -398,7 +411,7 @@ impl Sweep {
             arrivals: Wheel::new(links),
             departures: Wheel::new(links),
             wires,
-            crossed: Vec::new(),
+            crossing: Vec::new(),
             timers: Timers::default(),
             soon: Timers::default(),
             reads_ahead: links >= READ_AHEAD_FROM,
@@ -452,17 +465,20 @@ impl Sweep {
         world.take_in(crossings, |link, at| self.agenda.list_arrival(link, at));
     }
 
-    /// Hands what has left for other parts to the frontier. Returns the first window in which somebody there has to look.
-    pub(crate) fn ship<O: Observer>(&mut self, world: &mut World<'_, O>, plan: &Plan) -> Option<u64> {
-        let mut first = None;
-        while let Some(link) = self.agenda.crossed.pop() {
-            let arrives = self.agenda.window_of(world.links[link as usize].head());
-            let reorders = plan.network.links[link as usize].reorder.is_some();
-            let window = if reorders { self.agenda.current + 1 } else { arrives };
-            first = Some(first.map_or(window, |first: u64| first.min(window)));
-            world.ship(link);
+    /// Hands what arrives in other parts in the next window to the frontier. Returns that window if there is anything.
+    pub(crate) fn ship<O: Observer>(&mut self, world: &mut World<'_, O>) -> Option<u64> {
+        let agenda = &mut self.agenda;
+        let next = (!agenda.crossing.is_empty()).then_some(agenda.current + 1);
+        let before = agenda.begin + 2 * agenda.width;
+        while let Some(link) = agenda.crossing.pop() {
+            let at_once = agenda.wires[link as usize] == Wire::LeavingAtOnce;
+            world.ship(link, if at_once { u64::MAX } else { before });
+            let head = world.links[link as usize].head();
+            if head != u64::MAX {
+                agenda.list_arrival(link, head);
+            }
         }
-        first
+        next
     }
 
     /// The window that has been gone through is over.

@@ -21,8 +21,10 @@ use crate::tcp::{MessageId, Span, State};
 /// What one part has for another. Used again and again, so that in the long run nothing is allocated.
 #[derive(Debug, Default)]
 pub(crate) struct Crossings {
-    /// Packets on the links of these numbers, those of one link in the order in which they left.
-    flights: Vec<(u32, Flight)>,
+    /// Links over which packets come, and how many of `flights` do.
+    links: Vec<(u32, u32)>,
+    /// In the order of the links, those of one link in the order in which they left.
+    flights: Vec<Flight>,
     messages: Vec<Announced>,
     options: Vec<OptionFor>,
     /// For those of the options that have one, in their order.
@@ -34,6 +36,21 @@ pub(crate) struct Crossings {
     closing: Vec<Closing>,
     /// Connections whose server is needed no more, from the part of the client.
     released: Vec<u32>,
+}
+
+impl Crossings {
+    /// Leaves it at a place where another thread takes it from. What lies there has been taken, and is empty.
+    pub(crate) fn leave_at(&mut self, place: &mut Self) {
+        std::mem::swap(self, place);
+        // The place is in the cache of the other thread's processor, and each line of it has to come here to be written. Where packets are
+        // copied there together, many lines come at once.
+        std::mem::swap(&mut self.links, &mut place.links);
+        std::mem::swap(&mut self.flights, &mut place.flights);
+        place.links.extend_from_slice(&self.links);
+        place.flights.extend_from_slice(&self.flights);
+        self.links.clear();
+        self.flights.clear();
+    }
 }
 
 /// A message that this end of a connection is to get.
@@ -222,32 +239,37 @@ impl<'p, O: Observer> World<'p, O> {
         }
     }
 
-    /// The window is over: what has departed on a link to another part crosses.
-    pub(crate) fn ship(&mut self, link: u32) {
+    /// What arrives before a time on a link to another part crosses. It has departed.
+    pub(crate) fn ship(&mut self, link: u32, before: u64) {
         let Some(frontier) = &mut self.frontier else { return };
         let part = frontier.partition.of_node(self.plan.network.links[link as usize].to);
-        let flights = &mut frontier.out[part].flights;
-        self.links[link as usize].flying.take_while(|&flight| {
-            flights.push((link, flight));
-            true
-        });
+        let Crossings { links, flights, .. } = &mut frontier.out[part];
+        let crossed = self.links[link as usize].flying.move_while(|flight| flight.at < before, flights);
+        links.push((link, crossed));
     }
 
     /// Takes in what another part has for this one. `list` is told of links on which packets are under way now, and which
     /// of them arrives first.
     pub(crate) fn take_in(&mut self, crossings: &mut Crossings, mut list: impl FnMut(u32, u64)) {
-        for (link, flight) in crossings.flights.drain(..) {
+        let mut flights = crossings.flights.as_slice();
+        for (link, crossed) in crossings.links.drain(..) {
+            let (its, others) = flights.split_at(crossed as usize);
+            flights = others;
+            let reorders = self.plan.network.links[link as usize].reorder.is_some();
             let flying = &mut self.links[link as usize].flying;
             let was_empty = flying.is_empty();
-            if self.plan.network.links[link as usize].reorder.is_some() {
-                flying.insert_sorted(flight, |a, b| a.at < b.at);
-            } else {
-                flying.push(flight);
+            for flight in its {
+                if reorders {
+                    flying.insert_sorted(*flight, |a, b| a.at < b.at);
+                } else {
+                    flying.push(*flight);
+                }
             }
-            if was_empty {
-                list(link, flight.at);
+            if let (true, Some(first)) = (was_empty, its.first()) {
+                list(link, first.at);
             }
         }
+        crossings.flights.clear();
         for Announced { connection, to, span, deadline } in crossings.messages.drain(..) {
             if let MessageId::Request(response) = span.id {
                 let flow = self.flow_of(response);
@@ -311,14 +333,13 @@ impl<O: Observer> World<'_, O> {
         let Some(frontier) = &other.frontier else { return };
         let (partition, part) = (frontier.partition, frontier.part);
         let planned = &self.plan.network.links;
-        for ((mine, theirs), link) in self.links.iter_mut().zip(other.links).zip(planned) {
+        for ((mine, mut theirs), link) in self.links.iter_mut().zip(other.links).zip(planned) {
+            // What has crossed is where it arrives, and left before what has not.
             if partition.of_node(link.from) == part {
-                // What is on the wire to this part is here already, what is on it to a third one is there.
-                let here = std::mem::replace(mine, theirs);
-                here.flying.iter().for_each(|flight| mine.flying.push(*flight));
-            } else {
-                theirs.flying.iter().for_each(|flight| mine.flying.push(*flight));
+                std::mem::swap(mine, &mut theirs);
             }
+            let younger = std::mem::replace(&mut mine.flying, theirs.flying);
+            younger.iter().for_each(|flight| mine.flying.push(*flight));
         }
         self.messages.join(&other.messages, |mine, theirs| {
             if partition.of_host(mine.destination) == part {
