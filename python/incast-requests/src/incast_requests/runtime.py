@@ -92,15 +92,17 @@ class _AsyncioTasks:
         self._running: dict[asyncio.Task[Any], Job] = {}
         self._stopped = False
         self._context = contextvars.copy_context()
-        self._done: asyncio.Future[None] = loop.create_future()
+        self._over = False
+        self._waiter: asyncio.Future[None] | None = None
 
     async def run(self, begin: Callable[[], None], stop: Callable[[], None]) -> None:
         cancellation: asyncio.CancelledError | None = None
         begin()
-        while not self._done.done():
+        while not self._over:
+            # A cancellation of this task is the end of the future.
+            self._waiter = self._loop.create_future()
             try:
-                # A shield, or a cancellation of this task would be the end of the future.
-                await asyncio.shield(self._done)
+                await self._waiter
             except asyncio.CancelledError as error:
                 cancellation = error
                 # Once, or it would disturb those that tidy up.
@@ -137,8 +139,9 @@ class _AsyncioTasks:
             task.cancel()
 
     def all_ended(self) -> None:
-        if not self._done.done():
-            self._done.set_result(None)
+        self._over = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def may_be_returned(self, error: BaseException) -> bool:
         return isinstance(error, Exception | asyncio.CancelledError)

@@ -164,6 +164,8 @@ class Scheduler(Slots):
             sizes = [expect_bytes] * count
         places: Sequence[Any] = [None] * count if sockets is None else _one_each("sockets", sockets, count)
         for request in requests:
+            if asyncio.iscoroutine(request):
+                continue
             if asyncio.isfuture(request):
                 raise TypeError(f"{request!r} has begun already: pass the coroutine itself, or a function")
             if not callable(request) and not isinstance(request, Awaitable):
