@@ -116,6 +116,7 @@ lint: lint-rust lint-python lint-dependencies ## check format, lints, types, and
 lint-rust: prerequisites
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+	cargo clippy --package incast-requests --no-default-features --locked -- -D warnings
 
 lint-python: .venv/installed
 	$(BIN)/ruff check

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import anyio
@@ -209,25 +210,30 @@ def test_what_may_fill_limited_windows_is_acknowledged_at_once(
     run(program)
 
 
-@pytest.mark.parametrize("peer", [False, True], ids=["socket", "peer"])
-def test_what_cannot_fill_a_limited_window_is_acknowledged_as_the_kernel_likes(peer: bool) -> None:
+Place = Callable[[asyncio.StreamWriter], Any]
+
+
+@pytest.mark.parametrize("place", [lambda writer: writer, Peer, lambda _: None], ids=["socket", "peer", "used later"])
+def test_what_cannot_fill_a_limited_window_is_acknowledged_as_the_kernel_likes(place: Place) -> None:
     async def program(server: Server) -> None:
         async with requests.open(PLAN) as scheduler:
             streams = await asyncio.open_connection("127.0.0.1", server.port)
             writer = streams[1]
-            place = Peer(writer) if peer else writer
             # Until it announces no more.
             for _ in range(12):
-                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[place])
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[writer])
             server.may_finish.clear()
+            over = place(writer)
             # Again, so that nothing is left of the first time.
             for _ in range(2):
-                async with scheduler.slot(expect_bytes=6000, socket=place) as slot:
+                async with scheduler.slot(expect_bytes=6000, socket=over) as slot:
                     send(writer)
+                    slot.use(writer)
                     await some_looks(writer)
                     # Streams of HTTP/2 share a window.
-                    async with scheduler.slot(expect_bytes=6000, socket=place) as other:
+                    async with scheduler.slot(expect_bytes=6000, socket=over) as other:
                         send(writer)
+                        other.use(writer)
                         await until_acknowledged(writer)
                         other.received_bytes = 0
                     slot.received_bytes = 0

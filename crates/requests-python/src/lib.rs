@@ -258,12 +258,19 @@ impl Core {
         set_timer.map_or(Ok(()), |set_timer| set_timer.call0(py).map(drop))
     }
 
+    /// Whether the response to a request that was let go may fill the window of its connection.
+    fn may_fill(&mut self, request: u64, limited: Limited, expect_bytes: Option<u64>) -> bool {
+        let Some(granted) = self.grants.get_mut(&request) else { return false };
+        if let Some(before) = granted.over.replace(limited.fd) {
+            self.under_way.remove(before);
+        }
+        self.under_way.add(limited.fd, expect_bytes, limited.lets_through)
+    }
+
     /// Acknowledges at once what comes over this connection, when its request has been sent, if the response may fill its window. Whether
     /// the timer has to be set for that.
     fn acknowledge_when_sent(&mut self, request: u64, limited: Limited, expect_bytes: Option<u64>) -> bool {
-        let Some(granted) = self.grants.get_mut(&request).filter(|_| !self.closed) else { return false };
-        granted.over = Some(limited.fd);
-        if !self.under_way.add(limited.fd, expect_bytes, limited.lets_through) {
+        if self.closed || !self.may_fill(request, limited, expect_bytes) {
             return false;
         }
         // It was let go when the time was told last, or in the turn before.

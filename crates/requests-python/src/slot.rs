@@ -214,8 +214,11 @@ impl Slot {
             // What has come of the response before is not told apart; it counts as expected.
             slot.received_before = received.saturating_sub(slot.expect.unwrap_or(0));
         }
-        Self::follow(this, |_, _, limited| {
-            limited.acknowledge_at_once();
+        let expect_bytes = this.borrow().expect;
+        Self::follow(this, |core, request, limited| {
+            if core.may_fill(request, limited, expect_bytes) {
+                limited.acknowledge_at_once();
+            }
             false
         })
     }

@@ -210,7 +210,9 @@ async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_o
                 let found = timeout(longest, acknowledged).await.is_ok();
                 let case = format!("{expected:?} bytes, {others} others, limited: {limits}, sent after {late:?}");
                 assert_eq!(found, is_acknowledged, "{case}");
-                slots.into_iter().for_each(|slot| slot.finish(0));
+                for slot in slots {
+                    slot.finish(0);
+                }
             }
         }
     }
