@@ -197,6 +197,11 @@ pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
         false
     }
 
+    /// Whether it goes by the time. A program need not look at its clock for one that does not.
+    fn heeds_time(&self) -> bool {
+        true
+    }
+
     /// How it stands.
     fn status(&self) -> Status {
         Status::default()

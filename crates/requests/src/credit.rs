@@ -234,6 +234,8 @@ pub struct Credit(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     began: Instant,
+    /// Whether the scheduler goes by the time: to look at the clock takes a tenth of what a slot does.
+    heeds_time: bool,
     /// Whether the scheduler looks at bytes as they come.
     watches: bool,
     /// Whether the window that the scheduler wants is made to fit the segments of a connection.
@@ -302,10 +304,11 @@ impl Credit {
             #[cfg(target_os = "linux")]
             watched: BTreeMap::new(),
         };
-        let watches = state.scheduler.watches_progress();
+        let (heeds_time, watches) = (state.scheduler.heeds_time(), state.scheduler.watches_progress());
         Self(Arc::new(Shared {
             state: Mutex::new(state),
             began: Instant::now(),
+            heeds_time,
             watches,
             #[cfg(target_os = "linux")]
             fits_segments: matches!(choice, ApplicationChoice::Credit(config) if config.window.is_none()),
@@ -361,6 +364,9 @@ impl Shared {
     }
 
     fn now(&self) -> Time {
+        if !self.heeds_time {
+            return Time(0);
+        }
         // Picoseconds wrap after 213 days: schedulers bear clocks that do.
         Time((self.began.elapsed().as_nanos() as u64).wrapping_mul(PS_PER_NS))
     }

@@ -259,6 +259,10 @@ impl Application for Credit {
         matches!(self.limit, Limit::Learned(_))
     }
 
+    fn heeds_time(&self) -> bool {
+        !matches!(self.limit, Limit::Fixed(_))
+    }
+
     fn status(&self) -> Status {
         let ((changes, last_change), losses_of_others) = match &self.limit {
             Limit::Fixed(_) | Limit::Paced(..) => ((0, None), false),

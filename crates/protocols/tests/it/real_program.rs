@@ -26,6 +26,7 @@ const POLL: fn(&mut AnyApplication, Time) -> Option<Grant> = <AnyApplication as 
 const WINDOW: fn(&AnyApplication) -> Option<Bytes> = <AnyApplication as Application>::window;
 const HEEDS_OUTCOMES: fn(&AnyApplication) -> bool = <AnyApplication as Application>::heeds_outcomes;
 const WATCHES_PROGRESS: fn(&AnyApplication) -> bool = <AnyApplication as Application>::watches_progress;
+const HEEDS_TIME: fn(&AnyApplication) -> bool = <AnyApplication as Application>::heeds_time;
 const STATUS: fn(&AnyApplication) -> Status = <AnyApplication as Application>::status;
 
 /// A scheduler may live in a task that moves between threads, behind a lock, for as long as the program likes.
@@ -71,7 +72,7 @@ fn aggregate(mut application: AnyApplication, rounds: u64) -> usize {
     let (mut grants, mut most) = (BTreeMap::new(), 0);
     for round in 0..rounds {
         // No decision of these schedulers hangs on the time, so that any will do.
-        let now = Time(round);
+        let now = if HEEDS_TIME(&application) { Time(round) } else { Time(0) };
         for worker in 0..WORKERS {
             let id = RequestId(round * WORKERS + worker);
             let request = Request { id, expected: Some(Bytes(RESPONSE as u64)), window: WINDOW(&application) };

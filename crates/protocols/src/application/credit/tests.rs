@@ -30,6 +30,7 @@ fn requests_leave_in_order_while_their_costs_fit() {
     assert_eq!(ids(&grants(&mut credit, NOW)), [2, 3]);
     assert_eq!(credit.status().under_way, Bytes(9000));
     assert!(!credit.watches_progress() && !credit.heeds_outcomes(), "a budget that is given is not searched");
+    assert!(!credit.heeds_time());
 }
 
 #[test]
@@ -121,7 +122,7 @@ fn a_stall_is_told_by_the_timer_once() {
     ask(&mut credit, 0..100, 4096);
     let mut sent = grants(&mut credit, NOW);
     assert_eq!((sent.len(), credit.next_timer()), (4, None), "nobody knows yet how long a request takes");
-    assert!(credit.watches_progress() && credit.heeds_outcomes());
+    assert!(credit.watches_progress() && credit.heeds_outcomes() && credit.heeds_time());
     let before = credit.status().budget;
     credit.on_finished(Time::from_us(1000), sent.pop_front().unwrap(), gap(0));
     let due = credit.next_timer().unwrap();
@@ -288,7 +289,7 @@ fn how_long_servers_think_is_found_out() {
     let plain = World::default().queries(&mut credit(&of(20_000)), 20);
     assert!(plain[19].0.0 > 4 * POSSIBLE.0, "four responses in each millisecond: {:?}", plain[19].0);
     let mut credit = finds_think_time();
-    assert!(credit.heeds_outcomes() && !credit.watches_progress());
+    assert!(credit.heeds_outcomes() && credit.heeds_time() && !credit.watches_progress());
     let found = World::default().queries(&mut credit, 20);
     // Now and then less is tried.
     let last: Vec<_> = found[10..].iter().map(|query| query.0.0).collect();
