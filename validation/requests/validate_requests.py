@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "ns3"))
 import cyclopts
 
 from fan_in import campaign, cells, judging, report
+from incast.studies.sweep import shard_of
 from kernel_world import namespaces
 
 HERE = Path(__file__).resolve().parent
@@ -40,7 +41,7 @@ def main(*, grid: str = "core", shard: str | None = None, minutes: float | None 
     try:
         wanted = cells.read(HERE / f"{grid}.toml")
         rules = judging.read_rules()
-        now = wanted if shard is None else wanted.shard(*_shard(shard))
+        now = wanted if shard is None else wanted.shard(*shard_of(shard))
         if measure:
             _measure(now, rules, minutes)
             rows = campaign.kept(OUT, wanted)
@@ -70,13 +71,6 @@ def grids() -> list[str]:
 def title(grid: str) -> str:
     """Return the title of a report."""
     return f"Request scheduling on real servers: the {grid} grid"
-
-
-def _shard(told: str) -> tuple[int, int]:
-    number, _, of = told.partition("/")
-    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise ValueError(f"--shard: found {told!r}, expected i/n, such as 2/4 for the second of four")
-    return int(number), int(of)
 
 
 def _measure(grid: cells.Grid, rules: judging.Rules, minutes: float | None) -> None:

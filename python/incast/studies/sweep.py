@@ -38,7 +38,7 @@ def main(
     as_json: bool = False,
 ) -> int:
     """Compute the missing runs, and write the table unless they are those of one shard. Return the exit code."""
-    part, parts = _shard(shard) if shard else (1, 1)
+    part, parts = shard_of(shard) if shard else (1, 1)
     if shard and plots:
         raise ScenarioError("--plots: a shard has no table to draw; the command without --shard draws it")
     opened = places.of(on, workers)
@@ -176,7 +176,13 @@ def split(tasks: list[Task], seconds: Mapping[str, float], parts: int) -> list[l
     return shares
 
 
-def _shard(written: str) -> tuple[int, int]:
+def shard_of(written: str) -> tuple[int, int]:
+    """Return which shard of how many is meant, as in "2/8".
+
+    Raises:
+        ScenarioError: it is not written so, or there is no such shard.
+
+    """
     numbers = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", written)
     if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
         raise ScenarioError(f'--shard {written}: expected i/n with i from 1 to n, as in "2/8"')
