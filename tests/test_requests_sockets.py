@@ -210,6 +210,22 @@ def test_what_may_fill_limited_windows_is_acknowledged_at_once(
     run(program)
 
 
+def test_a_kernel_that_does_not_say_what_it_announces_has_large_responses_acknowledged_at_once() -> None:
+    async def program(server: Server) -> None:
+        async with requests.open(PLAN) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(
+                lambda fd: None if (found := asked_of_kernel(fd)) is None else found._replace(window_bytes=None)
+            )
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
+            server.may_finish.clear()
+            await sent_at_once(scheduler, streams[1], until_acknowledged)
+            server.may_finish.set()
+            streams[1].close()
+
+    run(program)
+
+
 Place = Callable[[asyncio.StreamWriter], Any]
 
 

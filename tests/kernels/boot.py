@@ -25,6 +25,7 @@ PARTS = re.compile(r"linux-(?:image|binary|modules)-\d\S*")
 TOOLS = {
     "qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "cpio": "cpio", "depmod": "kmod",
     "dpkg-deb": "dpkg", "ip": "iproute2", "tc": "iproute2", "ss": "iproute2", "setpriv": "util-linux",
+    "nsenter": "util-linux",
 }  # fmt: skip
 # Of the modules; everything else that Debian's kernels have as modules stays out.
 MODULES = ("kernel/net", "kernel/drivers/net/veth.ko*", "kernel/lib", "kernel/crypto", "kernel/arch/x86/crypto")
@@ -144,8 +145,8 @@ def file_system(root: Path) -> None:
     for applet in set(run(busybox, "--list").split()) - {"busybox"}:
         (root / "bin" / applet).symlink_to("busybox")
     (root / "sbin/modprobe").symlink_to("/bin/busybox")
-    # The shell of busybox would take its own ip, and its setpriv knows no bounding set.
-    for name in ("sh", "ip", "tc", "ss", "setpriv"):
+    # Shell and nsenter of busybox would run its own ip and setpriv, and that knows no bounding set.
+    for name in ("sh", "nsenter", "ip", "tc", "ss", "setpriv"):
         (root / "bin" / name).unlink(missing_ok=True)
         add(root, Path(shutil.which(name) or ""), name)
     add(root, Path(sys.executable).with_name("incast-host"), "incast-host")

@@ -187,10 +187,14 @@ impl Connection {
         Ok(self.fd)
     }
 
-    /// If its window was limited, what tells when its request was sent.
-    pub(crate) const fn limited(&self) -> Option<Limited> {
-        let Self { fd, lets_through, sent, .. } = *self;
-        if matches!(self.limit, Limit::Set { .. }) { Some(Limited { fd, lets_through, sent }) } else { None }
+    /// What a request goes over.
+    pub(crate) const fn way(&self) -> Way {
+        let window = match self.limit {
+            // A kernel before Linux 6.2 does not say what it announces.
+            Limit::Set { window, .. } => Some(if self.lets_through == NO_WINDOW { window } else { self.lets_through }),
+            Limit::Unknown | Limit::Lifted => None,
+        };
+        Way { fd: self.fd, window, sent: self.sent }
     }
 
     /// What it has received, and how much can be under way on it.
@@ -229,18 +233,19 @@ impl Connection {
     }
 }
 
-/// A connection whose window was limited. What comes over it is acknowledged at once (`acknowledge_at_once`) if it may fill the window, from
-/// when its request was sent: to send has the kernel delay ACKs anew.
+/// A connection over which a request goes. If its window is limited and may be filled, what comes is acknowledged at once
+/// (`acknowledge_at_once`), from when the request was sent: to send has the kernel delay ACKs anew.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limited {
+pub(crate) struct Way {
     pub(crate) fd: i32,
-    pub(crate) lets_through: u64,
+    /// What can be under way on it, if that is limited.
+    pub(crate) window: Option<u64>,
     /// Segments that were sent before.
     sent: u32,
 }
 
 #[cfg(target_os = "linux")]
-impl Limited {
+impl Way {
     /// Its request was sent.
     pub(crate) fn acknowledge_at_once(self) {
         // The program may have closed it.
@@ -258,7 +263,7 @@ impl Limited {
 }
 
 #[cfg(not(target_os = "linux"))]
-impl Limited {
+impl Way {
     pub(crate) const fn acknowledge_at_once(self) {}
 
     pub(crate) const fn acknowledge_if_sent(self, _core: &Core, _py: Python<'_>) -> PyResult<bool> {

@@ -23,7 +23,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::{Limited, Peer, Remembered};
+use crate::connection::{Peer, Remembered, Way};
 use crate::entering::{Callback, Entering};
 use crate::slot::{Slot, Slots};
 
@@ -79,9 +79,9 @@ struct Core {
     waiters: VecDeque<(u64, Py<PyAny>)>,
     /// Tasks of asyncio with which it goes on in the next turn of their loop.
     resumed: Vec<(Callback, Py<Entering>)>,
-    /// Requests over connections with limited windows.
+    /// Requests over connections that are known.
     under_way: UnderWay,
-    /// Those whose responses may fill these that were let go and may not have been sent.
+    /// Those that were let go and may not have been sent, whose responses may fill limited windows.
     unsent: Vec<Unsent>,
     /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
     asked_ns: u64,
@@ -115,7 +115,7 @@ struct Core {
 #[derive(Debug)]
 struct Granted {
     grant: Grant,
-    /// The socket of its connection, if that has a limited window.
+    /// The socket of its connection, if that is known.
     over: Option<i32>,
     /// Its slot, if that has a connection to watch.
     watched: Option<Py<Slot>>,
@@ -125,7 +125,7 @@ struct Granted {
 #[derive(Clone, Copy, Debug)]
 struct Unsent {
     request: u64,
-    limited: Limited,
+    way: Way,
     granted_ns: u64,
     /// When to ask whether it was sent.
     at_ns: u64,
@@ -258,25 +258,26 @@ impl Core {
         set_timer.map_or(Ok(()), |set_timer| set_timer.call0(py).map(drop))
     }
 
-    /// Whether the response to a request that was let go may fill the window of its connection.
-    fn may_fill(&mut self, request: u64, limited: Limited, expect_bytes: Option<u64>) -> bool {
+    /// A request that was let go goes over this connection. Whether its response may fill the connection's window, if that is limited.
+    fn goes_over(&mut self, request: u64, way: Way, expect_bytes: Option<u64>) -> bool {
         let Some(granted) = self.grants.get_mut(&request) else { return false };
-        if let Some(before) = granted.over.replace(limited.fd) {
+        if let Some(before) = granted.over.replace(way.fd) {
             self.under_way.remove(before);
+            self.unsent.retain(|unsent| unsent.request != request);
         }
-        self.under_way.add(limited.fd, expect_bytes, limited.lets_through)
+        self.under_way.add(way.fd, expect_bytes, way.window)
     }
 
     /// Acknowledges at once what comes over this connection, when its request has been sent, if the response may fill its window. Whether
     /// the timer has to be set for that.
-    fn acknowledge_when_sent(&mut self, request: u64, limited: Limited, expect_bytes: Option<u64>) -> bool {
-        if self.closed || !self.may_fill(request, limited, expect_bytes) {
+    fn acknowledge_when_sent(&mut self, request: u64, way: Way, expect_bytes: Option<u64>) -> bool {
+        if self.closed || !self.goes_over(request, way, expect_bytes) {
             return false;
         }
         // It was let go when the time was told last, or in the turn before.
         let granted_ns = self.told_ns;
         let at_ns = granted_ns.saturating_add(SENT_AFTER_NS);
-        self.unsent.push(Unsent { request, limited, granted_ns, at_ns });
+        self.unsent.push(Unsent { request, way, granted_ns, at_ns });
         self.timer_ns.is_none_or(|set| set > at_ns)
     }
 
@@ -546,7 +547,7 @@ impl Core {
                 continue;
             }
             if unsent.at_ns <= now_ns {
-                if unsent.limited.acknowledge_if_sent(core, this.py())? {
+                if unsent.way.acknowledge_if_sent(core, this.py())? {
                     continue;
                 }
                 let pause_ns = SENT_AFTER_NS.max(now_ns.saturating_sub(unsent.granted_ns) / 4);

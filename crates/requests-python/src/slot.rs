@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyInt, PyTuple, PyType};
 
 use crate::Core;
-use crate::connection::{Connection, Known, Limited, Look, NO_WINDOW, Peer};
+use crate::connection::{Connection, Known, Look, NO_WINDOW, Peer, Way};
 use crate::entering::Entering;
 
 /// What gives slots: the base of `incast_requests.Scheduler`.
@@ -126,21 +126,24 @@ impl Slot {
         }
     }
 
-    /// Sees to the connection of a request that was let go: it is watched if the scheduler learns, and something is done if its window is
-    /// limited, which says whether the scheduler's timer has to be set.
-    fn follow(this: &Bound<'_, Self>, if_limited: impl FnOnce(&mut Core, u64, Limited) -> bool) -> PyResult<()> {
+    /// Sees to the connection of a request that was let go: it is watched if the scheduler learns, and `goes_over` tells the scheduler of it,
+    /// with the bytes that are expected, and says whether the timer has to be set.
+    fn follow(
+        this: &Bound<'_, Self>,
+        goes_over: impl FnOnce(&mut Core, u64, Way, Option<u64>) -> bool,
+    ) -> PyResult<()> {
         let py = this.py();
-        let (core, request, limited, is_known) = {
+        let (core, request, way, expect_bytes) = {
             let slot = &mut *this.borrow_mut();
-            let limited = slot.connection.as_mut().and_then(|known| known.with(py, |connection| connection.limited()));
-            (slot.core.bind(py).clone(), slot.request, limited, slot.connection.is_some())
+            let way = slot.connection.as_mut().map(|known| known.with(py, |connection| connection.way()));
+            (slot.core.bind(py).clone(), slot.request, way, slot.expect)
         };
         let Some(request) = request else { return Ok(()) };
         let wants_timer = {
             let core = &mut *core.borrow_mut();
-            let waits = limited.is_some_and(|limited| if_limited(core, request, limited));
+            let waits = way.is_some_and(|way| goes_over(core, request, way, expect_bytes));
             let watches = core.scheduler.watches_progress();
-            if watches && is_known {
+            if watches && way.is_some() {
                 core.watch(request, this.clone().unbind());
             }
             waits || (watches && core.timer_ns.is_none())
@@ -214,10 +217,9 @@ impl Slot {
             // What has come of the response before is not told apart; it counts as expected.
             slot.received_before = received.saturating_sub(slot.expect.unwrap_or(0));
         }
-        let expect_bytes = this.borrow().expect;
-        Self::follow(this, |core, request, limited| {
-            if core.may_fill(request, limited, expect_bytes) {
-                limited.acknowledge_at_once();
+        Self::follow(this, |core, request, way, expect_bytes| {
+            if core.goes_over(request, way, expect_bytes) {
+                way.acknowledge_at_once();
             }
             false
         })
@@ -278,8 +280,7 @@ impl Slot {
     /// The request was let go.
     #[pyo3(name = "_sent")]
     pub(crate) fn sent(this: &Bound<'_, Self>) -> PyResult<()> {
-        let expect_bytes = this.borrow().expect;
-        Self::follow(this, |core, request, limited| core.acknowledge_when_sent(request, limited, expect_bytes))
+        Self::follow(this, Core::acknowledge_when_sent)
     }
 
     /// Looks at its connection (`Connection::look`), if it has one.

@@ -680,7 +680,7 @@ pub struct Slot {
     comes_over: Option<Connection>,
     #[cfg(target_os = "linux")]
     expected: Option<u64>,
-    /// The socket of its connection, if that has a limited window.
+    /// The socket of its connection.
     #[cfg(target_os = "linux")]
     over: Option<RawFd>,
     /// Whether the scheduler looks at its connection when a stall is due.
@@ -709,10 +709,17 @@ impl Slot {
             self.is_watched = true;
             self.shared.lock().watched.insert(request, connection);
         }
-        if self.over.is_none()
-            && let Some(request) = self.request()
-        {
-            self.over = Unsent::add(&self.shared.unsent, request, connection, self.expected);
+        self.no_longer_comes_over();
+        if let Some(request) = self.request() {
+            self.over = Some(Unsent::add(&self.shared.unsent, request, connection, self.expected));
+        }
+    }
+
+    /// It is over, or comes over another connection.
+    #[cfg(target_os = "linux")]
+    fn no_longer_comes_over(&mut self) {
+        if let (Some(fd), Some(request)) = (self.over.take(), self.request()) {
+            Unsent::remove(&self.shared.unsent, request, fd);
         }
     }
 
@@ -795,7 +802,7 @@ impl Slot {
             out_of_order: self.out_of_order,
             comes_over: None,
             expected: self.expected,
-            over: None,
+            over: self.over.take(),
             is_watched: std::mem::take(&mut self.is_watched),
         };
         if kept.shared.hears()
@@ -819,12 +826,10 @@ impl Drop for Slot {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         {
-            if let (Some(fd), Some(request)) = (self.over, self.request()) {
-                Unsent::remove(&self.shared.unsent, request, fd);
-            }
             if self.drains() {
                 return;
             }
+            self.no_longer_comes_over();
         }
         let Some(grant) = self.grant.take() else { return };
         // What came of a response of which bytes were told is known; what is left are bytes that were only expected.

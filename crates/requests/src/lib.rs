@@ -45,6 +45,7 @@ mod gather;
 pub mod socket;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[doc(hidden)]
 pub mod under_way;
 
 pub use credit::{Builder, Credit, Decision, Expect, Slot, Waiting};

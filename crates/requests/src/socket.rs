@@ -5,8 +5,8 @@
 //! up. So limit a window before each request but the first, and let a request cost what is announced: [`expect`](Tcp::expect) does
 //! both.
 //!
-//! What comes over a connection with a limited window is [acknowledged at once](acknowledge_at_once), if its slot knows that the
-//! response [comes over](Slot::comes_over) it.
+//! A response that may fill the limited window of its connection is [acknowledged at once](acknowledge_at_once), if its slot knows that it
+//! [comes over](Slot::comes_over) that.
 //!
 //! With HTTP/2 all streams of a connection share its window: the limit is one for all requests on it together.
 
@@ -336,42 +336,34 @@ struct Sending {
 }
 
 impl Unsent {
-    /// A request may be sent over this connection, of whose response so much is expected. Its socket, if its window is limited: the
-    /// request is to be [removed](Self::remove) then.
-    pub(crate) fn add(
-        this: &Arc<Mutex<Self>>,
-        request: u64,
-        connection: Connection,
-        expected: Option<u64>,
-    ) -> Option<RawFd> {
-        let window = connection.lets_through?;
+    /// A request may be sent over this connection, of whose response so much is expected. It is to be [removed](Self::remove) from this
+    /// socket.
+    pub(crate) fn add(this: &Arc<Mutex<Self>>, request: u64, connection: Connection, expected: Option<u64>) -> RawFd {
         let fd = connection.socket.fd;
-        let unsent = &mut *lock(this);
-        if unsent.under_way.add(fd, expected, window)
-            && let Ok(runtime) = Handle::try_current()
-        {
-            unsent.follow_until_sent(this, &runtime, request, connection);
+        let mut unsent = lock(this);
+        if !unsent.under_way.add(fd, expected, connection.lets_through) {
+            return fd;
         }
-        Some(fd)
-    }
-
-    fn follow_until_sent(&mut self, this: &Arc<Mutex<Self>>, runtime: &Handle, request: u64, connection: Connection) {
+        let Ok(runtime) = Handle::try_current() else { return fd };
         let granted = Instant::now();
         let at = granted + SENT_AFTER;
-        self.requests.push(Sending { request, connection, granted, at });
-        let Some((next, sooner)) = &mut self.follower else {
-            let sooner = Arc::new(Notify::new());
-            self.follower = Some((at, Arc::clone(&sooner)));
-            runtime.spawn(Self::follow(Follower(Arc::downgrade(this)), sooner));
-            return;
-        };
-        if *next > at {
-            *next = at;
-            sooner.notify_one();
+        unsent.requests.push(Sending { request, connection, granted, at });
+        if let Some((next, sooner)) = &mut unsent.follower {
+            if *next > at {
+                *next = at;
+                sooner.notify_one();
+            }
+            return fd;
         }
+        let sooner = Arc::new(Notify::new());
+        unsent.follower = Some((at, Arc::clone(&sooner)));
+        drop(unsent);
+        // After the lock was opened: a runtime that ends drops the task at once, which takes the lock.
+        runtime.spawn(Self::follow(Follower(Arc::downgrade(this)), sooner));
+        fd
     }
 
-    /// A request is over that was sent over this socket.
+    /// A request is over, or it turns out that it goes over another connection.
     pub(crate) fn remove(this: &Mutex<Self>, request: u64, fd: RawFd) {
         let unsent = &mut *lock(this);
         unsent.under_way.remove(fd);

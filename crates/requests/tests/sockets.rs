@@ -105,6 +105,18 @@ impl Halting {
         self.stream.read_exact(&mut vec![0; bytes]).await.unwrap();
     }
 
+    /// Its window is limited to 20,000 bytes in steps of at most 1,024, and what it had announced before is used up.
+    async fn use_up(&mut self, credit: &Credit) {
+        for _ in 0..100 {
+            let _ = self.tcp.expect(credit, Some(8000)).unwrap();
+            if self.tcp.window().unwrap().is_none_or(|window| window < 21_024) {
+                return;
+            }
+            self.more(8000).await;
+        }
+        panic!("{:?}", self.tcp.window());
+    }
+
     async fn all_came_back(&self) {
         let all = async {
             while self.credit.status().outstanding > 0 {
@@ -174,8 +186,7 @@ async fn credit_of_a_response_comes_back_when_nothing_has_come_for_a_second() {
 
 #[tokio::test]
 async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_once_when_its_request_was_sent() {
-    // Each may be more than a connection announces first, or less than the limited window.
-    let (large, small) = (Some(1_000_000), Some(15_000));
+    let (large, small) = (Some(16_000), Some(14_000));
     for learns in [false, true] {
         for (limits, expected, others, is_acknowledged) in [
             (true, large, 0, true),
@@ -186,14 +197,18 @@ async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_o
         ] {
             let mut asked = Halting::new().await;
             let credit = if learns { Credit::builder().window_bytes(20_000).build() } else { asked.credit.clone() };
-            // Windows can be limited once data has come.
             asked.more(100).await;
+            if limits {
+                asked.use_up(&credit).await;
+            }
             for late in [Duration::ZERO, Duration::from_millis(20)] {
                 let mut slots = Vec::new();
                 // Streams of HTTP/2 share a connection.
                 for _ in 0..=others {
                     let expect = if limits { asked.tcp.expect(&credit, expected).unwrap() } else { Expect::bytes(100) };
                     let mut slot = credit.slot(expect).await;
+                    // To say it again changes nothing.
+                    slot.comes_over(&asked.tcp);
                     slot.comes_over(&asked.tcp);
                     slots.push(slot);
                 }
@@ -216,6 +231,28 @@ async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_o
             }
         }
     }
+}
+
+/// What was given up may still fill the window: a request over the same connection is not alone.
+#[tokio::test]
+async fn a_response_that_drains_is_still_under_way() {
+    let mut asked = Halting::new().await;
+    asked.more(100).await;
+    let credit = asked.credit.clone();
+    asked.use_up(&credit).await;
+    drop(asked.half().await);
+    let expect = asked.tcp.expect(&asked.credit, Some(2000)).unwrap();
+    let mut slot = asked.credit.slot(expect).await;
+    slot.comes_over(&asked.tcp);
+    asked.stream.write_all(&[0]).await.unwrap();
+    asked.stream.set_quickack(false).unwrap();
+    let acknowledged = async {
+        while !asked.stream.quickack().unwrap() {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(Duration::from_secs(20), acknowledged).await.unwrap();
+    slot.finish(0);
 }
 
 /// The connection knows about bytes that nobody reported. The scheduler's clock stands still except where it is set forward, and no

@@ -72,7 +72,7 @@ fn aggregate(mut application: AnyApplication, rounds: u64) -> usize {
     let (mut grants, mut most) = (BTreeMap::new(), 0);
     for round in 0..rounds {
         // No decision of these schedulers hangs on the time, so that any will do.
-        let now = if HEEDS_TIME(&application) { Time(round) } else { Time(0) };
+        let now = Time(round);
         for worker in 0..WORKERS {
             let id = RequestId(round * WORKERS + worker);
             let request = Request { id, expected: Some(Bytes(RESPONSE as u64)), window: WINDOW(&application) };
@@ -107,6 +107,7 @@ fn aggregate(mut application: AnyApplication, rounds: u64) -> usize {
 #[test]
 fn every_scheduler_serves_a_program_with_sockets() {
     // What this program has no use for.
+    let _: fn(&AnyApplication) -> bool = HEEDS_TIME;
     let _: fn(&AnyApplication) -> Option<Time> = NEXT_TIMER;
     let _: fn(&mut AnyApplication, Time, u64) = ON_TIMER;
     let _: fn(&mut AnyApplication, Time, RequestId) = ON_WITHDRAWN;

@@ -144,23 +144,6 @@ impl<T: Copy + Default> Ring<T> {
         self.begin_again_if_empty();
     }
 
-    /// Moves values from the oldest on behind those in `out`, as long as they are wanted. Returns how many.
-    pub(crate) fn move_while(&mut self, wanted: impl Fn(&T) -> bool, out: &mut Vec<T>) -> u32 {
-        let first = self.head;
-        let mask = self.slots.len().wrapping_sub(1);
-        while self.head != self.tail {
-            let value = &self.slots[self.head as usize & mask];
-            if !wanted(value) {
-                break;
-            }
-            out.push(*value);
-            self.head = self.head.wrapping_add(1);
-        }
-        let moved = self.head.wrapping_sub(first);
-        self.begin_again_if_empty();
-        moved
-    }
-
     /// Puts a value in where `before` stops to hold, seen from the youngest: keeps a sorted ring sorted.
     pub(crate) fn insert_sorted(&mut self, value: T, before: impl Fn(&T, &T) -> bool) {
         self.push(value);
@@ -259,20 +242,6 @@ mod tests {
         assert_eq!((ring.pop_last(), ring.pop(), ring.pop_last(), ring.len()), (19, 0, 18, 17));
         ring.push(7);
         assert_eq!((ring.pop_last(), ring.pop_last()), (7, 17));
-    }
-
-    #[test]
-    fn what_is_wanted_is_moved_up_to_the_first_that_is_not() {
-        let mut ring = Ring::default();
-        let mut moved = vec![7];
-        for value in [1, 2, 9, 3] {
-            ring.push(value);
-        }
-        assert_eq!((ring.move_while(|value| *value < 5, &mut moved), ring.len()), (2, 2));
-        assert_eq!((ring.move_while(|value| *value < 5, &mut moved), ring.len()), (0, 2));
-        assert_eq!((ring.move_while(|_| true, &mut moved), ring.len(), ring.head), (2, 0, 0));
-        assert_eq!(moved, [7, 1, 2, 9, 3]);
-        assert_eq!(ring.move_while(|_| true, &mut moved), 0);
     }
 
     #[test]

@@ -99,7 +99,7 @@ class _AsyncioTasks:
         cancellation: asyncio.CancelledError | None = None
         begin()
         while not self._over:
-            # A cancellation of this task is the end of the future.
+            # A new one each time: to cancel this task cancels what it waits for.
             self._waiter = self._loop.create_future()
             try:
                 await self._waiter

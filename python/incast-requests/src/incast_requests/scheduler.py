@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from incast_requests import runtime
@@ -164,7 +165,7 @@ class Scheduler(Slots):
             sizes = [expect_bytes] * count
         places: Sequence[Any] = [None] * count if sockets is None else _one_each("sockets", sockets, count)
         for request in requests:
-            if asyncio.iscoroutine(request):
+            if type(request) is CoroutineType:
                 continue
             if asyncio.isfuture(request):
                 raise TypeError(f"{request!r} has begun already: pass the coroutine itself, or a function")

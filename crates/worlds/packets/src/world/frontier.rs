@@ -1,9 +1,9 @@
 //! What crosses from one part of a network to another, each of which is simulated by a world of its own.
 //!
-//! A part has the hosts, the switches and the links that leave them; of a link that leads into it, it has what is on the
-//! wire. An end of a connection is in the part of its host. Whatever one part has for another is kept until the window is
-//! over. Then it is handed over, long before anybody there asks for it: a packet arrives in a later window, and what
-//! travels beside it, the facts of messages and options, is read when it arrives.
+//! A part has the hosts, the switches and the links that leave them; of a link that leads into it, it has what arrives in the next
+//! window, or all that is on the wire if the link reorders. An end of a connection is in the part of its host. Whatever one part has for
+//! another is kept until the window is over. Then it is handed over, before anybody there asks for it: a packet arrives in a later
+//! window, and what travels beside it, the facts of messages and options, is read when it arrives.
 
 use incast_plan::{End, Link};
 use incast_protocols::Time;
@@ -244,8 +244,15 @@ impl<'p, O: Observer> World<'p, O> {
         let Some(frontier) = &mut self.frontier else { return };
         let part = frontier.partition.of_node(self.plan.network.links[link as usize].to);
         let Crossings { links, flights, .. } = &mut frontier.out[part];
-        let crossed = self.links[link as usize].flying.move_while(|flight| flight.at < before, flights);
-        links.push((link, crossed));
+        let others = flights.len();
+        self.links[link as usize].flying.take_while(|flight| {
+            let crosses = flight.at < before;
+            if crosses {
+                flights.push(*flight);
+            }
+            crosses
+        });
+        links.push((link, (flights.len() - others) as u32));
     }
 
     /// Takes in what another part has for this one. `list` is told of links on which packets are under way now, and which
