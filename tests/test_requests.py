@@ -563,7 +563,7 @@ def test_mistakes_are_named(run: Run) -> None:
                 await scheduler.gather(soon(1))
             with pytest.raises(TypeError, match="found 7, expected a coroutine, or a function that takes a slot"):
                 await scheduler.gather(7, expect_bytes=1)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="found <generator object .*, expected a coroutine, or a function"):
+            with pytest.raises(TypeError, match=r"found <generator object .*, expected a coroutine, or a function"):
                 await scheduler.gather((soon(number) for number in range(2)), expect_bytes=1)  # type: ignore[arg-type]
             slot = scheduler.slot(expect_bytes=1)
             async with slot:
