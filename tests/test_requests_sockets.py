@@ -75,7 +75,7 @@ async def get(streams: Streams) -> int:
     return len(await reader.readexactly(len(BODY)))
 
 
-def asked_of_kernel(fd: int, **made_up: int) -> sockets.Info | None:
+def asked_of_kernel(fd: int, **made_up: Any) -> sockets.Info | None:  # noqa: ANN401 - fields of any type
     """Return what the kernel says of a connection, but for what is made up."""
     found = _core.info(fd)
     return None if found is None else sockets.Info(*found)._replace(**made_up)
@@ -183,6 +183,28 @@ async def gathered(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wai
     await scheduler.gather(ask(), expect_bytes=len(BODY), sockets=[Peer(writer)])
 
 
+Ask = Callable[[Scheduler, asyncio.StreamWriter], Awaitable[None]]
+
+
+def while_nothing_comes(plan: Plan, ask: Ask, kernel: Callable[[int], sockets.Info | None] | None = None) -> None:
+    """Run `ask` with a connection that announces no more than the scheduler wants, whose server is halted."""
+
+    async def program(server: Server) -> None:
+        async with requests.open(plan) as scheduler:
+            if kernel is not None:
+                scheduler._core.ask_in_place_of_kernel(kernel)
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+            # What it announced before has to be used up.
+            for _ in range(12):
+                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
+            server.may_finish.clear()
+            await ask(scheduler, streams[1])
+            server.may_finish.set()
+            streams[1].close()
+
+    run(program)
+
+
 @pytest.mark.parametrize("ask", [sent_at_once, sent_late, found_when_sent, gathered])
 @pytest.mark.parametrize(
     ("plan", "wait"),
@@ -196,34 +218,15 @@ async def gathered(scheduler: Scheduler, writer: asyncio.StreamWriter, wait: Wai
 def test_what_may_fill_limited_windows_is_acknowledged_at_once(
     plan: Plan, wait: Wait, ask: Callable[[Scheduler, asyncio.StreamWriter, Wait], Awaitable[None]]
 ) -> None:
-    async def program(server: Server) -> None:
-        async with requests.open(plan) as scheduler:
-            streams = await asyncio.open_connection("127.0.0.1", server.port)
-            # Until it announces no more.
-            for _ in range(12):
-                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
-            server.may_finish.clear()
-            await ask(scheduler, streams[1], wait)
-            server.may_finish.set()
-            streams[1].close()
-
-    run(program)
+    while_nothing_comes(plan, lambda scheduler, writer: ask(scheduler, writer, wait))
 
 
 def test_a_kernel_that_does_not_say_what_it_announces_has_large_responses_acknowledged_at_once() -> None:
-    async def program(server: Server) -> None:
-        async with requests.open(PLAN) as scheduler:
-            scheduler._core.ask_in_place_of_kernel(
-                lambda fd: None if (found := asked_of_kernel(fd)) is None else found._replace(window_bytes=None)
-            )
-            streams = await asyncio.open_connection("127.0.0.1", server.port)
-            await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[streams[1]])
-            server.may_finish.clear()
-            await sent_at_once(scheduler, streams[1], until_acknowledged)
-            server.may_finish.set()
-            streams[1].close()
-
-    run(program)
+    while_nothing_comes(
+        PLAN,
+        lambda scheduler, writer: sent_at_once(scheduler, writer, until_acknowledged),
+        lambda fd: asked_of_kernel(fd, window_bytes=None),
+    )
 
 
 Place = Callable[[asyncio.StreamWriter], Any]
@@ -231,32 +234,23 @@ Place = Callable[[asyncio.StreamWriter], Any]
 
 @pytest.mark.parametrize("place", [lambda writer: writer, Peer, lambda _: None], ids=["socket", "peer", "used later"])
 def test_what_cannot_fill_a_limited_window_is_acknowledged_as_the_kernel_likes(place: Place) -> None:
-    async def program(server: Server) -> None:
-        async with requests.open(PLAN) as scheduler:
-            streams = await asyncio.open_connection("127.0.0.1", server.port)
-            writer = streams[1]
-            # Until it announces no more.
-            for _ in range(12):
-                await scheduler.gather(get(streams), expect_bytes=len(BODY), sockets=[writer])
-            server.may_finish.clear()
-            over = place(writer)
-            # Again, so that nothing is left of the first time.
-            for _ in range(2):
-                async with scheduler.slot(expect_bytes=6000, socket=over) as slot:
+    async def ask(scheduler: Scheduler, writer: asyncio.StreamWriter) -> None:
+        over = place(writer)
+        # Again, so that nothing is left of the first time.
+        for _ in range(2):
+            async with scheduler.slot(expect_bytes=6000, socket=over) as slot:
+                send(writer)
+                slot.use(writer)
+                await some_looks(writer)
+                # Streams of HTTP/2 share a window.
+                async with scheduler.slot(expect_bytes=6000, socket=over) as other:
                     send(writer)
-                    slot.use(writer)
-                    await some_looks(writer)
-                    # Streams of HTTP/2 share a window.
-                    async with scheduler.slot(expect_bytes=6000, socket=over) as other:
-                        send(writer)
-                        other.use(writer)
-                        await until_acknowledged(writer)
-                        other.received_bytes = 0
-                    slot.received_bytes = 0
-            server.may_finish.set()
-            writer.close()
+                    other.use(writer)
+                    await until_acknowledged(writer)
+                    other.received_bytes = 0
+                slot.received_bytes = 0
 
-    run(program)
+    while_nothing_comes(PLAN, ask)
 
 
 def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -> None:
@@ -631,7 +625,7 @@ def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: 
         return asked_of_kernel(fd)
 
     async def program(server: Server) -> None:
-        # With time it would also be asked whether requests have been sent (`Limited`), once a millisecond.
+        # With time it would also be asked whether requests have been sent (`Unsent`), once a millisecond.
         async with Scheduler(plan, clock=lambda: 0) as scheduler:
             scheduler._core.ask_in_place_of_kernel(counted)
             streams = await asyncio.open_connection("127.0.0.1", server.port)

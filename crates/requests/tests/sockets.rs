@@ -117,6 +117,19 @@ impl Halting {
         panic!("{:?}", self.tcp.window());
     }
 
+    /// Sends a request, and says whether the kernel begins to acknowledge at once what comes. Nothing comes: when an ACK was late, Linux
+    /// would not delay the next.
+    async fn sends_and_acknowledges_within(&mut self, longest: Duration) -> bool {
+        self.stream.write_all(&[0]).await.unwrap();
+        self.stream.set_quickack(false).unwrap();
+        let acknowledged = async {
+            while !self.stream.quickack().unwrap() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(longest, acknowledged).await.is_ok()
+    }
+
     async fn all_came_back(&self) {
         let all = async {
             while self.credit.status().outstanding > 0 {
@@ -213,16 +226,8 @@ async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_o
                     slots.push(slot);
                 }
                 sleep(late).await;
-                // Nothing comes: when an ACK was late, Linux would not delay the next.
-                asked.stream.write_all(&[0]).await.unwrap();
-                asked.stream.set_quickack(false).unwrap();
-                let acknowledged = async {
-                    while !asked.stream.quickack().unwrap() {
-                        sleep(Duration::from_millis(1)).await;
-                    }
-                };
                 let longest = if is_acknowledged { Duration::from_secs(20) } else { Duration::from_millis(20) };
-                let found = timeout(longest, acknowledged).await.is_ok();
+                let found = asked.sends_and_acknowledges_within(longest).await;
                 let case = format!("{expected:?} bytes, {others} others, limited: {limits}, sent after {late:?}");
                 assert_eq!(found, is_acknowledged, "{case}");
                 for slot in slots {
@@ -244,14 +249,7 @@ async fn a_response_that_drains_is_still_under_way() {
     let expect = asked.tcp.expect(&asked.credit, Some(2000)).unwrap();
     let mut slot = asked.credit.slot(expect).await;
     slot.comes_over(&asked.tcp);
-    asked.stream.write_all(&[0]).await.unwrap();
-    asked.stream.set_quickack(false).unwrap();
-    let acknowledged = async {
-        while !asked.stream.quickack().unwrap() {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    timeout(Duration::from_secs(20), acknowledged).await.unwrap();
+    assert!(asked.sends_and_acknowledges_within(Duration::from_secs(20)).await);
     slot.finish(0);
 }
 
