@@ -802,7 +802,8 @@ impl<M: Marker> Link<M> {
         let wire = u64::from(packet.wire);
         let start = self.busy_until.max(now);
         // A packet that has reached the far end no longer waits.
-        self.unbegun = if start > now { self.unbegun.min(self.flying.len()) + 1 } else { 0 };
+        let waits = u32::from(start > now);
+        self.unbegun = (self.unbegun.min(self.flying.len()) + 1) * waits;
         if self.unbegun > self.max_waiting {
             self.note_longer_queue(now);
         }

@@ -14,6 +14,7 @@ use incast_record::Outcome;
 
 use super::timers::{Due, Timers};
 use super::{Horizon, Looks, report, window};
+use crate::link::Flight;
 use crate::observe::Observer;
 use crate::packet::Packet;
 use crate::world::frontier::Crossings;
@@ -34,8 +35,10 @@ pub(super) const REPORT_EVERY: u32 = 1 << 8;
 const READ_AHEAD_FROM: usize = 500;
 /// How many links are looked at together: what is read of them should stay in the nearest cache.
 const TOGETHER: usize = 64;
-/// Up to this many arrivals insertion sort is fastest: they come as a few sorted runs.
-const INSERTION_SORT: usize = 32;
+/// Most slices of time into which a window is divided.
+const SLICES: usize = 1024;
+/// Insertion sort is fastest for what is nearly sorted. If something has to move by more places than this, it is not.
+const NEARLY_SORTED: usize = 32;
 
 /// Lists of links by window.
 #[derive(Debug)]
@@ -263,89 +266,49 @@ struct Arrival {
     packet: Packet,
 }
 
-/// Sorts the arrivals at one port; those of one link come in order and keep it.
+/// Sorts places of arrivals; those of one link come in order and keep it.
 #[inline]
-fn sort(arrivals: &mut [Arrival], order: Order) {
-    let before = |a: &Arrival, b: &Arrival| order.before((a.at, Entity::link(a.link)), (b.at, Entity::link(b.link)));
-    if arrivals.len() > INSERTION_SORT {
-        arrivals.sort_by(|a, b| if before(a, b) { Ordering::Less } else { before(b, a).cmp(&false) });
-        return;
-    }
-    for i in 1..arrivals.len() {
-        let arrival = arrivals[i];
-        if !before(&arrival, &arrivals[i - 1]) {
-            continue;
+fn sort(places: &mut [u32], arrivals: &[Arrival], order: Order) {
+    let key = |place: u32| {
+        let arrival = &arrivals[place as usize];
+        (arrival.at, Entity::link(arrival.link))
+    };
+    let before = |a: u32, b: u32| order.before(key(a), key(b));
+    for i in 1..places.len() {
+        let place = places[i];
+        let mut to = i;
+        while to > 0 && before(place, places[to - 1]) {
+            places[to] = places[to - 1];
+            to -= 1;
         }
-        let mut place = i;
-        while place > 0 && before(&arrival, &arrivals[place - 1]) {
-            arrivals[place] = arrivals[place - 1];
-            place -= 1;
+        places[to] = place;
+        if i - to > NEARLY_SORTED {
+            return places.sort_by(|&a, &b| if before(a, b) { Ordering::Less } else { before(b, a).cmp(&false) });
         }
-        arrivals[place] = arrival;
-    }
-}
-
-/// Arrivals of one window in about as many slices of time as there are arrivals, each of which is sorted by itself.
-#[derive(Debug, Default)]
-struct Slices {
-    /// By slice: where the next of its arrivals goes, and in the end where the slice ends.
-    next: Vec<u32>,
-    sorted: Vec<Arrival>,
-}
-
-impl Slices {
-    /// The arrivals of the window from `begin` on, sorted.
-    fn sort(&mut self, arrivals: &[Arrival], begin: u64, width: u64, order: Order) -> &[Arrival] {
-        let Some(&any) = arrivals.first() else { return &[] };
-        let most = arrivals.len().next_power_of_two().ilog2();
-        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(most);
-        let slice = |arrival: &Arrival| (arrival.at.saturating_sub(begin).min(width) >> shift) as usize;
-        self.next.clear();
-        self.next.resize((width >> shift) as usize + 1, 0);
-        for arrival in arrivals {
-            self.next[slice(arrival)] += 1;
-        }
-        let mut before = 0;
-        for next in &mut self.next {
-            before += std::mem::replace(next, before);
-        }
-        self.sorted.resize(arrivals.len(), any);
-        for arrival in arrivals {
-            let next = &mut self.next[slice(arrival)];
-            self.sorted[*next as usize] = *arrival;
-            *next += 1;
-        }
-        let mut from = 0;
-        for &end in &self.next {
-            if end > from + 1 {
-                sort(&mut self.sorted[from as usize..end as usize], order);
-            }
-            from = end;
-        }
-        &self.sorted
     }
 }
 
-/// Arrivals by output port of the one switch that is being swept, so that few vectors serve all
-/// switches and stay in the cache.
-#[derive(Debug, Default)]
-struct Bins {
+/// What arrives in the window at the one switch that is being swept, and the places of these arrivals in the order in which they are
+/// taken in. The same few vectors serve all switches, and stay in the cache.
+#[derive(Debug)]
+struct Arrivals {
+    /// As they were taken off the links.
+    all: Vec<Arrival>,
+    /// By slice of time: how many arrivals there are, then where the place of the next goes, and in the end where the slice ends.
+    slices: Box<[u32; SLICES]>,
+    /// Places by slice.
+    by_slice: Vec<u32>,
     /// By link: number of its port at its switch.
     port: Vec<u32>,
-    /// By port: what arrives there.
-    by_port: Vec<Vec<Arrival>>,
-    /// The ports at which anything arrives, and behind them places for others ...
+    /// By port: places of what arrives there.
+    by_port: Vec<Vec<u32>>,
+    /// The ports at which anything arrives, and behind them room for others ...
     ports: Vec<u32>,
     /// ... and how many they are.
     used: usize,
-    /// Links from which arrivals are taken together, or over which packets depart.
-    links: Vec<u32>,
-    /// What has arrived over them; at a switch whose ports are coupled, over all of its links.
-    whole: Vec<Arrival>,
-    slices: Slices,
 }
 
-impl Bins {
+impl Arrivals {
     fn new(plan: &Plan) -> Self {
         let mut ports = vec![0_u32; plan.network.switches.len()];
         let port = plan.network.links.iter().map(|link| match link.from {
@@ -356,23 +319,67 @@ impl Bins {
                 *port - 1
             }
         });
-        let port = port.collect();
-        let most = ports.iter().copied().max().unwrap_or(0) as usize;
-        Self { port, by_port: vec![Vec::new(); most], ports: vec![0; most + 1], ..Self::default() }
+        Self::at(port.collect())
     }
 
-    /// Hands arrivals to the ports over which they leave.
-    #[inline]
-    fn distribute(&mut self) {
-        for arrival in &self.whole {
-            let port = self.port[arrival.out as usize];
-            let bin = &mut self.by_port[port as usize];
-            // Whether it is the first is as good as random, so that a branch would be guessed wrong.
-            self.ports[self.used] = port;
-            self.used += usize::from(bin.is_empty());
-            bin.push(*arrival);
+    /// Links lead from these ports of their switches.
+    fn at(port: Vec<u32>) -> Self {
+        let most = port.iter().max().map_or(0, |&last| last as usize + 1);
+        Self {
+            port,
+            by_port: vec![Vec::new(); most],
+            ports: vec![0; most + 1],
+            used: 0,
+            all: Vec::new(),
+            slices: Box::new([0; SLICES]),
+            by_slice: Vec::new(),
         }
-        self.whole.clear();
+    }
+
+    /// Finds the places by slice, in about as many slices of the window from `begin` on as there are arrivals. Then nearly all are in
+    /// order. What is taken off one link after another is not, and where a sort had to move it the processor would guess wrong.
+    #[inline]
+    fn divide_by_time(&mut self, begin: u64, width: u64) {
+        let Self { all, slices, by_slice, .. } = self;
+        let arrivals = all.as_slice();
+        let most = arrivals.len().next_power_of_two().min(SLICES).ilog2();
+        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(most);
+        debug_assert!(arrivals.iter().all(|arrival| arrival.at.wrapping_sub(begin) < width), "outside of the window");
+        let slice = |arrival: &Arrival| (arrival.at.wrapping_sub(begin) >> shift) as usize % SLICES;
+        let used = ((width >> shift) as usize + 1).min(SLICES);
+        slices[..used].fill(0);
+        for arrival in arrivals {
+            slices[slice(arrival)] += 1;
+        }
+        let mut before = 0;
+        for next in &mut slices[..used] {
+            before += std::mem::replace(next, before);
+        }
+        by_slice.resize(arrivals.len(), 0);
+        let by_slice = by_slice.as_mut_slice();
+        for (place, arrival) in arrivals.iter().enumerate() {
+            let next = &mut slices[slice(arrival)];
+            by_slice[*next as usize] = place as u32;
+            *next += 1;
+        }
+    }
+
+    /// Hands places to the ports over which their packets leave, in the order of slices.
+    #[inline]
+    fn divide_by_port(&mut self) {
+        let Self { all, port, by_port, ports, by_slice, .. } = self;
+        let (all, port_of, by_port, ports) =
+            (all.as_slice(), port.as_slice(), by_port.as_mut_slice(), ports.as_mut_slice());
+        let mut used = 0;
+        for &place in &*by_slice {
+            let port = port_of[all[place as usize].out as usize];
+            let places = &mut by_port[port as usize];
+            // Whether it is the first is as good as random, so that a branch would be guessed wrong.
+            ports[used] = port;
+            used += usize::from(places.is_empty());
+            places.push(place);
+        }
+        self.used = used;
     }
 }
 
@@ -392,8 +399,12 @@ struct DueNodes {
 pub(crate) struct Sweep {
     agenda: Agenda,
     due: DueNodes,
-    bins: Bins,
+    arrivals: Arrivals,
+    /// Links that are looked at together.
+    links: Vec<u32>,
     own: Vec<Due>,
+    /// What has arrived at the host that is being run.
+    arrived: Vec<Flight>,
     starts: Starts,
 }
 
@@ -427,7 +438,15 @@ impl Sweep {
         super::begin_programs(world, plan, &mut agenda);
         world.start(&mut agenda);
         let starts = Starts::of(plan, world.order, |index| world.has(world.host_of(Entity::of(Kind::Send(index)))));
-        Self { agenda, due, bins: Bins::new(plan), own: Vec::new(), starts }
+        Self {
+            agenda,
+            due,
+            arrivals: Arrivals::new(plan),
+            links: Vec::new(),
+            own: Vec::new(),
+            arrived: Vec::new(),
+            starts,
+        }
     }
 
     /// The first window in which anything happens.
@@ -450,13 +469,13 @@ impl Sweep {
         window: u64,
         horizon: u64,
     ) -> u64 {
-        let Self { agenda, due, bins, own, starts } = self;
+        let Self { agenda, due, arrivals, links, own, arrived, starts } = self;
         agenda.enter(window, horizon);
         gather_links(world, agenda, due);
         gather_own(world, plan, agenda, starts, due, own);
-        sweep_switches(world, agenda, due, bins);
-        sweep_hosts(world, agenda, due, own);
-        depart(world, agenda, &mut bins.links);
+        sweep_switches(world, agenda, due, arrivals, links);
+        sweep_hosts(world, agenda, due, own, arrived);
+        depart(world, agenda, links);
         agenda.end
     }
 
@@ -579,57 +598,56 @@ fn gather_own<O: Observer>(
 /// Runs every switch port over its own arrivals. Each step is taken for many packets before the next one is: within a step, no packet
 /// needs what is read for another, so that they wait for memory together.
 #[inline(never)]
-fn sweep_switches<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, bins: &mut Bins) {
+fn sweep_switches<O: Observer>(
+    world: &mut World<'_, O>,
+    agenda: &mut Agenda,
+    due: &mut DueNodes,
+    arrivals: &mut Arrivals,
+    links: &mut Vec<u32>,
+) {
     for at in 0..due.switches.len() {
         let switch = due.switches[at];
-        let coupled = world.is_coupled(switch);
         let mut link = std::mem::replace(&mut due.first_link[switch as usize], NIL);
         while link != NIL {
-            bins.links.clear();
-            while link != NIL && bins.links.len() < TOGETHER {
-                bins.links.push(link);
+            links.clear();
+            while link != NIL && links.len() < TOGETHER {
+                links.push(link);
                 link = due.next_link[link as usize];
             }
-            take_arrivals(world, agenda, bins);
-            if !coupled {
-                route_arrivals(world, switch, bins);
-                bins.distribute();
-            }
+            take_arrivals(world, agenda, links, &mut arrivals.all);
         }
-        if agenda.reads_ahead {
-            touch_ports(world, bins);
+        route_arrivals(world, switch, &mut arrivals.all);
+        arrivals.divide_by_time(agenda.begin, agenda.width);
+        if world.is_coupled(switch) {
+            sweep_coupled(world, agenda, arrivals);
+        } else {
+            sweep_ports(world, agenda, arrivals);
         }
-        for &port in &bins.ports[..bins.used] {
-            let bin = &mut bins.by_port[port as usize];
-            sort(bin, agenda.order);
-            let arrivals = bin.iter().map(|arrival| (arrival.at, &arrival.packet));
-            world.enqueue_all(bin[0].out, arrivals, agenda);
-            bin.clear();
-        }
-        bins.used = 0;
-        if coupled {
-            route_arrivals(world, switch, bins);
-            sweep_coupled(world, agenda, bins);
-        }
+        arrivals.all.clear();
     }
     due.switches.clear();
 }
 
 /// Takes what arrives in this window off the links.
 #[inline]
-fn take_arrivals<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bins: &mut Bins) {
+fn take_arrivals<O: Observer>(
+    world: &mut World<'_, O>,
+    agenda: &mut Agenda,
+    links: &[u32],
+    arrivals: &mut Vec<Arrival>,
+) {
     if agenda.reads_ahead {
-        let heads = bins.links.iter().map(|&link| world.links[link as usize].head());
+        let heads = links.iter().map(|&link| world.links[link as usize].head());
         std::hint::black_box(heads.fold(0, |read, head| read ^ head));
     }
     let end = agenda.end;
-    for &link in &bins.links {
+    for &link in links {
         let flying = &mut world.links[link as usize].flying;
         flying.take_while(|flight| {
             if flight.at >= end {
                 return false;
             }
-            bins.whole.push(Arrival { at: flight.at, link, out: 0, packet: flight.packet });
+            arrivals.push(Arrival { at: flight.at, link, out: 0, packet: flight.packet });
             true
         });
         let head = world.links[link as usize].head();
@@ -639,35 +657,64 @@ fn take_arrivals<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bin
     }
 }
 
-/// Reads the ports to which packets go, as `touch_endpoints` does.
-#[inline]
-fn touch_ports<O: Observer>(world: &World<'_, O>, bins: &Bins) {
-    let links = bins.ports[..bins.used].iter().map(|&port| bins.by_port[port as usize][0].out);
-    std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
-}
-
 /// Finds the link over which each arrival will leave.
 #[inline]
-fn route_arrivals<O: Observer>(world: &World<'_, O>, switch: u32, bins: &mut Bins) {
+fn route_arrivals<O: Observer>(world: &World<'_, O>, switch: u32, arrivals: &mut [Arrival]) {
     let (forwarding, ways) = (world.routes.of(switch), &world.ways);
-    for arrival in &mut bins.whole {
+    for arrival in arrivals {
         let way = ways.of(&arrival.packet);
         arrival.out = forwarding.next(way.destination, way.edge, way.path);
     }
 }
 
+/// Runs the ports of a switch one by one.
+#[inline]
+fn sweep_ports<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, arrivals: &mut Arrivals) {
+    arrivals.divide_by_port();
+    if agenda.reads_ahead {
+        touch_ports(world, arrivals);
+    }
+    let Arrivals { all, ports, used, by_port, .. } = arrivals;
+    for &port in &ports[..*used] {
+        let places = &mut by_port[port as usize];
+        sort(places, all, agenda.order);
+        let out = all[places[0] as usize].out;
+        let packets = places.iter().map(|&place| {
+            let arrival = &all[place as usize];
+            (arrival.at, &arrival.packet)
+        });
+        world.enqueue_all(out, packets, agenda);
+        places.clear();
+    }
+    *used = 0;
+}
+
+/// Reads the ports to which packets go, as `touch_endpoints` does.
+#[inline]
+fn touch_ports<O: Observer>(world: &World<'_, O>, arrivals: &Arrivals) {
+    let Arrivals { all, ports, used, by_port, .. } = arrivals;
+    let links = ports[..*used].iter().map(|&port| all[by_port[port as usize][0] as usize].out);
+    std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
+}
+
 /// A switch whose ports share memory is run as a whole, in order of time.
-fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, bins: &mut Bins) {
-    let begin = agenda.end - agenda.width;
-    for arrival in bins.slices.sort(&bins.whole, begin, agenda.width, agenda.order) {
+fn sweep_coupled<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, arrivals: &mut Arrivals) {
+    sort(&mut arrivals.by_slice, &arrivals.all, agenda.order);
+    for &place in &arrivals.by_slice {
+        let arrival = &arrivals.all[place as usize];
         world.enqueue(arrival.out, arrival.at, &arrival.packet, agenda);
     }
-    bins.whole.clear();
 }
 
 /// Runs every host over what arrives and what falls due there.
 #[inline(never)]
-fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: &mut DueNodes, own: &[Due]) {
+fn sweep_hosts<O: Observer>(
+    world: &mut World<'_, O>,
+    agenda: &mut Agenda,
+    due: &mut DueNodes,
+    own: &[Due],
+    arrived: &mut Vec<Flight>,
+) {
     for at in 0..due.hosts.len() {
         if agenda.reads_ahead && at % TOUCHED == 0 {
             touch_endpoints(world, &due.hosts[at..due.hosts.len().min(at + TOUCHED)]);
@@ -675,16 +722,26 @@ fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: 
         let host = due.hosts[at];
         let downlink = world.routes.downlink[host as usize];
         let mut next = std::mem::replace(&mut due.first_own[host as usize], NIL) as usize;
+        arrived.clear();
+        let end = agenda.end;
+        world.links[downlink as usize].flying.take_while(|flight| {
+            let arrives = flight.at < end;
+            if arrives {
+                arrived.push(*flight);
+            }
+            arrives
+        });
+        let mut arrivals = arrived.iter();
         if next == NIL as usize {
             // Nothing but arrivals, until one of them arms a timer for this very window.
-            while agenda.soon.is_empty() && world.links[downlink as usize].head() < agenda.end {
-                let flight = world.links[downlink as usize].flying.pop();
+            while agenda.soon.is_empty()
+                && let Some(flight) = arrivals.next()
+            {
                 world.deliver(flight.at, &flight.packet, agenda);
             }
         }
         loop {
-            let arrival = world.links[downlink as usize].head();
-            let arrival = (arrival < agenda.end).then(|| (arrival, Entity::link(downlink)));
+            let arrival = arrivals.as_slice().first().map(|flight| (flight.at, Entity::link(downlink)));
             let listed = own.get(next).filter(|item| item.host == host).copied();
             let soon = agenda.soon.first();
             let mine = match (listed, soon) {
@@ -693,8 +750,8 @@ fn sweep_hosts<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, due: 
             };
             match (arrival, mine) {
                 (Some(arrival), mine) if mine.is_none_or(|mine| world.order.before(arrival, mine.key())) => {
-                    let packet = world.links[downlink as usize].flying.pop().packet;
-                    world.deliver(arrival.0, &packet, agenda);
+                    let Some(flight) = arrivals.next() else { break };
+                    world.deliver(flight.at, &flight.packet, agenda);
                 }
                 (_, Some(mine)) => {
                     if soon == Some(mine) {
@@ -774,7 +831,48 @@ fn depart<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, links: &mu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use incast_testing::Random;
     use std::collections::BTreeSet;
+
+    /// Against a sort of everything: a few arrivals and many, at different times, at few times, and all at one.
+    #[test]
+    fn arrivals_at_a_switch_and_at_its_ports_are_in_order() {
+        const LINKS: u32 = 50;
+        const PORTS: u32 = 7;
+        let (order, begin, width) = (Order::new(3), 70_000, 10_000);
+        let key = |arrival: &Arrival| (order.rank(arrival.at, Entity::link(arrival.link)), Entity::link(arrival.link));
+        let mut random = Random(11);
+        let mut arrivals = Arrivals::at((0..LINKS).map(|link| link % PORTS).collect());
+        for round in 0..300 {
+            let times = [1, 3, 100, 10_000][round % 4];
+            let most = [2, 40, 300, 5_000][round / 4 % 4];
+            for _ in 0..=random.below(most) {
+                let at = begin + u64::from(random.below(times)) * width / u64::from(times);
+                let (link, out) = (random.below(LINKS), random.below(LINKS));
+                arrivals.all.push(Arrival { at, link, out, packet: Packet::default() });
+            }
+            let all = arrivals.all.clone();
+            let mut sorted: Vec<u32> = (0..all.len() as u32).collect();
+            sorted.sort_by_key(|&place| (all[place as usize].at, key(&all[place as usize])));
+            arrivals.divide_by_time(begin, width);
+            arrivals.divide_by_port();
+            let mut used = arrivals.ports[..arrivals.used].to_vec();
+            used.sort_unstable();
+            assert!(used.is_sorted_by(|a, b| a < b), "{used:?}");
+            for port in 0..PORTS {
+                let there = |place: &u32| all[*place as usize].out % PORTS == port;
+                let expected: Vec<u32> = sorted.iter().copied().filter(there).collect();
+                let places = &mut arrivals.by_port[port as usize];
+                assert_eq!(used.contains(&port), !places.is_empty());
+                sort(places, &all, order);
+                assert_eq!(*places, expected, "round {round}, port {port}");
+                places.clear();
+            }
+            sort(&mut arrivals.by_slice, &all, order);
+            assert_eq!(arrivals.by_slice, sorted, "round {round}");
+            arrivals.all.clear();
+        }
+    }
 
     /// Against a sorted set, with links that are due at once and links that are due far beyond the wheel's span.
     #[test]
