@@ -313,6 +313,18 @@ impl<M: Marker> Link<M> {
         if self.flying.is_empty() { u64::MAX } else { self.flying.first().at }
     }
 
+    /// Takes off the wire what arrives before `end`.
+    #[inline]
+    pub(crate) fn take_arrived(&mut self, end: u64, mut take: impl FnMut(&Flight)) {
+        self.flying.take_while(|flight| {
+            let arrives = flight.at < end;
+            if arrives {
+                take(flight);
+            }
+            arrives
+        });
+    }
+
     /// When something happens here next of itself: an arrival or a departure. On a link that loses and
     /// reorders, what departs may be the first to arrive.
     pub(crate) fn next_event(&self) -> u64 {

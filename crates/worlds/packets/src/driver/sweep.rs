@@ -302,10 +302,8 @@ struct Arrivals {
     port: Vec<u32>,
     /// By port: places of what arrives there.
     by_port: Vec<Vec<u32>>,
-    /// The ports at which anything arrives, and behind them room for others ...
+    /// The ports at which anything arrives, and behind them room for others.
     ports: Vec<u32>,
-    /// ... and how many they are.
-    used: usize,
 }
 
 impl Arrivals {
@@ -319,32 +317,33 @@ impl Arrivals {
                 *port - 1
             }
         });
-        Self::at(port.collect())
+        Self::with_ports(port.collect())
     }
 
     /// Links lead from these ports of their switches.
-    fn at(port: Vec<u32>) -> Self {
+    fn with_ports(port: Vec<u32>) -> Self {
         let most = port.iter().max().map_or(0, |&last| last as usize + 1);
         Self {
             port,
             by_port: vec![Vec::new(); most],
             ports: vec![0; most + 1],
-            used: 0,
             all: Vec::new(),
             slices: Box::new([0; SLICES]),
             by_slice: Vec::new(),
         }
     }
 
-    /// Finds the places by slice, in about as many slices of the window from `begin` on as there are arrivals. Then nearly all are in
-    /// order. What is taken off one link after another is not, and where a sort had to move it the processor would guess wrong.
+    /// Finds the places by slice, in about as many slices of the window from `begin` on as there are arrivals, or in `SLICES`. Then
+    /// nearly all places are in order. Arrivals that are taken off one link after another are not, and to sort them would take
+    /// comparisons that the processor guesses wrong.
     #[inline]
     fn divide_by_time(&mut self, begin: u64, width: u64) {
         let Self { all, slices, by_slice, .. } = self;
         let arrivals = all.as_slice();
-        let most = arrivals.len().next_power_of_two().min(SLICES).ilog2();
-        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(most);
+        let bits = arrivals.len().next_power_of_two().min(SLICES).ilog2();
+        let shift = (u64::BITS - width.leading_zeros()).saturating_sub(bits);
         debug_assert!(arrivals.iter().all(|arrival| arrival.at.wrapping_sub(begin) < width), "outside of the window");
+        // There are never as many: what is taken of `SLICES` only spares a check of each index.
         let slice = |arrival: &Arrival| (arrival.at.wrapping_sub(begin) >> shift) as usize % SLICES;
         let used = ((width >> shift) as usize + 1).min(SLICES);
         slices[..used].fill(0);
@@ -364,12 +363,13 @@ impl Arrivals {
         }
     }
 
-    /// Hands places to the ports over which their packets leave, in the order of slices.
+    /// Hands places to the ports over which their packets leave, in the order of slices. Returns at how many of `ports` anything
+    /// arrives.
     #[inline]
-    fn divide_by_port(&mut self) {
+    fn divide_by_port(&mut self) -> usize {
         let Self { all, port, by_port, ports, by_slice, .. } = self;
-        let (all, port_of, by_port, ports) =
-            (all.as_slice(), port.as_slice(), by_port.as_mut_slice(), ports.as_mut_slice());
+        // As slices, whose lengths need not be read again after each write.
+        let (all, port_of, by_port, ports) = (&all[..], &port[..], &mut by_port[..], &mut ports[..]);
         let mut used = 0;
         for &place in &*by_slice {
             let port = port_of[all[place as usize].out as usize];
@@ -379,7 +379,7 @@ impl Arrivals {
             used += usize::from(places.is_empty());
             places.push(place);
         }
-        self.used = used;
+        used
     }
 }
 
@@ -642,13 +642,8 @@ fn take_arrivals<O: Observer>(
     }
     let end = agenda.end;
     for &link in links {
-        let flying = &mut world.links[link as usize].flying;
-        flying.take_while(|flight| {
-            if flight.at >= end {
-                return false;
-            }
+        world.links[link as usize].take_arrived(end, |flight| {
             arrivals.push(Arrival { at: flight.at, link, out: 0, packet: flight.packet });
-            true
         });
         let head = world.links[link as usize].head();
         if head != u64::MAX {
@@ -670,12 +665,14 @@ fn route_arrivals<O: Observer>(world: &World<'_, O>, switch: u32, arrivals: &mut
 /// Runs the ports of a switch one by one.
 #[inline]
 fn sweep_ports<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, arrivals: &mut Arrivals) {
-    arrivals.divide_by_port();
+    let used = arrivals.divide_by_port();
+    let Arrivals { all, ports, by_port, .. } = arrivals;
+    let ports = &ports[..used];
     if agenda.reads_ahead {
-        touch_ports(world, arrivals);
+        let links = ports.iter().map(|&port| all[by_port[port as usize][0] as usize].out);
+        touch_ports(world, links);
     }
-    let Arrivals { all, ports, used, by_port, .. } = arrivals;
-    for &port in &ports[..*used] {
+    for &port in ports {
         let places = &mut by_port[port as usize];
         sort(places, all, agenda.order);
         let out = all[places[0] as usize].out;
@@ -686,14 +683,11 @@ fn sweep_ports<O: Observer>(world: &mut World<'_, O>, agenda: &mut Agenda, arriv
         world.enqueue_all(out, packets, agenda);
         places.clear();
     }
-    *used = 0;
 }
 
 /// Reads the ports to which packets go, as `touch_endpoints` does.
 #[inline]
-fn touch_ports<O: Observer>(world: &World<'_, O>, arrivals: &Arrivals) {
-    let Arrivals { all, ports, used, by_port, .. } = arrivals;
-    let links = ports[..*used].iter().map(|&port| all[by_port[port as usize][0] as usize].out);
+fn touch_ports<O: Observer>(world: &World<'_, O>, links: impl Iterator<Item = u32>) {
     std::hint::black_box(links.fold(0, |read, link| read ^ world.links[link as usize].touch()));
 }
 
@@ -722,15 +716,9 @@ fn sweep_hosts<O: Observer>(
         let host = due.hosts[at];
         let downlink = world.routes.downlink[host as usize];
         let mut next = std::mem::replace(&mut due.first_own[host as usize], NIL) as usize;
+        // All at once: then neither the link nor its ring is looked at again for each packet.
         arrived.clear();
-        let end = agenda.end;
-        world.links[downlink as usize].flying.take_while(|flight| {
-            let arrives = flight.at < end;
-            if arrives {
-                arrived.push(*flight);
-            }
-            arrives
-        });
+        world.links[downlink as usize].take_arrived(agenda.end, |flight| arrived.push(*flight));
         let mut arrivals = arrived.iter();
         if next == NIL as usize {
             // Nothing but arrivals, until one of them arms a timer for this very window.
@@ -741,7 +729,7 @@ fn sweep_hosts<O: Observer>(
             }
         }
         loop {
-            let arrival = arrivals.as_slice().first().map(|flight| (flight.at, Entity::link(downlink)));
+            let arrival = arrivals.as_slice().first();
             let listed = own.get(next).filter(|item| item.host == host).copied();
             let soon = agenda.soon.first();
             let mine = match (listed, soon) {
@@ -749,8 +737,10 @@ fn sweep_hosts<O: Observer>(
                 (listed, soon) => listed.or(soon),
             };
             match (arrival, mine) {
-                (Some(arrival), mine) if mine.is_none_or(|mine| world.order.before(arrival, mine.key())) => {
-                    let Some(flight) = arrivals.next() else { break };
+                (Some(flight), mine)
+                    if mine.is_none_or(|mine| world.order.before((flight.at, Entity::link(downlink)), mine.key())) =>
+                {
+                    arrivals.next();
                     world.deliver(flight.at, &flight.packet, agenda);
                 }
                 (_, Some(mine)) => {
@@ -834,18 +824,20 @@ mod tests {
     use incast_testing::Random;
     use std::collections::BTreeSet;
 
-    /// Against a sort of everything: a few arrivals and many, at different times, at few times, and all at one.
+    /// Against a sort of everything: a few arrivals and many, at different times, at few times, and all at one, in windows of all
+    /// widths.
     #[test]
     fn arrivals_at_a_switch_and_at_its_ports_are_in_order() {
         const LINKS: u32 = 50;
         const PORTS: u32 = 7;
-        let (order, begin, width) = (Order::new(3), 70_000, 10_000);
-        let key = |arrival: &Arrival| (order.rank(arrival.at, Entity::link(arrival.link)), Entity::link(arrival.link));
+        let order = Order::new(3);
         let mut random = Random(11);
-        let mut arrivals = Arrivals::at((0..LINKS).map(|link| link % PORTS).collect());
-        for round in 0..300 {
+        let mut arrivals = Arrivals::with_ports((0..LINKS).map(|link| link % PORTS).collect());
+        for round in 0..600 {
             let times = [1, 3, 100, 10_000][round % 4];
             let most = [2, 40, 300, 5_000][round / 4 % 4];
+            let width = [1, 2, 1_023, 1_024, 10_000, 1 << 20, 1_000_000_000_000][round / 16 % 7];
+            let begin = 7 * width;
             for _ in 0..=random.below(most) {
                 let at = begin + u64::from(random.below(times)) * width / u64::from(times);
                 let (link, out) = (random.below(LINKS), random.below(LINKS));
@@ -853,10 +845,17 @@ mod tests {
             }
             let all = arrivals.all.clone();
             let mut sorted: Vec<u32> = (0..all.len() as u32).collect();
-            sorted.sort_by_key(|&place| (all[place as usize].at, key(&all[place as usize])));
+            sorted.sort_by_key(|&place| {
+                let Arrival { at, link, .. } = all[place as usize];
+                (at, order.rank(at, Entity::link(link)), Entity::link(link))
+            });
             arrivals.divide_by_time(begin, width);
-            arrivals.divide_by_port();
-            let mut used = arrivals.ports[..arrivals.used].to_vec();
+            let at = |place: u32| all[place as usize].at - begin;
+            let slice = width.div_ceil(all.len().min(SLICES) as u64) * 2;
+            let nearly = arrivals.by_slice.is_sorted_by(|&a, &b| at(a) < at(b) + slice);
+            assert!(nearly, "round {round}: not by slices of {slice}");
+            let used = arrivals.divide_by_port();
+            let mut used = arrivals.ports[..used].to_vec();
             used.sort_unstable();
             assert!(used.is_sorted_by(|a, b| a < b), "{used:?}");
             for port in 0..PORTS {

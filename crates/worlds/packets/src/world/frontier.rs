@@ -245,13 +245,7 @@ impl<'p, O: Observer> World<'p, O> {
         let part = frontier.partition.of_node(self.plan.network.links[link as usize].to);
         let Crossings { links, flights, .. } = &mut frontier.out[part];
         let others = flights.len();
-        self.links[link as usize].flying.take_while(|flight| {
-            let crosses = flight.at < before;
-            if crosses {
-                flights.push(*flight);
-            }
-            crosses
-        });
+        self.links[link as usize].take_arrived(before, |flight| flights.push(*flight));
         links.push((link, (flights.len() - others) as u32));
     }
 
