@@ -85,6 +85,8 @@ pub(crate) struct Counters {
 pub(crate) struct Link<M> {
     /// End of the transmission that has begun last; of a port that foresees, of all that it has taken in.
     pub(crate) busy_until: u64,
+    /// End of the transmission that has begun last, at a port that foresees and does not count late.
+    begun_until: u64,
     /// Picoseconds per byte, or zero if that is not a whole number.
     ps_per_byte: u64,
     delay: u64,
@@ -194,6 +196,7 @@ impl<M: Marker> Link<M> {
         let quiet = port.as_ref().map_or(Quiet::ALWAYS, |port| admits.and(port.quiet));
         let mut link = Self {
             busy_until: 0,
+            begun_until: 0,
             ps_per_byte: if exact { 8_000_000_000_000 / rate.0 } else { 0 },
             delay,
             waiting: Ring::default(),
@@ -340,17 +343,7 @@ impl<M: Marker> Link<M> {
     /// When the next transmission begins. Only where there is a backlog.
     #[inline]
     pub(crate) fn next_departure(&self) -> u64 {
-        if self.unbegun > 0 {
-            self.start_of(self.flying.get(self.flying.len() - self.unbegun))
-        } else {
-            self.busy_until
-        }
-    }
-
-    /// When the transmission of a packet begins, at a port that foresees.
-    #[inline(always)]
-    fn start_of(&self, flight: &Flight) -> u64 {
-        flight.at - self.delay - u64::from(flight.packet.wire) * self.ps_per_byte
+        if self.unbegun > 0 { self.begun_until } else { self.busy_until }
     }
 
     #[inline(always)]
@@ -655,41 +648,36 @@ impl<M: Marker> Link<M> {
     /// The same at a port that foresees: what leaves is on the wire already, and may still be marked there.
     #[inline]
     fn begin_foreseen<B, O: Observer>(&mut self, now: u64, around: &mut Around<'_, B, O>) {
-        while self.has_backlog() {
+        while self.begun_until <= now && self.has_backlog() {
             let place = self.flying.len() - self.unbegun;
-            let flight = *self.flying.get(place);
-            let (start, packet) = (self.start_of(&flight), flight.packet);
-            if start > now {
-                break;
-            }
+            let start = self.begun_until;
+            let Packet { wire, flags, .. } = self.flying.get(place).packet;
             self.unbegun -= 1;
-            self.waiting_bytes -= u64::from(packet.wire);
-            let flags = self.begin_shown(start, &packet, packet.flags, around);
-            if flags != packet.flags {
-                self.flying.get_mut(place).packet.flags = flags;
+            self.waiting_bytes -= u64::from(wire);
+            if !self.begins_unseen(start, wire, flags) {
+                let packet = self.flying.get(place).packet;
+                self.flying.get_mut(place).packet.flags = self.begin_seen(start, &packet, flags, around);
             }
+            self.count_begun(wire);
         }
     }
 
-    /// The flags of a packet whose transmission begins at a port that foresees and does not count late: nobody but its marker wants
-    /// to know.
+    /// A packet begins its transmission at a port that foresees and does not count late: nobody but its marker wants to know. Whether
+    /// that takes it in unseen, and does not mark it.
     #[inline(always)]
-    fn begin_shown<B, O: Observer>(
-        &mut self,
-        start: u64,
-        packet: &Packet,
-        flags: Flags,
-        around: &mut Around<'_, B, O>,
-    ) -> Flags {
-        let wire = u64::from(packet.wire);
-        self.in_service = packet.wire;
-        let at_port = Bytes(self.waiting_bytes + wire);
-        let unseen = !flags.has(Flags::OPTIONS)
-            && self.port.as_mut().is_some_and(|port| port.marker.takes_departure(Time(start), at_port, Bytes(wire)));
-        let flags = if unseen { flags } else { self.begin_seen(start, packet, flags, around) };
+    fn begins_unseen(&mut self, start: u64, wire: u16, flags: Flags) -> bool {
+        let bytes = u64::from(wire);
+        self.in_service = wire;
+        self.begun_until = start + bytes * self.ps_per_byte;
+        let at_port = Bytes(self.waiting_bytes + bytes);
+        !flags.has(Flags::OPTIONS)
+            && self.port.as_mut().is_some_and(|port| port.marker.takes_departure(Time(start), at_port, Bytes(bytes)))
+    }
+
+    #[inline(always)]
+    fn count_begun(&mut self, wire: u16) {
         self.packets += 1;
-        self.bytes += wire;
-        flags
+        self.bytes += u64::from(wire);
     }
 
     #[inline(never)]
@@ -714,14 +702,19 @@ impl<M: Marker> Link<M> {
         idle: bool,
         around: &mut Around<'_, B, O>,
     ) {
-        let (start, flags) = if idle {
-            (now, self.begin_shown(now, packet, flags, around))
+        let mut flags = flags;
+        let mut start = self.busy_until;
+        if idle {
+            start = now;
+            if !self.begins_unseen(now, packet.wire, flags) {
+                flags = self.begin_seen(now, packet, flags, around);
+            }
+            self.count_begun(packet.wire);
         } else {
             self.unbegun += 1;
             self.waiting_bytes += u64::from(packet.wire);
             self.max_waiting = self.max_waiting.max(self.unbegun);
-            (self.busy_until, flags)
-        };
+        }
         self.put_on_wire(start, Packet { flags, ..*packet });
     }
 
@@ -775,7 +768,7 @@ impl<M: Marker> Link<M> {
         again: bool,
         around: &mut Around<'_, B, O>,
     ) -> Option<PortIndex> {
-        if self.unbegun > 0 {
+        if self.unbegun > 0 && self.begun_until <= now {
             self.begin_foreseen(now, around);
         }
         let idle = self.busy_until <= now;
