@@ -343,7 +343,7 @@ impl Arrivals {
         let bits = arrivals.len().next_power_of_two().min(SLICES).ilog2();
         let shift = (u64::BITS - width.leading_zeros()).saturating_sub(bits);
         debug_assert!(arrivals.iter().all(|arrival| arrival.at.wrapping_sub(begin) < width), "outside of the window");
-        // There are never as many: what is taken of `SLICES` only spares a check of each index.
+        // The number of a slice is less than `SLICES` anyhow: the remainder spares a check of each index.
         let slice = |arrival: &Arrival| (arrival.at.wrapping_sub(begin) >> shift) as usize % SLICES;
         let used = ((width >> shift) as usize + 1).min(SLICES);
         slices[..used].fill(0);
@@ -368,7 +368,7 @@ impl Arrivals {
     #[inline]
     fn divide_by_port(&mut self) -> usize {
         let Self { all, port, by_port, ports, by_slice, .. } = self;
-        // As slices, whose lengths need not be read again after each write.
+        // Borrowed once, so that lengths need not be read again after each write.
         let (all, port_of, by_port, ports) = (&all[..], &port[..], &mut by_port[..], &mut ports[..]);
         let mut used = 0;
         for &place in &*by_slice {
