@@ -111,11 +111,11 @@ pub(crate) struct Link<M> {
     plain: bool,
     /// The same of the line alone, whoever wants to know of departures.
     plain_line: bool,
+    /// Where neither buffer nor marker need to be asked about an arrival: packets that wait. Here it fits beside what is short.
+    quiet_packets: u32,
     /// What it has begun to transmit (if it counts late, what it has taken in), in packets ...
     pub(crate) packets: u64,
-    /// Where neither buffer nor marker need to be asked about an arrival: packets that wait ...
-    quiet_packets: u32,
-    /// ... and bytes at the port, or what they take to transmit if it counts late.
+    /// As `quiet_packets`: bytes at the port, or what they take to transmit if it counts late.
     quiet_extent: u64,
     /// ... and in bytes. Side by side, both would be counted as one vector, which takes three instructions more.
     bytes: u64,
@@ -768,6 +768,7 @@ impl<M: Marker> Link<M> {
         again: bool,
         around: &mut Around<'_, B, O>,
     ) -> Option<PortIndex> {
+        // Mostly nothing is due, and no function is called.
         if self.unbegun > 0 && self.begun_until <= now {
             self.begin_foreseen(now, around);
         }
@@ -980,8 +981,18 @@ mod tests {
     use super::*;
     use crate::observe::Written;
     use incast_protocols::Duration;
+    use incast_protocols::switch::marker::AnyMarker;
     use incast_testing::Random;
     use incast_world::random::{Purpose, stream};
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn what_every_packet_needs_is_in_two_lines_of_the_cache() {
+        // Which marker it is, and its first word or where it lies.
+        let needed = 2 * size_of::<usize>();
+        let marker = offset_of!(Link<AnyMarker>, port) + offset_of!(Port<AnyMarker>, marker);
+        assert!(marker + needed <= 2 * 64, "the marker begins at {marker}");
+    }
 
     /// Sets the marks it is told to and writes down what it saw.
     #[derive(Clone, Debug, Default)]
