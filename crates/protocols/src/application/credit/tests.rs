@@ -299,10 +299,52 @@ fn how_long_servers_think_is_found_out() {
     assert_eq!(finds_think_time().status().think, Duration::ZERO);
 }
 
+/// What is found in eight queries. Seven responses of 0.7 ms come side by side, so that they end together, and an eighth for which the
+/// budget had no room ends so long after the first of them. Each costs a seventh of the budget.
+fn found_side_by_side(eighth: Duration) -> Option<Duration> {
+    let mut search = ThinkTime::new(Bytes(7000), Duration::from_ms(3));
+    let mut found = None;
+    let mut end = |search: &mut ThinkTime, now, asked, is_idle| {
+        let think = search.on_finished(now, asked, Bytes(1000), Duration::from_us(700), false, is_idle);
+        found = found.or(think);
+    };
+    for query in 1..=8 {
+        let asked = Time(0) + Duration::from_ms(50 * query);
+        search.waits(true);
+        for _ in 0..7 {
+            search.on_granted(asked, true);
+        }
+        let first = asked + Duration::from_ms(7);
+        end(&mut search, first, asked, false);
+        search.on_granted(first, true);
+        search.waits(false);
+        for later in 1..7 {
+            end(&mut search, first + Duration::from_us(100 * later), asked, false);
+        }
+        end(&mut search, first + eighth, first, true);
+    }
+    found
+}
+
+#[test]
+fn responses_that_end_together_do_not_hide_that_the_link_is_not_full() {
+    let full = Duration::from_us(7 * 700 - (6 * 700 - 600));
+    assert_eq!(found_side_by_side(full), None, "from the second response to the end it had no gap");
+    assert!(found_side_by_side(full + Duration::from_ms(2)).is_some());
+}
+
+/// Each has its window under way for as long as the whole response takes, so the budget covers more than it has bytes.
+#[test]
+fn where_windows_are_smaller_than_responses_less_is_tried() {
+    let found = found_side_by_side(Duration::from_ms(3)).unwrap();
+    // The port holds 1.4 budgets, so as many windows as in 1.4 times seven responses.
+    assert_eq!(found, Duration(7 * Duration::from_us(700).0 / 10 * 4));
+}
+
 /// A response a millisecond, each ten milliseconds after its request, over a link that could bring two.
 #[test]
 fn a_burst_of_losses_cuts_what_was_found_once() {
-    let mut search = ThinkTime::new(Duration::from_ms(1));
+    let mut search = ThinkTime::new(Bytes(1000), Duration::from_ms(1));
     search.waits(true);
     let mut changes = Vec::new();
     for ms in 10..130 {
@@ -310,7 +352,9 @@ fn a_burst_of_losses_cuts_what_was_found_once() {
         search.on_granted(asked, true);
         // From the first request that left after more was tried, until those have come that were under way at the cut.
         let lost = (65..89).contains(&ms);
-        changes.extend(search.on_finished(now, asked, Duration::from_us(500), lost).map(|found| (ms, found)));
+        changes.extend(
+            search.on_finished(now, asked, Bytes(500), Duration::from_us(500), lost, false).map(|found| (ms, found)),
+        );
     }
     assert_eq!(changes.len(), 2, "more, and one cut: {changes:?}");
     assert!(changes[1].1 < changes[0].1 && changes[1].0 < 85, "the burst goes on after the cut: {changes:?}");

@@ -1,14 +1,14 @@
 //! How long servers think, found out from what comes back.
 //!
 //! Requests wait, nothing is lost, and yet the link is not full: then responses take longer than the budget lasts, and more requests
-//! have to be under way. How many says Little's law: what the link brings in the time from a request to its response. Of that time the
-//! budget covers a part already; the rest is taken for the time that servers think. It stays if more comes back than before. So a program
-//! that cannot keep up with its link, or a port that others fill, is not taken for servers that think.
+//! have to be under way. How many says Little's law: as many as the link brings in the time from a request to its response. For a part of
+//! that time the link is busy with those that the budget has room for; the rest is taken for the time that servers think. It stays if more
+//! comes back than before. So a program that cannot keep up with its link, or a port that others fill, is not taken for servers that think.
 //!
 //! What is lost says that too many answered at once: that is a cut, and it takes longer each time until more is tried again. Where the link
 //! is full, less is tried.
 
-use crate::units::{Duration, Time};
+use crate::units::{Bytes, Duration, Time};
 
 /// A measurement has at least this many responses, and lasts at least this many response times. A shorter one would see a burst, or the gap
 /// after it.
@@ -18,9 +18,12 @@ const TIMES: f64 = 2.0;
 const FULL: f64 = 0.95;
 /// More stays if the link is used more by this factor.
 const PAYS: f64 = 1.05;
-/// By how much more is tried at least, and less.
-const MORE: f64 = 1.25;
+/// How many times as many requests are tried at least where more is tried. A port of which the budget is 70 % holds so many windows.
+const MORE: f64 = 1.4;
+/// By how much less is tried.
 const LESS: f64 = 0.9;
+/// By how much what was too much may be more by now.
+const FORGETS: f64 = 1.25;
 /// What is left after a loss.
 const CUT: f64 = 0.7;
 /// Measurements until more is tried again that was of no use, and less that was not enough.
@@ -34,12 +37,40 @@ struct Sample {
     /// How long they took together, and how long the link takes for them.
     took: f64,
     on_the_link: f64,
-    /// In which time.
+    /// In which time they came.
     within: f64,
+    /// How much longer than that the link takes for those that came since nothing was under way: now, and at most.
+    ahead: f64,
+    most_ahead: f64,
+    /// For how long the link is busy with as many such responses as the budget has room for; the sum over all of them.
+    covered: f64,
     lost: bool,
     /// Requests that were let go, and those of them of which nobody will say if data was lost.
     asked: u32,
     unknown: u32,
+}
+
+impl Sample {
+    /// A response came `gap` after the one before. The budget has room for so many `at_once`.
+    fn count(&mut self, gap: Duration, took: Duration, on_the_link: Duration, at_once: f64) {
+        let (gap, on_the_link) = (gap.0 as f64, on_the_link.0 as f64);
+        self.responses += 1;
+        self.took += took.0 as f64;
+        self.on_the_link += on_the_link;
+        self.within += gap;
+        self.ahead += on_the_link - gap;
+        self.most_ahead = self.most_ahead.max(self.ahead);
+        self.covered += at_once * on_the_link;
+    }
+
+    /// Nothing is under way. What the link cannot have brought since the first response was over, it brought before.
+    ///
+    /// Responses that come side by side end together, so most of their bytes came before the first of them was over. As long as others are
+    /// under way this cannot be told: a part of those came in the same time.
+    fn all_has_come(&mut self) {
+        self.within += self.most_ahead;
+        (self.ahead, self.most_ahead) = (0.0, 0.0);
+    }
 }
 
 /// What is tried, what was held before, and how much of the link that used.
@@ -77,7 +108,8 @@ impl Patience {
 /// The search for the time that servers think.
 #[derive(Clone, Debug)]
 pub(super) struct ThinkTime {
-    /// For so long the budget covers what is under way.
+    budget: f64,
+    /// How long the link takes for the budget.
     covered: f64,
     found: f64,
     trial: Option<Trial>,
@@ -100,8 +132,9 @@ pub(super) struct ThinkTime {
 }
 
 impl ThinkTime {
-    pub(super) fn new(covered: Duration) -> Self {
+    pub(super) fn new(budget: Bytes, covered: Duration) -> Self {
         Self {
+            budget: budget.0 as f64,
             covered: covered.0 as f64,
             found: 0.0,
             trial: None,
@@ -136,36 +169,37 @@ impl ThinkTime {
         self.sample.lost = true;
     }
 
-    /// Nothing is under way. Where nothing waits, either, what comes next is another query.
-    pub(super) const fn on_idle(&mut self) {
-        if !self.waits {
-            self.last = None;
-        }
-    }
-
-    /// A response is over, that took so long, and for which the link takes so long. How long servers think, if that is known better now.
+    /// A response is over. It was asked for then at this `cost`, and the link takes so long for it; `is_idle`: nothing else is under way. How
+    /// long servers think, if that is known better now.
     pub(super) fn on_finished(
         &mut self,
         now: Time,
         asked: Time,
+        cost: Bytes,
         on_the_link: Duration,
         lost: bool,
+        is_idle: bool,
     ) -> Option<Duration> {
         self.sample.lost |= lost && asked >= self.changed;
-        let last = self.last;
-        // Until the last of those that waited has come: what is asked for late may come late, too.
-        self.last = (self.waits || asked <= self.waited).then_some(now);
-        let last = last.filter(|_| self.last.is_some())?;
+        // Until the last of those that waited has come: what is asked for late may come late, too. Where nothing waits or is under way, what
+        // comes next is another query.
+        let is_measured = self.waits || asked <= self.waited;
+        let goes_on = is_measured && (self.waits || !is_idle);
+        let last = core::mem::replace(&mut self.last, goes_on.then_some(now)).filter(|_| is_measured);
         // Nor does one tell anything that has failed.
-        if asked < self.changed || on_the_link == Duration::ZERO {
-            return None;
+        let last = last.filter(|_| asked >= self.changed && on_the_link != Duration::ZERO);
+        if let Some(last) = last {
+            let at_once = (self.budget / cost.0.max(1) as f64).max(1.0);
+            self.sample.count(now.since(last), now.since(asked), on_the_link, at_once);
         }
-        self.sample.responses += 1;
-        self.sample.took += now.since(asked).0 as f64;
-        self.sample.on_the_link += on_the_link.0 as f64;
-        self.sample.within += now.since(last).0 as f64;
+        if is_idle {
+            self.sample.all_has_come();
+        }
         let responses = f64::from(self.sample.responses);
-        if self.sample.responses < RESPONSES || self.sample.within * responses < TIMES * self.sample.took {
+        if last.is_none()
+            || self.sample.responses < RESPONSES
+            || self.sample.within * responses < TIMES * self.sample.took
+        {
             return None;
         }
         let sample = core::mem::take(&mut self.sample);
@@ -184,7 +218,7 @@ impl ThinkTime {
 
     /// Nothing was found, or what was is of no use.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(Duration(self.covered as u64));
+        *self = Self::new(Bytes(self.budget as u64), Duration(self.covered as u64));
     }
 
     fn measured(&mut self, sample: &Sample) {
@@ -232,10 +266,11 @@ impl ThinkTime {
             return;
         }
         let took = took.min(not_full.unwrap_or(took));
+        let covered = sample.covered / f64::from(sample.responses);
         let most = if self.found > 0.0 { self.most.min(2.0 * self.found) } else { self.most };
-        let more = (took - self.covered).max(self.found * MORE).min(took).min(most);
+        let more = (took - covered).max(MORE * (covered + self.found) - covered).min(took).min(most);
         // What was too much may have been so then.
-        self.most *= MORE;
+        self.most *= FORGETS;
         if more > self.found {
             self.trial = Some(Trial::More { before: self.found, used });
             self.set(more);

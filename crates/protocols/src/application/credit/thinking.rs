@@ -73,7 +73,7 @@ impl Thinking {
 
     /// Finds out how long servers think.
     pub(super) fn finding_out(self, budget: Bytes) -> Self {
-        let learned = Some(ThinkTime::new(self.rate.time_for(budget)));
+        let learned = Some(ThinkTime::new(budget, self.rate.time_for(budget)));
         Self { learned, ..self }
     }
 
@@ -165,18 +165,16 @@ impl Thinking {
     /// A request is over. What is left is outstanding.
     pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, outstanding: Outstanding) {
         self.go_on(now);
-        let on_the_link = self.on_the_link(outcome.received);
+        let (on_the_link, is_idle) = (self.on_the_link(outcome.received), outstanding.requests == 0);
         if let Some(learned) = &mut self.learned
-            && let Some(think) = learned.on_finished(now, grant.at(), on_the_link, outcome.out_of_order > 0)
+            && let Some(think) =
+                learned.on_finished(now, grant.at(), grant.cost(), on_the_link, outcome.out_of_order > 0, is_idle)
         {
             self.set(think);
         }
-        if outstanding.requests == 0 {
+        if is_idle {
             // The port is empty, whatever was expected.
             self.forget();
-            if let Some(learned) = &mut self.learned {
-                learned.on_idle();
-            }
             return;
         }
         let from = self.in_time.partition_point(|request| request.at < grant.at());
