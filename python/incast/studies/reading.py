@@ -233,8 +233,10 @@ def _scenario(file: Table) -> Path | None:
 
 
 def _name(name: str, table: Table) -> str:
-    if not name.isidentifier() or keyword.iskeyword(name) or name in expressions.FUNCTIONS:
+    if not name.isidentifier():
         table.refuse("", f'"{name}" cannot be used in expressions; use letters, digits and underscores')
+    if keyword.iskeyword(name) or name in expressions.FUNCTIONS:
+        table.refuse("", f'"{name}" has another meaning in expressions; use another name')
     return name
 
 

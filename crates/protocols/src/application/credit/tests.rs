@@ -417,6 +417,46 @@ fn a_clock_that_goes_back_is_another_one() {
     }
 }
 
+/// 100 servers think for 3 ms, and the link brings an equal part of each response that has begun. The most that is under way of `windows`, and
+/// how long all of it takes.
+fn most_side_by_side(window: u64, response: u64) -> (f64, Duration) {
+    let config = Config { think: Duration::from_ms(3), window: Some(Bytes(window)), clamp: true, ..of(40_000) };
+    let (mut credit, step) = (credit(&config), Duration::from_us(2));
+    ask(&mut credit, 0..100, response);
+    let with_headers = (response + response.div_ceil(context().bottleneck.mss.0) * 90) as f64;
+    let in_a_step = context().bottleneck.rate.bytes_in(step).0 as f64 * response as f64 / with_headers;
+    let (mut now, mut most, mut sent) = (Time::from_us(1), 0.0_f64, Vec::<(Time, f64, Grant)>::new());
+    loop {
+        if credit.next_timer().is_some_and(|timer| timer <= now) {
+            credit.on_timer(now, 0);
+        }
+        sent.extend(grants(&mut credit, now).into_iter().map(|grant| (now + config.think, response as f64, grant)));
+        if sent.is_empty() {
+            return (most, now.since(Time(0)));
+        }
+        let begun = sent.iter().filter(|sent| sent.0 <= now).count() as f64;
+        most = most.max(sent.iter().filter(|sent| sent.0 <= now).map(|sent| sent.1.min(window as f64)).sum());
+        sent.iter_mut().filter(|sent| sent.0 <= now).for_each(|sent| sent.1 -= in_a_step / begun);
+        for (.., grant) in sent.extract_if(.., |sent| sent.1 <= 0.0) {
+            credit.on_finished(now, grant, Outcome { received: Bytes(response), out_of_order: 0 });
+        }
+        now += step;
+    }
+}
+
+/// The port of which the budget is 70 % holds 1.43 budgets.
+#[test]
+fn what_comes_side_by_side_fits_into_the_port() {
+    for (window, windows) in [(5792, 1), (5792, 2), (5792, 4), (5792, 11), (10_000, 3)] {
+        let response = window * windows;
+        let (most, took) = most_side_by_side(window, response);
+        assert!(most < 1.45 * 40_000.0, "{windows} windows of {window}: {most}");
+        // And the link is idle for next to no time but while the first servers think.
+        let busy = context().bottleneck.rate.time_for(Bytes(100 * (response + response.div_ceil(1460) * 90)));
+        assert!(took.0 < (Duration::from_ms(3) + busy).0 / 100 * 105, "{windows} windows of {window}: {took}");
+    }
+}
+
 /// Of responses whose size nobody knows it is taken that they are what they cost.
 #[test]
 fn where_servers_think_what_is_unknown_has_its_window() {

@@ -5,6 +5,10 @@
 //! as if servers answered at once, and the link carried one response after the other. What would then be under way has to fit
 //! into the budget. After the time that servers think, the responses come at the same pace.
 //!
+//! Of responses that are larger than their windows several come side by side. Then each has its window under way until it is nearly
+//! over, and up to twice as many windows are under way as with one response after the other. What the port, which holds more than
+//! the budget, has no room for is counted from the beginning.
+//!
 //! Responses that are late by that reckoning count, too, until they are complete. So servers that think for longer than was said
 //! leave less to others, and nothing is let go at the pace of a link of which others have taken a part.
 
@@ -41,7 +45,7 @@ pub(super) struct Thinking {
     now: Time,
     /// When the link would have brought all responses, if servers answered at once.
     link_free: Time,
-    /// Responses that it would still have to bring: until when, and what they cost.
+    /// Responses that it would still have to bring: until when, and what they cost beside others.
     to_bring: VecDeque<(Time, Bytes)>,
     to_bring_cost: u128,
     /// Requests that are in time, in the order of both of their times.
@@ -150,8 +154,9 @@ impl Thinking {
             return;
         }
         self.link_free = later(self.link_free.max(self.now), self.on_the_link(response));
-        self.to_bring.push_back((self.link_free, cost));
-        self.to_bring_cost += u128::from(cost.0);
+        let side_by_side = side_by_side(cost, response);
+        self.to_bring.push_back((self.link_free, side_by_side));
+        self.to_bring_cost += u128::from(side_by_side.0);
         self.in_time.push_back(InTime { until: later(self.link_free, self.think), at: self.now, id, cost });
         self.in_time_cost += u128::from(cost.0);
     }
@@ -227,6 +232,17 @@ impl Thinking {
         self.in_time.clear();
         (self.to_bring_cost, self.in_time_cost) = (0, 0);
     }
+}
+
+/// What a request costs until the link would have brought its response, as others come beside it.
+///
+/// With small windows the link brings an equal part of each response that is not over. If it has as much to bring as some whole responses, it
+/// may be twice as many that are not over, from the latest, which lack everything, to the earliest, which lack next to nothing; and each has a
+/// window under way. A response that is one window has no more under way than it lacks. The port has room for 1.25 budgets beside headers.
+fn side_by_side(cost: Bytes, response: Bytes) -> Bytes {
+    let (cost, response) = (u128::from(cost.0), u128::from(response.0.max(1)));
+    let windows = cost.saturating_mul(2 * response - cost.min(response)) / response;
+    Bytes(u64::try_from(cost.max(windows / 5 * 4)).unwrap_or(u64::MAX))
 }
 
 /// As late as can be said, where that is too late.
