@@ -18,7 +18,8 @@ const TIMES: f64 = 2.0;
 const FULL: f64 = 0.95;
 /// More stays if the link is used more by this factor.
 const PAYS: f64 = 1.05;
-/// How many times as many requests are tried at least where more is tried. A port of which the budget is 70 % holds so many windows.
+/// More is tried in steps of at least so many times as many requests, but no more than twice what was found. A port of which the budget is 70 %
+/// has room for 1.4 times the windows of the budget.
 const MORE: f64 = 1.4;
 /// By how much less is tried.
 const LESS: f64 = 0.9;
@@ -37,13 +38,14 @@ struct Sample {
     /// How long they took together, and how long the link takes for them.
     took: f64,
     on_the_link: f64,
-    /// In which time they came.
+    /// What they cost together.
+    cost: f64,
+    /// In which time the link brought them, as far as that is known.
     within: f64,
-    /// How much longer than that the link takes for those that came since nothing was under way: now, and at most.
+    /// How much longer the link takes for those that came than the time in which they ended, since the measurement began or nothing was under
+    /// way: now, and at most.
     ahead: f64,
     most_ahead: f64,
-    /// For how long the link is busy with as many such responses as the budget has room for; the sum over all of them.
-    covered: f64,
     lost: bool,
     /// Requests that were let go, and those of them of which nobody will say if data was lost.
     asked: u32,
@@ -51,16 +53,16 @@ struct Sample {
 }
 
 impl Sample {
-    /// A response came `gap` after the one before. The budget has room for so many `at_once`.
-    fn count(&mut self, gap: Duration, took: Duration, on_the_link: Duration, at_once: f64) {
+    /// A response came `gap` after the one before.
+    fn count(&mut self, gap: Duration, took: Duration, on_the_link: Duration, cost: Bytes) {
         let (gap, on_the_link) = (gap.0 as f64, on_the_link.0 as f64);
         self.responses += 1;
         self.took += took.0 as f64;
         self.on_the_link += on_the_link;
+        self.cost += cost.0 as f64;
         self.within += gap;
         self.ahead += on_the_link - gap;
         self.most_ahead = self.most_ahead.max(self.ahead);
-        self.covered += at_once * on_the_link;
     }
 
     /// Nothing is under way. What the link cannot have brought since the first response was over, it brought before.
@@ -108,7 +110,7 @@ impl Patience {
 /// The search for the time that servers think.
 #[derive(Clone, Debug)]
 pub(super) struct ThinkTime {
-    budget: f64,
+    budget: Bytes,
     /// How long the link takes for the budget.
     covered: f64,
     found: f64,
@@ -134,7 +136,7 @@ pub(super) struct ThinkTime {
 impl ThinkTime {
     pub(super) fn new(budget: Bytes, covered: Duration) -> Self {
         Self {
-            budget: budget.0 as f64,
+            budget,
             covered: covered.0 as f64,
             found: 0.0,
             trial: None,
@@ -169,8 +171,8 @@ impl ThinkTime {
         self.sample.lost = true;
     }
 
-    /// A response is over. It was asked for then at this `cost`, and the link takes so long for it; `is_idle`: nothing else is under way. How
-    /// long servers think, if that is known better now.
+    /// A response is over that was asked for at `asked` and cost so much, and for which the link takes so long; `is_idle`: nothing else is under
+    /// way. How long servers think, if that is known better now.
     pub(super) fn on_finished(
         &mut self,
         now: Time,
@@ -189,14 +191,16 @@ impl ThinkTime {
         // Nor does one tell anything that has failed.
         let last = last.filter(|_| asked >= self.changed && on_the_link != Duration::ZERO);
         if let Some(last) = last {
-            let at_once = (self.budget / cost.0.max(1) as f64).max(1.0);
-            self.sample.count(now.since(last), now.since(asked), on_the_link, at_once);
+            self.sample.count(now.since(last), now.since(asked), on_the_link, cost);
         }
         if is_idle {
             self.sample.all_has_come();
         }
+        // The last ones come soon, and say when the others came.
+        let are_more_to_come = !self.waits && !is_idle;
         let responses = f64::from(self.sample.responses);
         if last.is_none()
+            || are_more_to_come
             || self.sample.responses < RESPONSES
             || self.sample.within * responses < TIMES * self.sample.took
         {
@@ -218,7 +222,7 @@ impl ThinkTime {
 
     /// Nothing was found, or what was is of no use.
     pub(super) fn forget(&mut self) {
-        *self = Self::new(Bytes(self.budget as u64), Duration(self.covered as u64));
+        *self = Self::new(self.budget, Duration(self.covered as u64));
     }
 
     fn measured(&mut self, sample: &Sample) {
@@ -266,7 +270,9 @@ impl ThinkTime {
             return;
         }
         let took = took.min(not_full.unwrap_or(took));
-        let covered = sample.covered / f64::from(sample.responses);
+        // For so long the link is busy with as many such responses as the budget has room for.
+        let at_once = (self.budget.0 as f64 * f64::from(sample.responses) / sample.cost.max(1.0)).max(1.0);
+        let covered = at_once * sample.on_the_link / f64::from(sample.responses);
         let most = if self.found > 0.0 { self.most.min(2.0 * self.found) } else { self.most };
         let more = (took - covered).max(MORE * (covered + self.found) - covered).min(took).min(most);
         // What was too much may have been so then.

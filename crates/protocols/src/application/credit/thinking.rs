@@ -6,8 +6,8 @@
 //! into the budget. After the time that servers think, the responses come at the same pace.
 //!
 //! Of responses that are larger than their windows several come side by side. Then each has its window under way until it is nearly
-//! over, and up to twice as many windows are under way as with one response after the other. What the port, which holds more than
-//! the budget, has no room for is counted from the beginning.
+//! over, and up to twice as many windows are under way as with one response after the other. What the port may have no room for counts
+//! until the link would have brought the response.
 //!
 //! Responses that are late by that reckoning count, too, until they are complete. So servers that think for longer than was said
 //! leave less to others, and nothing is let go at the pace of a link of which others have taken a part.
@@ -20,6 +20,8 @@ use crate::units::{Bytes, Duration, Rate, Time};
 
 /// Bytes that come with each segment on Ethernet: preamble, gap, its header and that of IP, and that of TCP with timestamps.
 const HEADERS: Bytes = Bytes(90);
+/// What the port is counted on to hold beside headers, in quarters of the budget. With a budget that is planned it holds 1.3 of them.
+const QUARTERS_IN_THE_PORT: u128 = 5;
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
 
@@ -238,11 +240,11 @@ impl Thinking {
 ///
 /// With small windows the link brings an equal part of each response that is not over. If it has as much to bring as some whole responses, it
 /// may be twice as many that are not over, from the latest, which lack everything, to the earliest, which lack next to nothing; and each has a
-/// window under way. A response that is one window has no more under way than it lacks. The port has room for 1.25 budgets beside headers.
+/// window under way. A response that is one window has no more under way than it lacks.
 fn side_by_side(cost: Bytes, response: Bytes) -> Bytes {
     let (cost, response) = (u128::from(cost.0), u128::from(response.0.max(1)));
     let windows = cost.saturating_mul(2 * response - cost.min(response)) / response;
-    Bytes(u64::try_from(cost.max(windows / 5 * 4)).unwrap_or(u64::MAX))
+    Bytes(u64::try_from(cost.max(windows / QUARTERS_IN_THE_PORT * 4)).unwrap_or(u64::MAX))
 }
 
 /// As late as can be said, where that is too late.
