@@ -20,7 +20,7 @@ use crate::units::{Bytes, Duration, Rate, Time};
 
 /// Bytes that come with each segment on Ethernet: preamble, gap, its header and that of IP, and that of TCP with timestamps.
 const HEADERS: Bytes = Bytes(90);
-/// What the port is counted on to hold beside headers, in quarters of the budget. With a budget that is planned it holds 1.3 of them.
+/// What the port is counted on to hold beside headers, in quarters of the budget. If the budget is planned it holds 1.3 budgets.
 const QUARTERS_IN_THE_PORT: u128 = 5;
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
