@@ -306,7 +306,8 @@ fn found_side_by_side(eighth: Duration, cost: [Bytes; 2]) -> Option<Duration> {
     let (mut found, mut costs) = (None, cost.into_iter().cycle());
     let mut end = |search: &mut ThinkTime, now, asked, is_idle| {
         let cost = costs.next().unwrap();
-        let think = search.on_finished(now, asked, cost, Duration::from_us(700), false, is_idle);
+        let grant = Grant::new(asked, RequestId(0), cost);
+        let think = search.on_finished(now, &grant, Duration::from_us(700), false, is_idle);
         found = found.or(think);
     };
     for query in 1..=8 {
@@ -358,9 +359,8 @@ fn a_burst_of_losses_cuts_what_was_found_once() {
         search.on_granted(asked, true);
         // From the first request that left after more was tried, until those have come that were under way at the cut.
         let lost = (65..89).contains(&ms);
-        changes.extend(
-            search.on_finished(now, asked, Bytes(500), Duration::from_us(500), lost, false).map(|found| (ms, found)),
-        );
+        let grant = Grant::new(asked, RequestId(0), Bytes(500));
+        changes.extend(search.on_finished(now, &grant, Duration::from_us(500), lost, false).map(|found| (ms, found)));
     }
     assert_eq!(changes.len(), 2, "more, and one cut: {changes:?}");
     assert!(changes[1].1 < changes[0].1 && changes[1].0 < 85, "the burst goes on after the cut: {changes:?}");
@@ -423,14 +423,18 @@ fn a_clock_that_goes_back_is_another_one() {
     }
 }
 
-/// 100 servers think for 3 ms, and the link brings an equal part of each response that has begun. The most that is under way of `windows`, and
-/// how long all of it takes.
+/// A response with the headers of its segments, in bytes.
+fn with_headers(response: u64) -> u64 {
+    response + response.div_ceil(context().bottleneck.mss.0) * 90
+}
+
+/// 100 servers think for 3 ms, and the link brings all responses that have begun at the same pace. The most bytes that are under way at once, if
+/// each response has up to a `window`, and how long it takes until all have come.
 fn most_side_by_side(window: u64, response: u64) -> (f64, Duration) {
     let config = Config { think: Duration::from_ms(3), window: Some(Bytes(window)), clamp: true, ..of(40_000) };
     let (mut credit, step) = (credit(&config), Duration::from_us(2));
     ask(&mut credit, 0..100, response);
-    let with_headers = (response + response.div_ceil(context().bottleneck.mss.0) * 90) as f64;
-    let in_a_step = context().bottleneck.rate.bytes_in(step).0 as f64 * response as f64 / with_headers;
+    let in_a_step = context().bottleneck.rate.bytes_in(step).0 as f64 * response as f64 / with_headers(response) as f64;
     let (mut now, mut most, mut sent) = (Time::from_us(1), 0.0_f64, Vec::<(Time, f64, Grant)>::new());
     loop {
         if credit.next_timer().is_some_and(|timer| timer <= now) {
@@ -450,7 +454,7 @@ fn most_side_by_side(window: u64, response: u64) -> (f64, Duration) {
     }
 }
 
-/// A port of which the budget is 70 % holds 1.43 budgets, headers included. As if one came after the other it would be 1.75.
+/// A port of which the budget is 70 % holds 1.43 budgets, headers included. Counted as if one came after the other, it would be 1.75.
 #[test]
 fn what_comes_side_by_side_is_hardly_more_than_the_port_holds() {
     for (window, windows) in [(5792, 1), (5792, 2), (5792, 4), (5792, 11), (10_000, 3)] {
@@ -458,10 +462,7 @@ fn what_comes_side_by_side_is_hardly_more_than_the_port_holds() {
         let (most, took) = most_side_by_side(window, response);
         assert!(most < 1.45 * 40_000.0, "{windows} windows of {window}: {most}");
         // And the link is idle for next to no time but while the first servers think.
-        let busy = context()
-            .bottleneck
-            .rate
-            .time_for(Bytes(100 * (response + response.div_ceil(context().bottleneck.mss.0) * 90)));
+        let busy = context().bottleneck.rate.time_for(Bytes(100 * with_headers(response)));
         assert!(took.0 < (Duration::from_ms(3) + busy).0 / 100 * 105, "{windows} windows of {window}: {took}");
     }
 }

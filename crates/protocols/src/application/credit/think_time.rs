@@ -8,6 +8,7 @@
 //! What is lost says that too many answered at once: that is a cut, and it takes longer each time until more is tried again. Where the link
 //! is full, less is tried.
 
+use super::super::Grant;
 use crate::units::{Bytes, Duration, Time};
 
 /// A measurement has at least this many responses, and lasts at least this many response times. A shorter one would see a burst, or the gap
@@ -18,8 +19,8 @@ const TIMES: f64 = 2.0;
 const FULL: f64 = 0.95;
 /// More stays if the link is used more by this factor.
 const PAYS: f64 = 1.05;
-/// More is tried in steps of at least so many times as many requests, but no more than twice what was found. A port of which the budget is 70 %
-/// has room for 1.4 times the windows of the budget.
+/// Each step up lets go of at least this many times the requests, unless that takes more than twice the think time found so far. A budget of
+/// 70 % of the port leaves room for 1.4 times its windows.
 const MORE: f64 = 1.4;
 /// By how much less is tried.
 const LESS: f64 = 0.9;
@@ -171,17 +172,17 @@ impl ThinkTime {
         self.sample.lost = true;
     }
 
-    /// A response is over that was asked for at `asked` and cost so much, and for which the link takes so long; `is_idle`: nothing else is under
-    /// way. How long servers think, if that is known better now.
+    /// The response to what was granted is over, and the link takes this long for it; `is_idle`: nothing else is under way. Returns how long
+    /// servers think, if that is known better now.
     pub(super) fn on_finished(
         &mut self,
         now: Time,
-        asked: Time,
-        cost: Bytes,
+        grant: &Grant,
         on_the_link: Duration,
         lost: bool,
         is_idle: bool,
     ) -> Option<Duration> {
+        let asked = grant.at();
         self.sample.lost |= lost && asked >= self.changed;
         // Until the last of those that waited has come: what is asked for late may come late, too. Where nothing waits or is under way, what
         // comes next is another query.
@@ -191,7 +192,7 @@ impl ThinkTime {
         // Nor does one tell anything that has failed.
         let last = last.filter(|_| asked >= self.changed && on_the_link != Duration::ZERO);
         if let Some(last) = last {
-            self.sample.count(now.since(last), now.since(asked), on_the_link, cost);
+            self.sample.count(now.since(last), now.since(asked), on_the_link, grant.cost());
         }
         if is_idle {
             self.sample.all_has_come();

@@ -20,7 +20,7 @@ use crate::units::{Bytes, Duration, Rate, Time};
 
 /// Bytes that come with each segment on Ethernet: preamble, gap, its header and that of IP, and that of TCP with timestamps.
 const HEADERS: Bytes = Bytes(90);
-/// What the port is counted on to hold beside headers, in quarters of the budget. If the budget is planned it holds 1.3 budgets.
+/// The payload that the port is assumed to hold, in quarters of the budget. With a planned budget it holds 1.3 budgets.
 const QUARTERS_IN_THE_PORT: u128 = 5;
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
@@ -174,8 +174,7 @@ impl Thinking {
         self.go_on(now);
         let (on_the_link, is_idle) = (self.on_the_link(outcome.received), outstanding.requests == 0);
         if let Some(learned) = &mut self.learned
-            && let Some(think) =
-                learned.on_finished(now, grant.at(), grant.cost(), on_the_link, outcome.out_of_order > 0, is_idle)
+            && let Some(think) = learned.on_finished(now, grant, on_the_link, outcome.out_of_order > 0, is_idle)
         {
             self.set(think);
         }
@@ -238,9 +237,9 @@ impl Thinking {
 
 /// What a request costs until the link would have brought its response, as others come beside it.
 ///
-/// With small windows the link brings an equal part of each response that is not over. If it has as much to bring as some whole responses, it
-/// may be twice as many that are not over, from the latest, which lack everything, to the earliest, which lack next to nothing; and each has a
-/// window under way. A response that is one window has no more under way than it lacks.
+/// With small windows the link brings all unfinished responses at the same pace. If the bytes left to bring make up some number of whole
+/// responses, up to twice as many may be unfinished: the latest lack everything, the earliest next to nothing, and each has a window under way.
+/// A response of a single window never has more under way than it lacks.
 fn side_by_side(cost: Bytes, response: Bytes) -> Bytes {
     let (cost, response) = (u128::from(cost.0), u128::from(response.0.max(1)));
     let windows = cost.saturating_mul(2 * response - cost.min(response)) / response;
