@@ -49,6 +49,20 @@ impl Verdict {
     }
 }
 
+/// How much room is enough for whatever comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ample {
+    /// While all ports together hold no more than this, every packet is admitted.
+    pub bytes: Bytes,
+    /// A packet takes up to so much more than its bytes.
+    pub beside_packet: Bytes,
+}
+
+impl Ample {
+    /// There is never enough.
+    pub const NEVER: Self = Self { bytes: Bytes::ZERO, beside_packet: Bytes::ZERO };
+}
+
 /// A port's number at its switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortIndex(pub u32);
@@ -73,6 +87,20 @@ pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
     /// A packet of this size leaves the memory at `port`: its transmission begins, or it was evicted. Only told to a
     /// buffer that [couples its ports](Self::couples_ports).
     fn on_departure(&mut self, _port: PortIndex, _bytes: Bytes) {}
+
+    /// What is enough for whatever comes: while it is, ports need not ask, nor tell of departures. Then they tell of the departure of
+    /// all that waits, and tell of its [return](Self::on_return) once there may not be enough. Constant over a run.
+    fn ample(&self) -> Ample {
+        Ample::NEVER
+    }
+
+    /// At most this is held of what is [ample](Self::ample).
+    fn held(&self) -> Bytes {
+        Bytes(u64::MAX)
+    }
+
+    /// A packet of this size waits at `port`. It was admitted while there was [enough](Self::ample).
+    fn on_return(&mut self, _port: PortIndex, _bytes: Bytes) {}
 
     /// Queues at which every packet is taken in and nothing is learnt from it. Constant over a run.
     fn quiet(&self) -> Quiet {

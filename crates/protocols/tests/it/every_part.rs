@@ -537,6 +537,43 @@ proptest! {
         }
     }
 
+    /// While all ports together hold what a buffer calls ample, it admits every packet. It holds no more than it says, and knows the same
+    /// once what waits has left and returned.
+    #[test]
+    fn a_buffer_with_ample_room_admits_everything_and_takes_back_what_waits(packets in packets()) {
+        for choice in BufferChoice::defaults().into_iter().chain(small_memories()) {
+            let name = choice.info().name;
+            let mut buffer = choice.build(&BufferContext { ports: 2 });
+            let ample = buffer.ample();
+            let (mut ports, mut now) = ([Port::new(), Port::new()], 0);
+            for &(gap, bytes, ecn_capable) in &packets {
+                now += gap * 1000;
+                depart(&mut ports, now, &mut buffer);
+                let waiting = |port: &Port| port.waiting.iter().map(|packet| packet.0).collect::<Vec<_>>();
+                let waiting = ports.each_ref().map(waiting);
+                let counted = |bytes: u64| bytes + ample.beside_packet.0;
+                let held = waiting.iter().flatten().map(|&bytes| counted(bytes)).sum::<u64>();
+                if buffer.couples_ports() {
+                    prop_assert!(buffer.held().0 <= held, "\"{}\" holds {:?} of {}", name, buffer.held(), held);
+                    let mut back = buffer.clone();
+                    let all = (0..).zip(&waiting).flat_map(|(port, waiting)| waiting.iter().map(move |&bytes| (PortIndex(port), Bytes(bytes))));
+                    all.clone().for_each(|(port, bytes)| back.on_departure(port, bytes));
+                    prop_assert_eq!(back.held(), Bytes::ZERO);
+                    all.for_each(|(port, bytes)| back.on_return(port, bytes));
+                    prop_assert_eq!(format!("{back:?}"), format!("{buffer:?}"), "\"{}\" forgets what waits", name);
+                }
+                let index = (bytes % 2) as usize;
+                let verdict = buffer.admit(PortIndex(index as u32), &ports[index].state(now), &packet(bytes, ecn_capable));
+                if held + counted(bytes) <= ample.bytes.0 {
+                    prop_assert_eq!(verdict, Verdict::Admit, "\"{}\" refuses a packet although it has ample room", name);
+                }
+                if verdict == Verdict::Admit {
+                    ports[index].enqueue(now, bytes, ecn_capable);
+                }
+            }
+        }
+    }
+
     /// An empty switch takes a packet, and once everything has left it is empty again.
     #[test]
     fn every_buffer_takes_a_packet_into_an_empty_switch(packets in packets()) {

@@ -35,6 +35,17 @@ pub(crate) struct Flight {
     pub(crate) packet: Packet,
 }
 
+/// Whether a port shares its buffer with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// It has a limit of its own, so that the buffer need not know of departures.
+    No,
+    /// The buffer is told of arrivals and departures at all ports in order of time.
+    Together,
+    /// There is room for whatever comes: it goes without the buffer.
+    Apart,
+}
+
 /// The queue of a switch port.
 #[derive(Clone, Debug)]
 pub(crate) struct Port<M> {
@@ -43,8 +54,7 @@ pub(crate) struct Port<M> {
     pub(crate) buffer: u32,
     /// Number of the port at its switch.
     pub(crate) index: PortIndex,
-    /// Whether the buffer has to know of departures: not so if each port has a limit of its own.
-    pub(crate) shares: bool,
+    sharing: Sharing,
     /// Whether the buffer's agenda of departures names this port.
     pub(crate) listed: bool,
     /// Whether the marker has to know of departures.
@@ -56,7 +66,14 @@ pub(crate) struct Port<M> {
 impl<M: Marker> Port<M> {
     pub(crate) fn new(marker: M, buffer: u32, index: PortIndex, shares: bool) -> Self {
         let (quiet, sees_departures) = (marker.quiet(), marker.sees_departures());
-        Self { marker, buffer, index, shares, listed: false, sees_departures, quiet }
+        let sharing = if shares { Sharing::Together } else { Sharing::No };
+        Self { marker, buffer, index, sharing, listed: false, sees_departures, quiet }
+    }
+
+    /// Whether the buffer has to know of departures.
+    #[inline]
+    pub(crate) const fn shares(&self) -> bool {
+        matches!(self.sharing, Sharing::Together)
     }
 }
 
@@ -212,7 +229,7 @@ impl<M: Marker> Link<M> {
             keeps_queue: false,
             plain: false,
             plain_line: false,
-            departures_matter: port.as_ref().is_some_and(|port| port.shares || port.sees_departures),
+            departures_matter: port.as_ref().is_some_and(|port| port.shares() || port.sees_departures),
             max_waiting: 0,
             flying: Ring::default(),
             packets: 0,
@@ -232,11 +249,12 @@ impl<M: Marker> Link<M> {
     fn note_what_is_plain(&mut self) {
         self.plain_line =
             self.ps_per_byte > 0 && self.burst == 0 && self.receiving.is_none() && self.impairment.is_none();
-        self.plain = self.plain_line && !self.departures_matter;
-        let shares = self.port.as_ref().is_some_and(|port| port.shares);
+        let apart = self.port.as_ref().filter(|port| port.sharing == Sharing::Apart);
+        self.plain = self.plain_line && (apart.is_some() || !self.departures_matter);
+        let shares = self.port.as_ref().is_some_and(Port::shares);
         self.foresees = self.plain_line && self.classes.is_none() && !self.keeps_queue && !shares;
         self.counts_late = self.foresees && self.plain;
-        let Quiet { packets, bytes: Bytes(bytes) } = self.quiet;
+        let Quiet { packets, bytes: Bytes(bytes) } = apart.map_or(self.quiet, |port| port.quiet);
         self.quiet_packets = packets;
         self.quiet_extent = if self.counts_late { bytes.saturating_mul(self.ps_per_byte) } else { bytes };
     }
@@ -272,7 +290,7 @@ impl<M: Marker> Link<M> {
         if self.plain {
             return None;
         }
-        self.port.as_ref().and_then(|port| port.shares.then_some(port.buffer))
+        self.port.as_ref().and_then(|port| port.shares().then_some(port.buffer))
     }
 
     /// Whether its packets can be lost or overtake each other on the wire.
@@ -397,7 +415,7 @@ impl<M: Marker> Link<M> {
     ) -> Flags {
         let wire = u64::from(packet.wire);
         let Some(port) = &self.port else { return flags };
-        if port.shares {
+        if port.shares() {
             around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
         }
         let marks = if port.sees_departures { self.show_departure(start, packet, flags, around) } else { Marks::NONE };
@@ -465,7 +483,12 @@ impl<M: Marker> Link<M> {
             self.drop_packet(now, packet, around);
             return Arrived::Done;
         }
-        match around.buffers[port.buffer as usize].admit(port.index, &queue, &seen) {
+        let verdict = if port.sharing == Sharing::Apart {
+            Verdict::Admit
+        } else {
+            around.buffers[port.buffer as usize].admit(port.index, &queue, &seen)
+        };
+        match verdict {
             Verdict::Admit => {}
             Verdict::Trim if !packet.carries_data() => {}
             Verdict::Trim => {
@@ -514,7 +537,7 @@ impl<M: Marker> Link<M> {
         if around.observer.follows(around.link) {
             around.observer.packet_evicted(around.link, packet.flags.class());
         }
-        if let Some(port) = self.port.as_ref().filter(|port| port.shares) {
+        if let Some(port) = self.port.as_ref().filter(|port| port.shares()) {
             around.buffers[port.buffer as usize].on_departure(port.index, Bytes(wire));
         }
         around.observer.queue_changed(around.link, now, self.waiting.len(), self.waiting_bytes);
@@ -860,6 +883,65 @@ impl<M: Marker> Link<M> {
         packet
     }
 
+    /// Whether it can go [apart](Self::go_apart) from the memory that it shares.
+    pub(crate) fn can_go_apart(&self) -> bool {
+        let asks_only = self.port.as_ref().is_some_and(|port| port.shares() && !port.sees_departures);
+        asks_only && self.plain_line && self.classes.is_none() && !self.keeps_queue
+    }
+
+    /// Goes without the memory that it shares, and takes along what waits: it foresees, as if it shared nothing. All transmissions have
+    /// begun that are due.
+    pub(crate) fn go_apart<B: Buffer>(&mut self, buffer: &mut B) {
+        let Some(port) = &mut self.port else { return };
+        (port.sharing, port.listed) = (Sharing::Apart, false);
+        let index = port.index;
+        self.longest = self.longest.max(self.in_service);
+        self.unbegun = self.waiting.len();
+        while !self.waiting.is_empty() {
+            let packet = self.waiting.pop();
+            let wire = u64::from(packet.wire);
+            buffer.on_departure(index, Bytes(wire));
+            self.packets += 1;
+            self.bytes += wire;
+            self.longest = self.longest.max(packet.wire);
+            self.put_on_wire(self.busy_until, packet);
+        }
+        self.waiting_bytes = 0;
+        self.note_what_is_plain();
+    }
+
+    /// The buffer's agenda of departures names this port.
+    pub(crate) const fn note_listed(&mut self) {
+        if let Some(port) = &mut self.port {
+            port.listed = true;
+        }
+    }
+
+    /// What waits where the port is apart: packets, and their bytes. Transmissions that are due at `now` have begun.
+    pub(crate) fn waiting_apart(&mut self, now: u64) -> (u32, u64) {
+        self.count_waiting(now);
+        (self.unbegun, self.waiting_bytes)
+    }
+
+    /// Shares the memory again, and brings what waits, as far as its transmission is not due at `now`.
+    pub(crate) fn come_back<B: Buffer>(&mut self, now: u64, buffer: &mut B) {
+        let (waits, bytes) = self.waiting_apart(now);
+        let Some(port) = &mut self.port else { return };
+        port.sharing = Sharing::Together;
+        let on_wire = self.flying.len() - waits;
+        for place in on_wire..self.flying.len() {
+            let packet = self.flying.get(place).packet;
+            buffer.on_return(port.index, Bytes(u64::from(packet.wire)));
+            self.waiting.push(packet);
+        }
+        self.flying.truncate(on_wire);
+        self.busy_until -= bytes * self.ps_per_byte;
+        self.packets -= u64::from(waits);
+        self.bytes -= bytes;
+        self.unbegun = 0;
+        self.note_what_is_plain();
+    }
+
     /// Counts what has begun its transmission up to `now`.
     pub(crate) fn count_until(&mut self, now: u64) {
         if self.counts_late {
@@ -883,7 +965,7 @@ impl<M: Marker> Link<M> {
     /// so, it is to be [enqueued](Self::enqueue_taken); if not, nothing has happened.
     #[inline]
     pub(crate) fn takes<B: Buffer, O: Observer>(&self, packet: &Packet, around: &mut Around<'_, B, O>) -> bool {
-        let Some(port) = self.port.as_ref().filter(|port| port.shares) else { return false };
+        let Some(port) = self.port.as_ref().filter(|port| port.shares()) else { return false };
         let wire = u64::from(packet.wire);
         // What is due and has not departed yet makes the queue look longer, never shorter.
         let bytes = self.waiting_bytes + u64::from(self.in_service) + wire;
@@ -1053,13 +1135,17 @@ mod tests {
         unseen: u32,
         asked: u32,
         left: Vec<(PortIndex, Bytes)>,
+        /// Bytes that it has admitted or got back, less those that have left.
+        held: i64,
     }
 
     impl Buffer for Limit {
         fn admit(&mut self, _port: PortIndex, queue: &QueueState, packet: &PacketView) -> Verdict {
             self.asked += 1;
             let fits = queue.waiting_packets < self.waiting && (queue.bytes(true) + packet.bytes).0 <= self.bytes;
-            if queue.in_service == Bytes::ZERO || fits { Verdict::Admit } else { self.otherwise }
+            let verdict = if queue.in_service == Bytes::ZERO || fits { Verdict::Admit } else { self.otherwise };
+            self.held += if verdict == Verdict::Admit { packet.bytes.0.cast_signed() } else { 0 };
+            verdict
         }
 
         fn takes(&mut self, port: PortIndex, bytes: Bytes) -> bool {
@@ -1071,6 +1157,12 @@ mod tests {
 
         fn on_departure(&mut self, port: PortIndex, bytes: Bytes) {
             self.left.push((port, bytes));
+            self.held -= bytes.0.cast_signed();
+        }
+
+        fn on_return(&mut self, port: PortIndex, bytes: Bytes) {
+            assert_eq!(port, PortIndex(9));
+            self.held += bytes.0.cast_signed();
         }
     }
 
@@ -1136,6 +1228,7 @@ mod tests {
                     unseen: 0,
                     asked: 0,
                     left: Vec::new(),
+                    held: 0,
                 }),
                 said: Vec::new(),
                 log: Log::default(),
@@ -1280,6 +1373,104 @@ mod tests {
         }
         assert!(dropped > 10_000 && marked > 10_000 && longest > 10, "{dropped} {marked} {longest}");
         assert!(taken > 10_000, "{taken}");
+    }
+
+    /// Two ports get the same packets of random sizes at random times, and share a memory with ample room; one goes apart from it now and
+    /// then. They show the same to their markers, the same leaves when it does, and the memory knows what waits.
+    #[test]
+    fn a_port_that_goes_apart_from_its_memory_does_as_one_that_stays() {
+        let mut source = Random(11);
+        let mut random = |below: u64| u64::from(source.below(below as u32));
+        let (mut marked, mut longest, mut came_back, mut at_once) = (0, 0, 0, 0);
+        for round in 0..3_000 {
+            let marker = Scripted {
+                on_enqueue: [Marks::NONE, Marks::CE, Marks::EIN][random(3) as usize],
+                looks_away: true,
+                quiet_below: [8, u32::MAX][random(2) as usize],
+                ..Scripted::default()
+            };
+            let quiet = Quiet { bytes: Bytes([2_000, 6_000, u64::MAX][random(3) as usize]), ..marker.quiet() };
+            let mut benches = [(); 2].map(|()| {
+                let mut bench = Bench::port(marker.clone(), true);
+                bench.link.keeps_queue = false;
+                bench.link.port.as_mut().unwrap().quiet = quiet;
+                bench.link.note_what_is_plain();
+                bench.buffers[1] = Limit { waiting: u32::MAX, ..bench.buffers[1].clone() };
+                bench
+            });
+            let mut now = 0;
+            let mut apart = false;
+            let (slow, steps, in_step) = (1 + random(3), random(120), random(2) == 0);
+            for connection in 0..steps as u32 {
+                now += if in_step { PACKET_TIME * random(slow) } else { random(slow * PACKET_TIME) };
+                let any = [64, 1500, 64 + random(1436)][random(3) as usize] as u16;
+                let wire = if in_step { 1500 } else { any };
+                let packet = Packet { wire, payload: wire - 40, ..packet(connection, Flags::ECT) };
+                if random(5) == 0 && now > 0 {
+                    let [_, goes] = &mut benches;
+                    if apart {
+                        goes.with(|link, around| link.come_back(now - 1, &mut around.buffers[1]));
+                        assert!(!goes.link.foresees);
+                        assert_eq!(goes.link.waiting_bytes.cast_signed(), goes.buffers[1].held, "round {round}");
+                        came_back += u64::from(goes.link.has_backlog());
+                    } else {
+                        assert!(goes.link.can_go_apart());
+                        goes.with(|link, around| {
+                            link.advance(now - 1, around);
+                            link.go_apart(&mut around.buffers[1]);
+                        });
+                        assert!(goes.link.counts_late);
+                        assert_eq!(goes.buffers[1].held, 0, "round {round}");
+                    }
+                    apart = !apart;
+                    at_once += u64::from(benches[0].link.busy_until == now);
+                }
+                for bench in &mut benches {
+                    bench.with(|link, around| assert_eq!(link.enqueue(now, &packet, false, around), None));
+                }
+                if random(3) == 0 {
+                    let [stays, goes] = benches.each_mut().map(|bench| {
+                        bench.advance(now);
+                        bench.link.count_until(now);
+                        let mut arrived = Vec::new();
+                        bench.link.take_arrived(now, |flight| {
+                            arrived.push((flight.at, flight.packet.connection, flight.packet.flags));
+                        });
+                        let Counters { ce_marks, ein_marks, .. } = bench.link.counters;
+                        let begun = (bench.link.begun(), bench.link.begun_bytes(), bench.link.max_waiting);
+                        (arrived, begun, ce_marks + ein_marks, bench.marker().arrivals.clone())
+                    });
+                    assert_eq!(stays, goes, "round {round}");
+                }
+            }
+            let [stays, _] = &benches;
+            marked += stays.link.counters.ce_marks + stays.link.counters.ein_marks;
+            longest = longest.max(stays.link.max_waiting);
+        }
+        assert!(marked > 10_000 && longest > 10 && came_back > 1_000, "{marked} {longest} {came_back}");
+        assert!(at_once > 1_000, "{at_once}");
+    }
+
+    /// A short packet is in service, two long ones wait, and a short one comes while one of them is nearly gone: 3,164 bytes are at the port.
+    #[test]
+    fn a_port_that_goes_apart_knows_how_long_the_packets_are_that_wait() {
+        let mut bench = Bench::port(Scripted { looks_away: true, ..Scripted::default() }, true);
+        bench.link.keeps_queue = false;
+        bench.link.port.as_mut().unwrap().quiet = Quiet::up_to_bytes(Bytes(3_100));
+        bench.link.note_what_is_plain();
+        bench.buffers[1].waiting = u32::MAX;
+        let short = |connection| Packet { wire: 64, payload: 24, ..packet(connection, Flags::ECT) };
+        let put = |bench: &mut Bench, now, packet| {
+            bench.with(|link, around| assert_eq!(link.enqueue(now, &packet, false, around), None));
+        };
+        for packet in [short(0), packet(1, Flags::ECT), packet(2, Flags::ECT)] {
+            put(&mut bench, 0, packet);
+        }
+        assert!(bench.marker().arrivals.is_empty());
+        bench.with(|link, around| link.go_apart(&mut around.buffers[1]));
+        put(&mut bench, PACKET_TIME, Packet { wire: 164, ..short(3) });
+        let [(queue, _)] = &bench.marker().arrivals[..] else { panic!("{:?}", bench.marker().arrivals) };
+        assert_eq!((queue.waiting_bytes, queue.in_service), (Bytes(1500), Bytes(1500)));
     }
 
     fn packet(connection: u32, flags: Flags) -> Packet {

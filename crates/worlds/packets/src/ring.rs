@@ -124,6 +124,11 @@ impl<T: Copy + Default> Ring<T> {
         self.slots[self.tail as usize & (self.slots.len() - 1)]
     }
 
+    /// Keeps the oldest values only, so many of them. Only for as many as there are.
+    pub(crate) fn truncate(&mut self, len: u32) {
+        self.tail = self.head.wrapping_add(len);
+    }
+
     /// Counts a value that is kept elsewhere: a ring that only counts holds nothing itself.
     pub(crate) const fn enter(&mut self) {
         self.tail = self.tail.wrapping_add(1);

@@ -5,6 +5,7 @@
 mod build;
 mod columns;
 mod control;
+mod coupled;
 pub(crate) mod frontier;
 mod messages;
 pub(crate) mod outcome;
@@ -36,6 +37,7 @@ use incast_world::Routes;
 use incast_world::tie::{Entity, Kind, Order};
 
 use control::Nic;
+use coupled::Coupled;
 use frontier::Frontier;
 use messages::Messages;
 use programs::Program;
@@ -87,8 +89,8 @@ pub(crate) struct World<'p, O> {
     pub(crate) links: Vec<Link<AnyMarker>>,
     pub(crate) targets: Vec<Target>,
     buffers: Vec<AnyBuffer>,
-    /// By switch: whether ports share memory, so that what arrives at it has to come in order of time.
-    coupled: Vec<bool>,
+    /// By switch: the ports that share memory, if any do.
+    coupled: Vec<Option<Coupled>>,
     /// By buffer: the next departure of each port that shares it and has a backlog, or an earlier time.
     departures: Vec<BinaryHeap<Reverse<(u64, u32)>>>,
     /// By buffer and number of the port: the link behind it.
@@ -226,7 +228,7 @@ impl<O: Observer> World<'_, O> {
         if !had_backlog && port.has_backlog() {
             let next = port.next_departure();
             schedule.backlog(link, next);
-            if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares && !port.listed) {
+            if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares() && !port.listed) {
                 port_of_switch.listed = true;
                 self.departures[port_of_switch.buffer as usize].push(Reverse((next, link)));
             }
@@ -247,7 +249,7 @@ impl<O: Observer> World<'_, O> {
                 if port.index == evicted {
                     Some(link)
                 } else {
-                    self.ports.get(&(port.buffer, evicted)).copied().filter(|_| port.shares)
+                    self.ports.get(&(port.buffer, evicted)).copied().filter(|_| port.shares())
                 }
             });
             let room = from.is_some_and(|from| self.links[from as usize].evict(now, &mut around!(self, from)));
@@ -339,7 +341,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Whether what one port of a switch holds changes what another may take.
     pub(crate) fn is_coupled(&self, switch: u32) -> bool {
-        self.coupled[switch as usize]
+        self.coupled[switch as usize].is_some()
     }
 
     /// The output link for a packet that has arrived at a switch.

@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{Buffer, BufferContext, PortIndex, Verdict};
+use super::{Ample, Buffer, BufferContext, PortIndex, Verdict};
 use crate::registry::Part;
 use crate::switch::{PacketView, QueueState};
 use crate::units::Bytes;
@@ -171,6 +171,20 @@ impl Buffer for DynamicThreshold {
         let bytes = self.in_cells(bytes.0);
         let Some(&own) = self.held.get(port as usize) else { return };
         self.hold(port, own, own.saturating_sub(bytes));
+    }
+
+    fn ample(&self) -> Ample {
+        Ample { bytes: Bytes(self.ample), beside_packet: Bytes(self.cell - 1) }
+    }
+
+    fn held(&self) -> Bytes {
+        Bytes(self.used)
+    }
+
+    fn on_return(&mut self, PortIndex(port): PortIndex, bytes: Bytes) {
+        let bytes = self.in_cells(bytes.0);
+        let Some(&own) = self.held.get(port as usize) else { return };
+        self.hold(port, own, own.saturating_add(bytes));
     }
 
     fn couples_ports(&self) -> bool {

@@ -333,6 +333,11 @@ impl Arrivals {
         }
     }
 
+    /// How many packets arrive, and how many bytes they have.
+    fn amount(&self) -> (u64, u64) {
+        (self.all.len() as u64, self.all.iter().map(|arrival| u64::from(arrival.packet.wire)).sum())
+    }
+
     /// Finds the places by slice, in about as many slices of the window from `begin` on as there are arrivals, or in `SLICES`. Then
     /// nearly all places are in order. Arrivals that are taken off one link after another are not, and to sort them would take
     /// comparisons that the processor guesses wrong.
@@ -618,10 +623,10 @@ fn sweep_switches<O: Observer>(
         }
         route_arrivals(world, switch, &mut arrivals.all);
         arrivals.divide_by_time(agenda.begin, agenda.width);
-        if world.is_coupled(switch) {
-            sweep_coupled(world, agenda, arrivals);
-        } else {
+        if !world.is_coupled(switch) || world.go_apart(switch, agenda.begin, arrivals.amount(), agenda) {
             sweep_ports(world, agenda, arrivals);
+        } else {
+            sweep_coupled(world, agenda, arrivals);
         }
         arrivals.all.clear();
     }

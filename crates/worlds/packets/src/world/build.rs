@@ -18,6 +18,7 @@ use incast_record::{Spill, Totals};
 
 use super::columns::Columns;
 use super::control::Nic;
+use super::coupled::Coupled;
 use super::messages::Messages;
 use super::programs::Program;
 use super::{AnyEndpoint, Counted, NONE, Target, World};
@@ -35,8 +36,8 @@ use incast_world::random::{Purpose, stream};
 use incast_world::rows;
 use incast_world::tie::Order;
 
-/// Ports, targets, buffers, and by switch whether ports share memory.
-type Ports = (Vec<Link<AnyMarker>>, Vec<Target>, Vec<AnyBuffer>, Vec<bool>);
+/// Ports, targets, buffers, and by switch the ports that share memory.
+type Ports = (Vec<Link<AnyMarker>>, Vec<Target>, Vec<AnyBuffer>, Vec<Option<Coupled>>);
 
 fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
     let mut count = vec![0; network.switches.len()];
@@ -52,7 +53,8 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
         buffers.extend(switch.buffers.iter().map(|choice| choice.build(&BufferContext { ports })));
     }
     let mut next_port = vec![0; network.switches.len()];
-    let mut coupled = vec![false; network.switches.len()];
+    // By switch: memories and the links behind the ports that share them.
+    let mut shared = vec![BTreeMap::<u32, Vec<u32>>::new(); network.switches.len()];
     let count = network.links.len();
     let (mut links, mut targets) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for (number, link) in network.links.iter().enumerate() {
@@ -64,7 +66,9 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
                 next_port[switch] += 1;
                 let buffer = first_buffer[switch] + port.buffer;
                 let shares = buffers[buffer as usize].couples_ports();
-                coupled[switch] |= shares;
+                if shares {
+                    shared[switch].entry(buffer).or_default().push(number as u32);
+                }
                 admits = buffers[buffer as usize].quiet();
                 classes = Classes::new(port.scheduler.build(&SchedulerContext {}));
                 let random = stream(seed, Purpose::Port, number as u64);
@@ -97,7 +101,16 @@ fn ports<O: Observer>(network: &Network, seed: u64, observer: &O) -> Ports {
             Node::Switch(switch) => Target::Switch(switch),
         });
     }
+    let coupled = shared.into_iter().map(|memories| coupled(memories, &links, &buffers)).collect();
     (links, targets, buffers, coupled)
+}
+
+/// Ports of one switch, by the memory that they share.
+fn coupled(memories: BTreeMap<u32, Vec<u32>>, links: &[Link<AnyMarker>], buffers: &[AnyBuffer]) -> Option<Coupled> {
+    let one = memories.len() == 1;
+    let (memory, ports) = memories.into_iter().next()?;
+    let can_go_apart = one && ports.iter().all(|&link| links[link as usize].can_go_apart());
+    Some(Coupled::new(memory, ports, buffers[memory as usize].ample(), can_go_apart))
 }
 
 /// By buffer and number of the port: the link behind it.

@@ -1,0 +1,150 @@
+//! Ports that share memory, and when they need not.
+//!
+//! A memory that ports share hears of arrivals and departures in order of time, at whichever port they are. But while all that it holds
+//! and all that may come to it would fit, every packet is admitted in whatever order they come. Then the ports go apart: each is run over
+//! its own arrivals, as if it shared nothing, and nobody counts what leaves. What has come since it was counted last is taken for held. Once
+//! that may be too much it is counted again, and if it is, the ports come back.
+
+use std::cmp::Reverse;
+
+use incast_protocols::Bytes;
+use incast_protocols::switch::buffer::{Ample, Buffer};
+
+use super::{Schedule, World};
+use crate::observe::Observer;
+
+/// Ports of one switch that share memory.
+#[derive(Clone, Debug)]
+pub(super) struct Coupled {
+    /// Number of the memory.
+    memory: u32,
+    /// The links behind the ports.
+    ports: Vec<u32>,
+    /// They never go apart if this is never reached.
+    ample: Ample,
+    are_apart: bool,
+    /// While they are: at least what waits at all of them, in the memory's count.
+    held: u64,
+}
+
+impl Coupled {
+    /// `can_go_apart`: nothing but the memory keeps them together.
+    pub(super) const fn new(memory: u32, ports: Vec<u32>, ample: Ample, can_go_apart: bool) -> Self {
+        Self { memory, ports, ample: if can_go_apart { ample } else { Ample::NEVER }, are_apart: false, held: 0 }
+    }
+}
+
+impl<O: Observer> World<'_, O> {
+    /// Whether the ports of a switch may be run one by one over what comes from `begin` on: a number of packets with so many bytes in
+    /// all. All transmissions have begun that were due before.
+    #[inline]
+    pub(crate) fn go_apart(
+        &mut self,
+        switch: u32,
+        begin: u64,
+        (packets, bytes): (u64, u64),
+        schedule: &mut impl Schedule,
+    ) -> bool {
+        let Some(coupled) = &mut self.coupled[switch as usize] else { return true };
+        let ample = coupled.ample.bytes.0;
+        let comes = bytes + packets * coupled.ample.beside_packet.0;
+        if coupled.are_apart {
+            coupled.held = coupled.held.saturating_add(comes);
+            return coupled.held <= ample || self.stay_apart(switch, begin, comes, schedule);
+        }
+        // Some distance from where they come back, so that they do not go to and fro.
+        let Bytes(held) = self.buffers[coupled.memory as usize].held();
+        let goes = held.saturating_add(comes) <= ample / 4 * 3;
+        if goes {
+            coupled.are_apart = true;
+            coupled.held = held + comes;
+            for &link in &coupled.ports {
+                self.links[link as usize].go_apart(&mut self.buffers[coupled.memory as usize]);
+            }
+            self.departures[coupled.memory as usize].clear();
+        }
+        goes
+    }
+
+    /// Counts what the ports of a switch hold. They stay apart if it is clearly less than what is ample: to count is worth it only if it is
+    /// not to be done again soon.
+    #[inline(never)]
+    fn stay_apart(&mut self, switch: u32, begin: u64, comes: u64, schedule: &mut impl Schedule) -> bool {
+        let Some(coupled) = &mut self.coupled[switch as usize] else { return true };
+        let before = begin.saturating_sub(1);
+        let waits = coupled.ports.iter().map(|&link| {
+            let (packets, bytes) = self.links[link as usize].waiting_apart(before);
+            bytes + u64::from(packets) * coupled.ample.beside_packet.0
+        });
+        coupled.held = waits.sum::<u64>() + comes;
+        if coupled.held <= coupled.ample.bytes.0 / 8 * 7 {
+            return true;
+        }
+        coupled.are_apart = false;
+        let departures = &mut self.departures[coupled.memory as usize];
+        for &link in &coupled.ports {
+            let port = &mut self.links[link as usize];
+            port.come_back(before, &mut self.buffers[coupled.memory as usize]);
+            if port.has_backlog() {
+                let next = port.next_departure();
+                schedule.backlog(link, next);
+                departures.push(Reverse((next, link)));
+                port.note_listed();
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::sweep::Sweep;
+    use crate::driver::{Horizon, event_loop};
+    use crate::observe::Silent;
+    use incast_protocols::switch::buffer::BufferChoice;
+    use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
+    use incast_testing::star_load;
+    use incast_world::Control;
+
+    /// The memory is now too small for all that comes, and now not. The event loop knows nothing of going apart.
+    #[test]
+    fn ports_go_apart_and_come_back_and_nobody_can_tell() {
+        for (size, alpha, reserve, cell) in [(700_000, 1.0, 0, 1), (2_000_000, 0.25, 3_000, 1), (800_000, 1.0, 0, 256)]
+        {
+            let memory = BufferChoice::DynamicThreshold(dynamic_threshold::Config {
+                size: Bytes(size),
+                alpha: Alpha::try_from(alpha).unwrap(),
+                reserve: Bytes(reserve),
+                cell: Bytes(cell),
+            });
+            let plan = star_load(41, 2_000, &memory);
+            let mut world = World::new(&plan, Silent, None).unwrap();
+            let mut sweep = Sweep::new(&mut world, &plan);
+            let horizon = Horizon::new(&plan);
+            let (mut apart, mut together, mut changes, mut were_apart) = (0, 0, 0, false);
+            while let Some(window) = sweep.first(&plan) {
+                sweep.sweep(&mut world, &plan, window, horizon.at);
+                sweep.pass(horizon.at);
+                let are_apart = world.coupled[0].as_ref().unwrap().are_apart;
+                (apart, together) = (apart + u32::from(are_apart), together + u32::from(!are_apart));
+                changes += u32::from(are_apart != were_apart);
+                were_apart = are_apart;
+            }
+            assert!(apart > 100 && together > 100 && changes > 7, "{size}: {apart} {together} {changes}");
+            let mut other = World::new(&plan, Silent, None).unwrap();
+            event_loop::run(&mut other, &plan, &Control::default());
+            world.count_until(horizon.at - 1);
+            other.count_until(horizon.at - 1);
+            assert!(other.coupled[0].as_ref().is_some_and(|coupled| !coupled.are_apart));
+            assert!(world.totals == other.totals && world.finished_at == other.finished_at, "{size}");
+            let ports = |world: &World<'_, Silent>| -> Vec<_> {
+                let ports = world.links.iter();
+                ports.map(|link| (link.begun(), link.begun_bytes(), link.max_waiting, link.counters.drops)).collect()
+            };
+            assert_eq!(ports(&world), ports(&other), "{size}");
+            let dropped: u64 = world.links.iter().map(|link| link.counters.drops).sum();
+            assert!(dropped > 0, "{size}: the memory is never full");
+        }
+    }
+}
