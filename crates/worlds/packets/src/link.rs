@@ -334,6 +334,13 @@ impl<M: Marker> Link<M> {
         if self.flying.is_empty() { u64::MAX } else { self.flying.first().at }
     }
 
+    /// Reads what is behind the first packet on the wire, in each line of the cache that arrivals of a window are likely to fill.
+    #[inline]
+    pub(crate) fn touch_behind_head(&self) -> u64 {
+        let last = self.flying.len().saturating_sub(1);
+        if self.flying.is_empty() { 0 } else { self.flying.get(last.min(2)).at ^ self.flying.get(last.min(4)).at }
+    }
+
     /// Takes off the wire what arrives before `end`.
     #[inline]
     pub(crate) fn take_arrived(&mut self, end: u64, mut take: impl FnMut(&Flight)) {

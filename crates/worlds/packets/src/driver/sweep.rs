@@ -33,6 +33,8 @@ const SLOTS: u64 = 1024;
 pub(super) const REPORT_EVERY: u32 = 1 << 8;
 /// With fewer links, what the sweep needs is in the cache near the processor, and to read it ahead costs more than it saves.
 const READ_AHEAD_FROM: usize = 500;
+/// With fewer links, most of what packets need behind the first of their link is in the second cache.
+const READ_ALL_FROM: usize = 4_000;
 /// How many links are looked at together: what is read of them should stay in the nearest cache.
 const TOGETHER: usize = 64;
 /// Most slices of time into which a window is divided.
@@ -169,8 +171,10 @@ struct Agenda {
     timers: Timers,
     /// What the host that is being run has armed for this very window.
     soon: Timers,
-    /// Whether it pays to read ahead.
+    /// Whether it pays to read ahead what the first packet of each link needs ...
     reads_ahead: bool,
+    /// ... and what the others need.
+    reads_all: bool,
 }
 
 impl Agenda {
@@ -431,6 +435,7 @@ impl Sweep {
             timers: Timers::default(),
             soon: Timers::default(),
             reads_ahead: links >= READ_AHEAD_FROM,
+            reads_all: links >= READ_ALL_FROM,
         };
         let due = DueNodes {
             switches: Vec::new(),
@@ -645,6 +650,10 @@ fn take_arrivals<O: Observer>(
         let heads = links.iter().map(|&link| world.links[link as usize].head());
         std::hint::black_box(heads.fold(0, |read, head| read ^ head));
     }
+    if agenda.reads_all {
+        let behind = links.iter().map(|&link| world.links[link as usize].touch_behind_head());
+        std::hint::black_box(behind.fold(0, |read, at| read ^ at));
+    }
     let end = agenda.end;
     for &link in links {
         world.links[link as usize].take_arrived(end, |flight| {
@@ -714,17 +723,18 @@ fn sweep_hosts<O: Observer>(
     own: &[Due],
     arrived: &mut Vec<Flight>,
 ) {
+    let mut ends = [0; TOGETHER_AT_HOSTS];
     for at in 0..due.hosts.len() {
-        if agenda.reads_ahead && at % TOUCHED == 0 {
-            touch_endpoints(world, &due.hosts[at..due.hosts.len().min(at + TOUCHED)]);
+        let place = at % TOGETHER_AT_HOSTS;
+        if place == 0 {
+            let hosts = &due.hosts[at..due.hosts.len().min(at + TOGETHER_AT_HOSTS)];
+            take_deliveries(world, agenda, hosts, arrived, &mut ends);
         }
         let host = due.hosts[at];
         let downlink = world.routes.downlink[host as usize];
         let mut next = std::mem::replace(&mut due.first_own[host as usize], NIL) as usize;
-        // All at once: then neither the link nor its ring is looked at again for each packet.
-        arrived.clear();
-        world.links[downlink as usize].take_arrived(agenda.end, |flight| arrived.push(*flight));
-        let mut arrivals = arrived.iter();
+        let begin = if place == 0 { 0 } else { ends[place - 1] };
+        let mut arrivals = arrived[begin..ends[place]].iter();
         if next == NIL as usize {
             // Nothing but arrivals, until one of them arms a timer for this very window.
             while agenda.soon.is_empty()
@@ -770,30 +780,50 @@ fn sweep_hosts<O: Observer>(
     due.hosts.clear();
 }
 
-/// Hosts for which memory is read ahead together.
-const TOUCHED: usize = 16;
+/// How many hosts are looked at together.
+const TOGETHER_AT_HOSTS: usize = 16;
 
-/// Reads what the first arrivals at some hosts will need. One after another, each would wait for memory; reads that do not depend on
-/// each other wait together, so those of all hosts come first that do not need what has been read. Nothing but time depends on it.
+/// Takes what arrives at some hosts in this window off their links, and says where what is for each of them ends. Then neither a link
+/// nor its ring is looked at again for each packet. Reads what they will need.
 #[inline]
-fn touch_endpoints<O: Observer>(world: &World<'_, O>, hosts: &[u32]) {
-    let first = |host: u32| {
-        let flying = &world.links[world.routes.downlink[host as usize] as usize].flying;
-        (!flying.is_empty()).then(|| &flying.first().packet)
-    };
-    let mut read = 0;
-    for &host in hosts {
-        read ^= first(host).map_or(0, |packet| packet.sequence);
+fn take_deliveries<O: Observer>(
+    world: &mut World<'_, O>,
+    agenda: &Agenda,
+    hosts: &[u32],
+    arrived: &mut Vec<Flight>,
+    ends: &mut [usize; TOGETHER_AT_HOSTS],
+) {
+    if agenda.reads_ahead {
+        let heads = hosts.iter().map(|&host| world.links[world.routes.downlink[host as usize] as usize].head());
+        std::hint::black_box(heads.fold(0, |read, head| read ^ head));
     }
-    for &host in hosts {
-        read ^= first(host).map_or(0, |packet| world.end_for(packet));
+    arrived.clear();
+    for (&host, end) in hosts.iter().zip(&mut *ends) {
+        let downlink = world.routes.downlink[host as usize];
+        world.links[downlink as usize].take_arrived(agenda.end, |flight| arrived.push(*flight));
+        *end = arrived.len();
     }
-    let mut read = u64::from(read);
+    if agenda.reads_all {
+        touch_endpoints(world, hosts, arrived.iter());
+    } else if agenda.reads_ahead {
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        let firsts = begins.zip(&*ends).take(hosts.len()).filter(|(begin, end)| begin < end);
+        touch_endpoints(world, hosts, firsts.map(|(begin, _)| &arrived[begin]));
+    }
+}
+
+/// Reads what some arrivals at these hosts will need. One after another, each would wait for memory; reads that do not depend on each
+/// other wait together, so those of all come first that do not need what has been read. Nothing but time depends on it.
+#[inline]
+fn touch_endpoints<'f, O: Observer>(
+    world: &World<'_, O>,
+    hosts: &[u32],
+    flights: impl Iterator<Item = &'f Flight> + Clone,
+) {
+    let ends = flights.clone().fold(0, |read, flight| read ^ world.end_for(&flight.packet));
+    let mut read = flights.fold(u64::from(ends), |read, flight| read ^ world.touch_end(&flight.packet));
     for &host in hosts {
-        if let Some(packet) = first(host) {
-            read ^= world.touch_end(packet);
-            read ^= world.links[world.routes.uplink[host as usize] as usize].touch();
-        }
+        read ^= world.links[world.routes.uplink[host as usize] as usize].touch();
     }
     std::hint::black_box(read);
 }

@@ -163,7 +163,9 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             (self.receive.announced, self.receive.edge)
         } else {
             let due = self.receive.ack_due && self.receive.has_sack(tcp);
-            let announced = self.receive.announce(tcp, within_buffer(tcp, self.fixed_window).0);
+            // Without a controller, where its window would be is not read.
+            let window = if self.flow.is_some() { within_buffer(tcp, self.fixed_window) } else { tcp.receive_buffer };
+            let announced = self.receive.announce(tcp, window.0);
             self.receive.ack_due = due;
             announced
         };
@@ -173,7 +175,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             packet.window = field(tcp, edge - ack) as u32;
             packet.flags = packet.flags.with(flags);
         }
-        if self.receive.options.collects() {
+        if self.receive.collects {
             for packet in &mut out.packets[first..] {
                 if packet.payload > 0 || self.receive.options.hands_back() {
                     packet.flags = packet.flags.with(Flags::OPTIONS);

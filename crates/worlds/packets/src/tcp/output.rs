@@ -11,22 +11,14 @@ use super::{NEVER, Outbox, Signal};
 use crate::packet::{Flags, Packet};
 
 /// How far the congestion window was used in the last window of data (RFC 7661 section 4.4, as Linux judges).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Usage {
-    /// The verdict.
-    pub(super) used: bool,
     /// It was all in flight.
     full: bool,
     /// The most bytes in flight.
     most: u64,
     /// Where the window of data ends in which this was observed.
     until: u64,
-}
-
-impl Default for Usage {
-    fn default() -> Self {
-        Self { used: true, full: false, most: 0, until: 0 }
-    }
 }
 
 impl<S: Sender> SendHalf<S> {
@@ -65,7 +57,7 @@ impl<S: Sender> SendHalf<S> {
                 self.time(now, offset);
             }
         } else {
-            if self.outgoing.get(self.begun.wrapping_sub(1)).is_some_and(|span| span.start == offset) {
+            if self.begun_at == offset {
                 flags = flags.with(Flags::MESSAGE);
             }
             flags = flags.with_if(self.cwr_wanted, Flags::CWR);
@@ -163,8 +155,9 @@ impl<S: Sender> SendHalf<S> {
         let Some(index) = self.outgoing.iter().position(|span| self.next < span.end) else { return };
         let span = self.outgoing[index];
         self.segment_limit = span.end;
-        if index >= self.begun {
-            self.begun = index + 1;
+        if index as u32 >= self.begun {
+            self.begun = index as u32 + 1;
+            self.begun_at = span.start;
             // While data of the message before is in flight its losses still count.
             if span.start > 0 && !self.outstanding() {
                 self.restart_window(now, tcp);
@@ -374,6 +367,6 @@ impl<S: Sender> SendHalf<S> {
                 self.usage.until = self.highest;
             }
         }
-        self.usage.used = self.usage.full || (cwnd < ssthresh && cwnd.0 < 2 * self.usage.most);
+        self.window_used = self.usage.full || (cwnd < ssthresh && cwnd.0 < 2 * self.usage.most);
     }
 }

@@ -42,9 +42,12 @@ pub(crate) struct ReceiveHalf<E> {
     /// This end answers what it receives, so its ACKs can ride on answers: none leaves at once for being quick.
     answers: bool,
     pub(crate) fin_received: bool,
+    /// Data segments collect telemetry.
+    pub(crate) collects: bool,
     /// By how much the window still grows.
     growth: u64,
-    fin_at: Option<u64>,
+    /// Where the FIN is; `u64::MAX` before it has come.
+    fin_at: u64,
     /// The most that the application lets be announced, if it does.
     pub(crate) limit: Option<Bytes>,
     /// Data that arrived beyond a gap.
@@ -93,8 +96,9 @@ impl<E: Echo> ReceiveHalf<E> {
             joining: false,
             joined_since: NEVER,
             joined_from: 0,
-            fin_at: None,
+            fin_at: u64::MAX,
             fin_received: false,
+            collects: wants_telemetry,
             message_end: 1,
             incoming: VecDeque::new(),
         }
@@ -113,7 +117,7 @@ impl<E: Echo> ReceiveHalf<E> {
         self.next as u32 == packet.sequence
             && self.next + u64::from(packet.payload) < self.message_end
             && self.beyond_gap.is_empty()
-            && self.fin_at.is_none()
+            && self.fin_at == u64::MAX
             && !self.must_flush(packet.marks())
             && !self.options.has_duplicate()
             && !self.options.hands_back()
@@ -193,10 +197,10 @@ impl<E: Echo> ReceiveHalf<E> {
             self.acknowledge_or_wait(now, tcp, start, changes);
         }
         if packet.flags.has(Flags::FIN) {
-            self.fin_at = Some(end);
+            self.fin_at = end;
             self.ack_due = true;
         }
-        if self.fin_at == Some(self.next) && !self.fin_received {
+        if self.fin_at == self.next && !self.fin_received {
             self.next += 1;
             self.fin_received = true;
             self.ack_due = true;

@@ -47,16 +47,26 @@ pub(crate) struct SendHalf<S> {
     /// one look at it.
     pub(super) timing: Option<Box<Timing>>,
     pub(super) duplicates: u32,
+    /// How many messages of `outgoing` have begun.
+    pub(super) begun: u32,
     pub(super) in_recovery: bool,
     pub(crate) fin: Fin,
     /// The window was reduced for whatever reason: the next new data says so (RFC 3168 section 6.1.2).
     pub(super) cwr_wanted: bool,
     /// Any ACK since the last transmission of new data.
     pub(super) heard_since_send: bool,
+    /// The verdict on [`usage`](Self::usage).
+    pub(super) window_used: bool,
+    /// The first segment in flight is lost and waits for rate reduction to let it leave again.
+    pub(super) first_waits: bool,
+    pub(super) partial_ack_seen: bool,
+    pub(super) window_per_message: WindowPerMessage,
     /// Where the first message ends that is not wholly acknowledged.
     front_end: u64,
     /// Where the message that `next` lies in ends.
     pub(super) segment_limit: u64,
+    /// Where the message began that has begun last; `u64::MAX` before the first.
+    pub(super) begun_at: u64,
     pub(super) timed_at: u64,
     /// The one segment that is being timed, if `timed_at` is not `NEVER`.
     pub(super) timed_offset: u64,
@@ -71,18 +81,13 @@ pub(crate) struct SendHalf<S> {
     /// A mark has cut the window, and rate reduction lets it come down until this is passed.
     pub(super) reduced_until: Option<u64>,
     pub(crate) clock: Clock,
-    /// Messages not wholly acknowledged, in stream order.
-    pub(crate) outgoing: VecDeque<Span>,
-    /// How many of them have begun.
-    pub(super) begun: usize,
     /// What the peer has beyond a gap.
     pub(super) board: Scoreboard,
+    /// Messages not wholly acknowledged, in stream order.
+    pub(crate) outgoing: VecDeque<Span>,
     /// Recovery, or the sending again after a timeout, ends when this is acknowledged.
     pub(super) recover: u64,
     pub(crate) sender: S,
-    /// The first segment in flight is lost and waits for rate reduction to let it leave again.
-    pub(super) first_waits: bool,
-    pub(super) partial_ack_seen: bool,
     /// No other recovery begins before this is.
     pub(super) may_recover_from: u64,
     pub(super) prr: Prr,
@@ -91,7 +96,6 @@ pub(crate) struct SendHalf<S> {
     timed_out: u64,
     /// Data below this has been sent more than once.
     pub(super) retransmitted_to: u64,
-    pub(super) window_per_message: WindowPerMessage,
 }
 
 impl<S: Sender> SendHalf<S> {
@@ -124,6 +128,8 @@ impl<S: Sender> SendHalf<S> {
             reduced_until: None,
             limited_transmit: 0,
             usage: Usage::default(),
+            window_used: true,
+            begun_at: u64::MAX,
             timed_out: 0,
             retransmitted_to: 0,
             heard_since_send: false,
@@ -149,7 +155,7 @@ impl<S: Sender> SendHalf<S> {
             srtt: self.rtt.smoothed(),
             advertised: Bytes(self.edge.saturating_sub(self.una)),
             limited_transmit: Bytes(self.limited_transmit),
-            window_used: self.usage.used,
+            window_used: self.window_used,
         }
     }
 
@@ -168,7 +174,7 @@ impl<S: Sender> SendHalf<S> {
     /// Reads what most ACKs need, but for the first line.
     #[inline]
     pub(super) fn touch(&self) -> u64 {
-        self.front_end ^ self.rtt.rto().0 ^ self.begun as u64
+        self.front_end ^ self.rtt.rto().0 ^ u64::from(self.board.is_empty())
     }
 
     /// Whether anything is sent and not acknowledged.
@@ -436,7 +442,7 @@ impl<S: Sender> SendHalf<S> {
         self.outgoing[index].facts = facts;
         self.note_front();
         // What a sender was told of a later message since then stays.
-        if index + 1 == self.begun {
+        if index as u32 + 1 == self.begun {
             self.sender.on_message(&self.view(now), &facts);
         }
     }
