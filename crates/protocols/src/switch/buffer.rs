@@ -49,17 +49,17 @@ impl Verdict {
     }
 }
 
-/// How much room is enough for whatever comes.
+/// How much a memory may hold and still have room for whatever comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ample {
-    /// While all ports together hold no more than this, every packet is admitted.
+    /// While all ports together hold no more than this, every packet is admitted, and nothing is learnt from it but that it is held.
     pub bytes: Bytes,
-    /// A packet takes up to so much more than its bytes.
+    /// A packet counts for up to so much more than its bytes.
     pub beside_packet: Bytes,
 }
 
 impl Ample {
-    /// There is never enough.
+    /// It may always be too much.
     pub const NEVER: Self = Self { bytes: Bytes::ZERO, beside_packet: Bytes::ZERO };
 }
 
@@ -72,8 +72,8 @@ pub struct PortIndex(pub u32);
 #[auto_impl::auto_impl(Box)]
 pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
     /// What becomes of `packet`, bound for `port` whose queue is `queue`. It is asked about every packet that does not
-    /// find a [quiet](Self::quiet) queue and is not [taken in unseen](Self::takes); what it admits or trims uses memory
-    /// until [`on_departure`](Self::on_departure).
+    /// find a [quiet](Self::quiet) queue and is not [taken in unseen](Self::takes), unless there is [ample](Self::ample) room; what it
+    /// admits or trims uses memory until [`on_departure`](Self::on_departure).
     fn admit(&mut self, port: PortIndex, queue: &QueueState, packet: &PacketView) -> Verdict;
 
     /// Whether a packet of this size, bound for `port`, is taken in unseen: it would be admitted whatever its queue is.
@@ -84,22 +84,23 @@ pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
         false
     }
 
-    /// A packet of this size leaves the memory at `port`: its transmission begins, or it was evicted. Only told to a
-    /// buffer that [couples its ports](Self::couples_ports).
+    /// A packet of this size leaves the memory at `port`: its transmission begins, it was evicted, or from now on there is
+    /// [ample](Self::ample) room. Only told to a buffer that [couples its ports](Self::couples_ports).
     fn on_departure(&mut self, _port: PortIndex, _bytes: Bytes) {}
 
-    /// What is enough for whatever comes: while it is, ports need not ask, nor tell of departures. Then they tell of the departure of
-    /// all that waits, and tell of its [return](Self::on_return) once there may not be enough. Constant over a run.
+    /// How much it may hold and still have room for whatever comes. Until then ports may go without it: they say that all that waits
+    /// has left, and then neither ask nor tell anything. Before there may be too much they say what has [returned](Self::on_return), so
+    /// a buffer that says how much is ample has that function and [`held`](Self::held) as well. Constant over a run.
     fn ample(&self) -> Ample {
         Ample::NEVER
     }
 
-    /// At most this is held of what is [ample](Self::ample).
+    /// How much it holds, in the terms of what is [ample](Self::ample): departures that are due may be missing.
     fn held(&self) -> Bytes {
         Bytes(u64::MAX)
     }
 
-    /// A packet of this size waits at `port`. It was admitted while there was [enough](Self::ample).
+    /// A packet of this size waits at `port`, which was taken in while there was [ample](Self::ample) room.
     fn on_return(&mut self, _port: PortIndex, _bytes: Bytes) {}
 
     /// Queues at which every packet is taken in and nothing is learnt from it. Constant over a run.
@@ -107,9 +108,9 @@ pub trait Buffer: core::fmt::Debug + dyn_clone::DynClone {
         Quiet::NEVER
     }
 
-    /// Whether what one port holds changes what another may take. Such a buffer hears of arrivals and departures at all
-    /// its ports in order of time, up to what it [takes in unseen](Self::takes); ports that do not couple are simulated
-    /// one by one, which is faster.
+    /// Whether what one port holds changes what another may take. Unless there is [ample](Self::ample) room, such a buffer hears of
+    /// arrivals and departures at all its ports in order of time, up to what it [takes in unseen](Self::takes); ports that do not couple
+    /// are simulated one by one, which is faster.
     fn couples_ports(&self) -> bool {
         false
     }

@@ -10,7 +10,7 @@ use incast_protocols::application::{
 use incast_protocols::echo::{Echo, EchoChoice, EchoContext, Feedback};
 use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
 use incast_protocols::switch::buffer::static_limit::{self, Admit, Static};
-use incast_protocols::switch::buffer::{Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
+use incast_protocols::switch::buffer::{Ample, Buffer, BufferChoice, BufferContext, PortIndex, Verdict};
 use incast_protocols::switch::marker::ecn_threshold::{self, MarkPoint};
 use incast_protocols::switch::marker::ein::{self, Average, Idle, WarmUp};
 use incast_protocols::switch::marker::{Marker, MarkerChoice, MarkerContext};
@@ -553,7 +553,7 @@ proptest! {
                 let waiting = ports.each_ref().map(waiting);
                 let counted = |bytes: u64| bytes + ample.beside_packet.0;
                 let held = waiting.iter().flatten().map(|&bytes| counted(bytes)).sum::<u64>();
-                if buffer.couples_ports() {
+                if ample != Ample::NEVER {
                     prop_assert!(buffer.held().0 <= held, "\"{}\" holds {:?} of {}", name, buffer.held(), held);
                     let mut back = buffer.clone();
                     let all = (0..).zip(&waiting).flat_map(|(port, waiting)| waiting.iter().map(move |&bytes| (PortIndex(port), Bytes(bytes))));

@@ -412,7 +412,7 @@ pub(crate) struct Sweep {
     /// Links that are looked at together.
     links: Vec<u32>,
     own: Vec<Due>,
-    /// What has arrived at the host that is being run.
+    /// What has arrived at the hosts that are looked at together.
     arrived: Vec<Flight>,
     starts: Starts,
 }
@@ -784,7 +784,8 @@ fn sweep_hosts<O: Observer>(
 const TOGETHER_AT_HOSTS: usize = 16;
 
 /// Takes what arrives at some hosts in this window off their links, and says where what is for each of them ends. Then neither a link
-/// nor its ring is looked at again for each packet. Reads what they will need.
+/// nor its ring is looked at again for each packet. Reads what they will need. Nothing comes onto these links while hosts are run, as no
+/// link leads from host to host.
 #[inline]
 fn take_deliveries<O: Observer>(
     world: &mut World<'_, O>,
@@ -812,8 +813,8 @@ fn take_deliveries<O: Observer>(
     }
 }
 
-/// Reads what some arrivals at these hosts will need. One after another, each would wait for memory; reads that do not depend on each
-/// other wait together, so those of all come first that do not need what has been read. Nothing but time depends on it.
+/// Reads what some arrivals at these hosts will need. One arrival after another, each read would wait for memory. Reads that do not
+/// depend on each other wait together: first which ends all arrivals go to, then what they need of these. Nothing but time depends on it.
 #[inline]
 fn touch_endpoints<'f, O: Observer>(
     world: &World<'_, O>,

@@ -163,7 +163,7 @@ impl<S: Sender, E: Echo> Endpoint<S, E> {
             (self.receive.announced, self.receive.edge)
         } else {
             let due = self.receive.ack_due && self.receive.has_sack(tcp);
-            // Without a controller, where its window would be is not read.
+            // Only a controller sets `fixed_window`. Without one, that line of the cache is not read.
             let window = if self.flow.is_some() { within_buffer(tcp, self.fixed_window) } else { tcp.receive_buffer };
             let announced = self.receive.announce(tcp, window.0);
             self.receive.ack_due = due;
