@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use crate::support::{
     add_endless_and_others, add_flow, add_rounds, bytes, cable, dctcp, follow_packets, leaf_spine_load, mark_at,
-    new_reno, no_marks, packets, plan, run_both, run_on, shared, star, tcp,
+    new_reno, no_marks, packets, plan, run_both, run_on, shared, star, star_load, tcp,
 };
 use incast_packets::{Control, DriverKind, RunOptions};
 use incast_plan::{Handshake, Record, Reorder, Tcp};
@@ -35,6 +35,17 @@ fn the_same_on_a_127_to_1_incast() {
         let run = run_both(&plan);
         assert!(run.flows.iter().all(|flow| flow.end.is_some()));
         assert!(run.totals.dropped > least_drops, "{}", digest(&run));
+    }
+}
+
+/// The sweep runs ports of a shared memory one by one while there is room for whatever comes, which is so now and then here (a test in
+/// `world/coupled.rs` counts that).
+#[test]
+fn the_same_where_ports_share_memory_at_times_only() {
+    for memory in [shared(700_000, 1.0, 0), shared(2_000_000, 0.25, 3_000)] {
+        let run = run_both(&star_load(41, 2_000, &memory));
+        assert!(run.flows.iter().all(|flow| flow.end.is_some()));
+        assert!(run.totals.dropped > 100, "{}", digest(&run));
     }
 }
 
