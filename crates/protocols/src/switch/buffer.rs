@@ -54,7 +54,7 @@ impl Verdict {
 pub struct Ample {
     /// While all ports together hold no more than this, every packet is admitted, and nothing is learnt from it but that it is held.
     pub bytes: Bytes,
-    /// A packet counts for up to so much more than its bytes.
+    /// A packet may count for this much more than its bytes.
     pub beside_packet: Bytes,
 }
 

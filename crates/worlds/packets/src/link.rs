@@ -918,13 +918,6 @@ impl<M: Marker> Link<M> {
         self.note_what_is_plain();
     }
 
-    /// The buffer's agenda of departures names this port.
-    pub(crate) const fn note_listed(&mut self) {
-        if let Some(port) = &mut self.port {
-            port.listed = true;
-        }
-    }
-
     /// What waits where the port is apart: packets, and their bytes. Transmissions that are due at `now` have begun.
     pub(crate) fn waiting_apart(&mut self, now: u64) -> (u32, u64) {
         self.count_waiting(now);
@@ -1296,6 +1289,14 @@ mod tests {
         )
     }
 
+    /// A packet of a random size, and how long after the one before it comes. If they come `in_step`, it is just when others have left.
+    fn some_packet(random: &mut impl FnMut(u64) -> u64, connection: u32, slow: u64, in_step: bool) -> (u64, Packet) {
+        let gap = if in_step { PACKET_TIME * random(slow) } else { random(slow * PACKET_TIME) };
+        let any = [64, 1500, 64 + random(1436)][random(3) as usize] as u16;
+        let wire = if in_step { 1500 } else { any };
+        (gap, Packet { wire, payload: wire - 40, ..packet(connection, Flags::ECT) })
+    }
+
     /// Two ports get the same packets of random sizes at random times; one keeps its queue, the other foresees. They show the same
     /// to their parts, and the same leaves when it does.
     #[test]
@@ -1331,11 +1332,8 @@ mod tests {
             let mut now = 0;
             let (slow, steps, in_step) = (1 + random(3), random(120), random(2) == 0);
             for connection in 0..steps as u32 {
-                // Half of the time packets come just when others have left.
-                now += if in_step { PACKET_TIME * random(slow) } else { random(slow * PACKET_TIME) };
-                let any = [64, 1500, 64 + random(1436)][random(3) as usize] as u16;
-                let wire = if in_step { 1500 } else { any };
-                let packet = Packet { wire, payload: wire - 40, ..packet(connection, Flags::ECT) };
+                let (gap, packet) = some_packet(&mut random, connection, slow, in_step);
+                now += gap;
                 for bench in [&mut keeps, &mut foresees] {
                     bench.with(|link, around| {
                         let mut again = false;
@@ -1410,10 +1408,8 @@ mod tests {
             let mut apart = false;
             let (slow, steps, in_step) = (1 + random(3), random(120), random(2) == 0);
             for connection in 0..steps as u32 {
-                now += if in_step { PACKET_TIME * random(slow) } else { random(slow * PACKET_TIME) };
-                let any = [64, 1500, 64 + random(1436)][random(3) as usize] as u16;
-                let wire = if in_step { 1500 } else { any };
-                let packet = Packet { wire, payload: wire - 40, ..packet(connection, Flags::ECT) };
+                let (gap, packet) = some_packet(&mut random, connection, slow, in_step);
+                now += gap;
                 if random(5) == 0 && now > 0 {
                     let [_, goes] = &mut benches;
                     if apart {

@@ -124,7 +124,7 @@ impl<T: Copy + Default> Ring<T> {
         self.slots[self.tail as usize & (self.slots.len() - 1)]
     }
 
-    /// Keeps the oldest values only, so many of them. Only for as many as there are.
+    /// Keeps only the oldest `len` values. There must be at least as many.
     pub(crate) fn truncate(&mut self, len: u32) {
         self.tail = self.head.wrapping_add(len);
     }

@@ -226,15 +226,22 @@ impl<O: Observer> World<'_, O> {
             schedule.impaired(link, port.next_event());
         }
         if !had_backlog && port.has_backlog() {
-            let next = port.next_departure();
-            schedule.backlog(link, next);
-            if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares() && !port.listed) {
-                port_of_switch.listed = true;
-                self.departures[port_of_switch.buffer as usize].push(Reverse((next, link)));
-            }
+            self.list_departure(link, schedule);
         }
         if !self.said.is_empty() {
             self.write_telemetry();
+        }
+    }
+
+    /// A port has a backlog from now on.
+    #[inline]
+    fn list_departure(&mut self, link: u32, schedule: &mut impl Schedule) {
+        let port = &mut self.links[link as usize];
+        let next = port.next_departure();
+        schedule.backlog(link, next);
+        if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares() && !port.listed) {
+            port_of_switch.listed = true;
+            self.departures[port_of_switch.buffer as usize].push(Reverse((next, link)));
         }
     }
 
@@ -337,11 +344,6 @@ impl<O: Observer> World<'_, O> {
         if !self.said.is_empty() {
             self.write_telemetry();
         }
-    }
-
-    /// Whether what one port of a switch holds changes what another may take.
-    pub(crate) fn is_coupled(&self, switch: u32) -> bool {
-        self.coupled[switch as usize].is_some()
     }
 
     /// The output link for a packet that has arrived at a switch.

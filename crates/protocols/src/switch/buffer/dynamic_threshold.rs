@@ -125,6 +125,14 @@ impl DynamicThreshold {
         self.held[port as usize] = now;
     }
 
+    /// A port holds so many bytes in cells more. Returns whether there is such a port.
+    #[inline]
+    fn add(&mut self, port: u32, bytes: u64) -> bool {
+        let Some(&own) = self.held.get(port as usize) else { return false };
+        self.hold(port, own, own.saturating_add(bytes));
+        true
+    }
+
     #[inline]
     const fn in_cells(&self, bytes: u64) -> u64 {
         if self.cell == 1 { bytes } else { bytes.div_ceil(self.cell).saturating_mul(self.cell) }
@@ -158,12 +166,7 @@ impl Buffer for DynamicThreshold {
     #[inline(never)]
     fn takes(&mut self, PortIndex(port): PortIndex, bytes: Bytes) -> bool {
         let bytes = self.in_cells(bytes.0);
-        let Some(&own) = self.held.get(port as usize) else { return false };
-        if self.used.saturating_add(bytes) > self.ample {
-            return false;
-        }
-        self.hold(port, own, own.saturating_add(bytes));
-        true
+        self.used.saturating_add(bytes) <= self.ample && self.add(port, bytes)
     }
 
     #[inline(never)]
@@ -182,9 +185,7 @@ impl Buffer for DynamicThreshold {
     }
 
     fn on_return(&mut self, PortIndex(port): PortIndex, bytes: Bytes) {
-        let bytes = self.in_cells(bytes.0);
-        let Some(&own) = self.held.get(port as usize) else { return };
-        self.hold(port, own, own.saturating_add(bytes));
+        self.add(port, self.in_cells(bytes.0));
     }
 
     fn couples_ports(&self) -> bool {

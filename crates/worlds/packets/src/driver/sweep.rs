@@ -628,7 +628,7 @@ fn sweep_switches<O: Observer>(
         }
         route_arrivals(world, switch, &mut arrivals.all);
         arrivals.divide_by_time(agenda.begin, agenda.width);
-        if !world.is_coupled(switch) || world.go_apart(switch, agenda.begin, arrivals.amount(), agenda) {
+        if world.go_apart(switch, agenda.begin, || arrivals.amount(), agenda) {
             sweep_ports(world, agenda, arrivals);
         } else {
             sweep_coupled(world, agenda, arrivals);

@@ -119,7 +119,7 @@ impl OptionsWriter {
 
     /// Whether data segments collect telemetry.
     #[inline]
-    pub(crate) const fn collects(&self) -> bool {
+    const fn collects(&self) -> bool {
         self.to_echo.is_some()
     }
 

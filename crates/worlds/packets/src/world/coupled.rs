@@ -5,8 +5,6 @@
 //! its own arrivals, as if it shared nothing, and nobody counts what leaves. What has come since the memory was counted last is taken for
 //! held. Once that may be too much the memory is counted again, and the ports come back if it holds nearly as much.
 
-use std::cmp::Reverse;
-
 use incast_protocols::Bytes;
 use incast_protocols::switch::buffer::{Ample, Buffer};
 
@@ -35,17 +33,18 @@ impl Coupled {
 }
 
 impl<O: Observer> World<'_, O> {
-    /// Whether the ports of a switch may be run one by one over what comes from `begin` on: a number of packets with so many bytes in
-    /// all. All transmissions have begun that were due before.
+    /// Whether the ports of a switch may each be run alone over what arrives in the window from `begin` on, as they always may if they share
+    /// nothing. `amount` says how many packets arrive, and how many bytes. All transmissions that were due before have begun.
     #[inline]
     pub(crate) fn go_apart(
         &mut self,
         switch: u32,
         begin: u64,
-        (packets, bytes): (u64, u64),
+        amount: impl FnOnce() -> (u64, u64),
         schedule: &mut impl Schedule,
     ) -> bool {
         let Some(coupled) = &mut self.coupled[switch as usize] else { return true };
+        let (packets, bytes) = amount();
         let ample = coupled.ample.bytes.0;
         let comes = bytes.saturating_add(packets.saturating_mul(coupled.ample.beside_packet.0));
         if coupled.are_apart {
@@ -81,16 +80,16 @@ impl<O: Observer> World<'_, O> {
             return true;
         }
         coupled.are_apart = false;
-        let departures = &mut self.departures[coupled.memory as usize];
-        for &link in &coupled.ports {
+        let (memory, ports) = (coupled.memory, std::mem::take(&mut coupled.ports));
+        for &link in &ports {
             let port = &mut self.links[link as usize];
-            port.come_back(before, &mut self.buffers[coupled.memory as usize]);
+            port.come_back(before, &mut self.buffers[memory as usize]);
             if port.has_backlog() {
-                let next = port.next_departure();
-                schedule.backlog(link, next);
-                departures.push(Reverse((next, link)));
-                port.note_listed();
+                self.list_departure(link, schedule);
             }
+        }
+        if let Some(coupled) = &mut self.coupled[switch as usize] {
+            coupled.ports = ports;
         }
         false
     }
