@@ -172,8 +172,14 @@ pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
     /// The time of [`next_timer`](Self::next_timer) has come. `out_of_order` is as in [`Outcome`].
     fn on_timer(&mut self, _now: Time, _out_of_order: u64) {}
 
-    /// When [`poll`](Self::poll) lets a request go though nothing else happens, if it does. [`next_timer`](Self::next_timer) is the
-    /// same then.
+    /// When it will take silence for a stall, if [`next_timer`](Self::next_timer) may be sooner for another reason. Before that, a program
+    /// need not look whether data has come of which nobody has told.
+    fn stalls_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// When [`poll`](Self::poll) lets a request go though nothing else happens, if it does. [`next_timer`](Self::next_timer) is no
+    /// later then.
     fn lets_go_at(&self) -> Option<Time> {
         None
     }

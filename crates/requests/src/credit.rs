@@ -523,11 +523,13 @@ impl State {
         self.scheduler.next_timer().is_some_and(|due| due <= now)
     }
 
-    /// That time has come: nothing was told for so long. Bytes may have come nevertheless.
+    /// That time has come. If nothing was told for so long, bytes may have come nevertheless.
     #[cold]
     fn run_timer(&mut self, now: Time) {
         #[cfg(target_os = "linux")]
-        if let Some(ago) = self.watched.values().filter_map(Connection::last_came).min() {
+        if self.scheduler.stalls_at().is_some_and(|stalls| stalls <= now)
+            && let Some(ago) = self.watched.values().filter_map(Connection::last_came).min()
+        {
             tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
         }
         if self.is_due(now) {

@@ -13,9 +13,11 @@
 //! given up when its connection is closed or has run dry: until then its sender may still fill the port.
 //!
 //! Servers that think hold their part of a budget though nothing of theirs is under way, unless it is said how long they think
-//! ([`Config::think`]), or found out ([`Config::learn_think`]).
+//! ([`Config::think`]), or found out ([`Config::learn_think`]). A budget that is [learned](Config::learn) grows beyond what the port holds
+//! at once where they think, and requests then go at a pace.
 
 mod knee;
+mod pace;
 mod think_time;
 mod thinking;
 
@@ -159,7 +161,12 @@ impl Credit {
             return thinking.fits(now, cost, *budget, self.outstanding);
         }
         let together = self.outstanding.bytes + u128::from(cost.0);
-        self.outstanding.requests == 0 || self.limit.now().is_none_or(|budget| together <= u128::from(budget.0))
+        let fits =
+            self.outstanding.requests == 0 || self.limit.now().is_none_or(|budget| together <= u128::from(budget.0));
+        match &mut self.limit {
+            Limit::Learned(knee) => fits && knee.paces(now, cost, self.outstanding),
+            _ => fits,
+        }
     }
 }
 
@@ -191,7 +198,14 @@ impl Application for Credit {
     fn next_timer(&self) -> Option<Time> {
         match &self.limit {
             Limit::Fixed(_) | Limit::Paced(..) => self.lets_go_at(),
+            Limit::Learned(knee) => [knee.stalls_at(), knee.lets_go()].into_iter().flatten().min(),
+        }
+    }
+
+    fn stalls_at(&self) -> Option<Time> {
+        match &self.limit {
             Limit::Learned(knee) => knee.stalls_at(),
+            Limit::Fixed(_) | Limit::Paced(..) => None,
         }
     }
 
@@ -207,13 +221,16 @@ impl Application for Credit {
     fn lets_go_at(&self) -> Option<Time> {
         match &self.limit {
             Limit::Paced(_, thinking) => thinking.lets_go(),
-            Limit::Fixed(_) | Limit::Learned(_) => None,
+            Limit::Learned(knee) => knee.lets_go(),
+            Limit::Fixed(_) => None,
         }
     }
 
     fn poll(&mut self, now: Time) -> Option<Grant> {
-        if let Limit::Paced(_, thinking) = &mut self.limit {
-            thinking.forget_timer();
+        match &mut self.limit {
+            Limit::Fixed(_) => {}
+            Limit::Paced(_, thinking) => thinking.forget_timer(),
+            Limit::Learned(knee) => knee.forget_timer(),
         }
         let Some(&Asked { cost, .. }) = self.waiting.front() else {
             if let Limit::Paced(_, thinking) = &mut self.limit {

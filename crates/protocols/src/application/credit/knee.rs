@@ -2,8 +2,8 @@
 //! is cut where data is lost.
 //!
 //! A budget that is too large is found out by a timeout of 200 ms, or a hundred ideal queries. So the search does not go on
-//! until something is lost, as congestion control does: doubling must pay 10 %, and where it does not, the path is full.
-//! From then on it holds, and tries now a little more, now less. Segments beyond a gap, and a stall, cut what was under way to 0.7,
+//! until something is lost, as congestion control does: doubling must pay 10 %, and where it does not, the path is full, or nearly so if it
+//! pays 5 %. From then on it holds, and tries now a little more, now less. Segments beyond a gap, and a stall, cut what was under way to 0.7,
 //! or to a budget with which nothing was lost before.
 //!
 //! **Connections that are new** have wide windows, which get small only as data comes. Meanwhile a request costs so much that it goes
@@ -17,9 +17,16 @@
 //! it goes by goodput alone: the budget grows while that pays, and where all requests are under way, their windows do. Now and then it
 //! tries no limit at all. When goodput falls again and again, the budget gets less, and if that does not last, losses count again.
 //!
+//! **Servers that think** hold their part of the budget though nothing of theirs is in the port. All that the port holds at once is then
+//! too little to keep the link busy, but more at once overflows it, as all of them answer at once. So how long responses take is watched,
+//! too. If that stays nearly the same when less or more is under way, they do not wait for the link. Then more is tried at a pace: half of
+//! what has fitted goes at once, and the rest as fast as the budget comes back, in steps of what the port holds. If the link is full after
+//! such a step, no more than that waits in the port.
+//!
 //! A loss does not cut the budget while a single request is under way: after a cut there would still be one.
 
 use super::super::{Grant, Outcome, Outstanding};
+use super::pace::Pace;
 use crate::registry::Conflict;
 use crate::units::{Bytes, Duration, Time};
 
@@ -27,10 +34,10 @@ use crate::units::{Bytes, Duration, Time};
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Search {
-    /// A doubled budget stays if goodput grows by this factor.
+    /// A doubled budget is doubled again if goodput grows by this factor.
     #[schemars(range(min = 1.0, max = 2.0))]
     pub growth_pays: f64,
-    /// A budget half as large again stays if goodput grows by this factor.
+    /// More stays if goodput grows by this factor.
     #[schemars(range(min = 1.0, max = 2.0))]
     pub trial_pays: f64,
     /// What a cut leaves of the budget.
@@ -124,6 +131,16 @@ const FREE_PER_COMPARED: f64 = 50.0;
 const LONGEST_FREE: u32 = 5000;
 /// Goodput that is less than what it was by more than noise.
 const WORSE: f64 = 0.97;
+/// Responses do not wait for the link if at least this part of what is tried did not.
+const SHOWS: f64 = 0.25;
+/// What changes by less shows nothing.
+const LEAST_CHANGE: f64 = 0.05;
+/// By which part of the budget more is tried at a pace, at least.
+const PACED_STEP: f64 = 0.2;
+/// The least part of a step that is tried after losses.
+const LEAST_PART: f64 = 0.125;
+/// Measurements from the end of growth to the first trial.
+const BEFORE_FIRST_TRIAL: u32 = 2;
 /// So many losses of requests with small windows that go one at a time are those of others.
 const OTHERS: u32 = 2;
 /// A cut that has left less than this of the goodput is doubted.
@@ -168,6 +185,8 @@ struct Sample {
     /// Something was under way when it began.
     warm: bool,
     responses: u64,
+    /// How long these took together.
+    took: u128,
     /// The most that came of one.
     response: Bytes,
     /// Time in which something was under way, without the present stretch.
@@ -204,8 +223,10 @@ pub struct Knee {
     waits: bool,
     /// Since when something has been under way, or come in.
     busy_since: Option<Time>,
-    /// Nothing has come in since nothing was under way.
+    /// Nothing has come in of this query.
     filling: bool,
+    /// Nothing is under way, but a request waits: the query goes on.
+    follows: bool,
     /// Largest cost since then, and the most that was under way.
     largest: Bytes,
     most: Bytes,
@@ -227,6 +248,21 @@ pub struct Knee {
     deaf: bool,
     /// How many times as wide as usual windows are.
     wide: u64,
+    /// At which pace requests go, if the budget is more than it is for.
+    pace: Option<Pace>,
+    /// It was no trial in which data was lost.
+    is_surprised: bool,
+    /// Whether responses wait for the link is found out by the next trial of less.
+    finds_out: bool,
+    /// Which part of what was changed of late did not wait for the link: all where servers think, nothing where the link is full.
+    shows: Option<f64>,
+    /// The most that was under way with the budget from which less or more is tried, and how long a response took.
+    held_most: Bytes,
+    held_took: Option<f64>,
+    /// How long a response took in the last measurement, on average, in picoseconds.
+    took: Option<f64>,
+    /// The part of a step that is tried at a pace, as whole ones have lost data.
+    part: f64,
     /// How often goodput was much less than usual of late; [`FALLEN`].
     fallen: u32,
     /// How often that has gone on for long, and after how many times losses count again.
@@ -269,6 +305,7 @@ impl Knee {
             waits: false,
             busy_since: None,
             filling: true,
+            follows: false,
             largest: Bytes::ZERO,
             most: Bytes::ZERO,
             raised: None,
@@ -281,6 +318,14 @@ impl Knee {
             free: None,
             deaf: false,
             wide: 1,
+            pace: None,
+            is_surprised: false,
+            finds_out: false,
+            shows: None,
+            held_most: Bytes::ZERO,
+            held_took: None,
+            took: None,
+            part: 1.0,
             fallen: 0,
             falls: 0,
             falls_to_hear: 1,
@@ -312,6 +357,27 @@ impl Knee {
         self.wide
     }
 
+    /// Whether the pace lets a request go. If only it does not, [`lets_go`](Self::lets_go) then says until when.
+    pub(super) fn paces(&mut self, now: Time, cost: Bytes, outstanding: Outstanding) -> bool {
+        let (Some(pace), Some(usual)) = (&mut self.pace, self.usual) else { return true };
+        if outstanding.requests == 0 {
+            pace.empty();
+        }
+        outstanding.requests == 0 || !pace.is_for(self.budget) || pace.fits(now, cost, self.budget, usual)
+    }
+
+    /// When the request that is next may go, if only the pace holds it back.
+    pub(super) fn lets_go(&self) -> Option<Time> {
+        self.pace.as_ref().and_then(Pace::lets_go)
+    }
+
+    /// Nothing is to be let go, until it is asked again what fits.
+    pub(super) fn forget_timer(&mut self) {
+        if let Some(pace) = &mut self.pace {
+            pace.forget_timer();
+        }
+    }
+
     /// How often the budget has changed, and why it did last.
     #[must_use]
     pub const fn changes(&self) -> (u64, Option<Why>) {
@@ -327,9 +393,12 @@ impl Knee {
     /// A request was let go; with it, so much is under way.
     pub fn on_granted(&mut self, now: Time, cost: Bytes, under_way: Outstanding) {
         self.now = now;
+        if let (Some(pace), Some(usual)) = (&mut self.pace, self.usual) {
+            pace.on_granted(now, cost, self.budget, usual);
+        }
         if self.busy_since.is_none() {
             self.busy_since = Some(now);
-            self.filling = true;
+            self.filling = !core::mem::take(&mut self.follows);
             self.progress = now;
             self.stalled = false;
             (self.largest, self.most) = (Bytes::ZERO, Bytes::ZERO);
@@ -379,7 +448,7 @@ impl Knee {
     /// The time of [`stalls_at`](Self::stalls_at) has come.
     pub fn on_timer(&mut self, now: Time, out_of_order: u64, under_way: Outstanding) {
         self.now = now;
-        if out_of_order > 0 {
+        if out_of_order > 0 && self.old == 0 {
             self.cut(Why::OutOfOrder, under_way);
         }
         self.look_for_stall(now, under_way);
@@ -409,10 +478,12 @@ impl Knee {
         self.sample.received += u128::from(outcome.received.0);
         self.sample.whole |= outcome.received.0 > 0;
         self.sample.responses += 1;
+        self.sample.took += u128::from(took.0);
         self.sample.response = self.sample.response.max(outcome.received);
         self.look_at_sample(now, under_way);
         if under_way.requests == 0 {
             self.busy_since = None;
+            self.follows = self.waits;
             self.old = 0;
         }
     }
@@ -425,7 +496,8 @@ impl Knee {
         let stretch = self.busy_since.map_or(Duration::ZERO, |since| now.since(since));
         let busy = self.sample.busy.0.saturating_add(stretch.0);
         if self.is_complete(under_way) {
-            let Sample { received, limited, largest, .. } = core::mem::take(&mut self.sample);
+            let Sample { received, limited, largest, took, responses, .. } = core::mem::take(&mut self.sample);
+            self.took = (responses > 0).then(|| took as f64 / responses as f64);
             self.sample.warm = !idle;
             self.busy_since = Some(now);
             if let Some(before) = self.raised_for_more_than(largest.max(self.largest)) {
@@ -458,11 +530,16 @@ impl Knee {
             (false, _, _) | (true, true, false) => true,
             (true, true, true) => false,
             (true, false, warm) => {
-                let times = if warm && self.before.is_none() { TIMES_OUTSTANDING } else { TIMES_OUTSTANDING_FROM_IDLE };
+                let is_tried = matches!(self.phase, Phase::Less { .. } | Phase::Try { .. });
+                let times = if warm && self.before.is_none() && !is_tried {
+                    TIMES_OUTSTANDING
+                } else {
+                    TIMES_OUTSTANDING_FROM_IDLE
+                };
                 received >= u128::from(response.0) * u128::from(times * under_way.requests)
             }
         };
-        enough && (!whole || responses >= RESPONSES) && received >= budgets * u128::from(self.base().0)
+        enough && responses >= RESPONSES && received >= budgets * u128::from(self.base().0)
     }
 
     /// As long as nothing may arrive; unknown before the first response.
@@ -503,18 +580,28 @@ impl Knee {
             _ => {}
         }
         if let Phase::Try { .. } = self.phase {
+            if self.is_paced() {
+                self.part = (self.part / 2.0).max(LEAST_PART);
+            }
             self.be_careful();
         }
+        self.is_surprised = !self.is_paced() && matches!(self.phase, Phase::Up { .. } | Phase::Hold { .. });
         let anew = self.raised_for_more_than(self.largest).unwrap_or(back);
         let less = Bytes((back.0 as f64 * self.search.cut) as u64).min(anew);
         // What goodput is with a budget that was measured is known: nothing is to be doubted.
-        let known = self.measured_before().filter(|budget| budget.0 <= less.0);
+        let is_paced = self.is_paced();
+        let known = self.measured_before().filter(|budget| budget.0 <= less.0 || is_paced);
+        if let (None, true, Some(pace)) = (known, is_paced, &mut self.pace) {
+            pace.cut(self.search.cut);
+        }
         self.top = self.top.or(Some(back));
         if known.is_none() {
             self.before = self.goodput_before();
         }
-        self.limited = None;
-        self.ceiling = Bytes((back.0 as f64 * 0.9) as u64).max(self.least());
+        (self.limited, self.held_took) = (None, None);
+        if !is_paced {
+            self.ceiling = Bytes((back.0 as f64 * 0.9) as u64).max(self.least());
+        }
         self.set(known.unwrap_or(less), why);
         let doubtful = known.is_none() && self.goes_alone() && self.search.free;
         self.phase = if doubtful { Phase::Doubt { low: None, lost: false } } else { Phase::Cut };
@@ -541,6 +628,7 @@ impl Knee {
     fn begin_anew(&mut self, budget: Bytes) {
         self.before = self.goodput_before();
         (self.ceiling, self.top, self.limited, self.raised) = (Bytes(MOST), None, None, None);
+        (self.pace, self.shows) = (None, None);
         self.phase = Phase::Up { paid: None, widened: false };
         // With what was under way nothing was lost.
         self.set(budget.max(self.most), Why::Less);
@@ -559,7 +647,7 @@ impl Knee {
     /// All has come in that was under way when the budget was cut.
     fn outlived(&mut self) {
         if self.phase == Phase::Cut {
-            self.hold();
+            if self.is_surprised { self.hold_first() } else { self.hold() }
         }
         self.most = Bytes::ZERO;
         self.sample = Sample { warm: self.busy_since.is_some(), ..Sample::default() };
@@ -586,21 +674,34 @@ impl Knee {
         }
         match self.phase {
             Phase::Up { paid: Some((budget, before)), .. } if goodput <= self.search.growth_pays * before => {
-                if let Phase::Up { widened: true, .. } = self.phase {
-                    self.wide /= 2;
+                self.note_what_shows();
+                if !self.deaf && goodput > self.search.trial_pays * before {
+                    // It pays, but the link is nearly full.
+                    (self.limited, self.held_took) = (Some(goodput), self.took);
+                } else {
+                    if let Phase::Up { widened: true, .. } = self.phase {
+                        self.wide /= 2;
+                    }
+                    self.set(budget, Why::Back);
+                    self.limited = Some(before);
                 }
-                self.set(budget, Why::Back);
-                self.limited = Some(before);
-                self.hold();
+                self.hold_first();
             }
             Phase::Up { paid: None, .. } if self.before.take().is_some_and(|before| goodput >= WORSE * before) => {
-                self.limited = Some(goodput);
-                self.hold();
+                (self.limited, self.held_took) = (Some(goodput), self.took);
+                self.hold_first();
             }
-            Phase::Up { .. } => self.grow(goodput, waits),
+            Phase::Up { paid, .. } => {
+                if paid.is_some() {
+                    self.note_what_shows();
+                }
+                (self.held_most, self.held_took) = (self.most.min(self.budget), self.took);
+                self.grow(goodput, waits);
+            }
             Phase::Hold { left } => {
                 self.fell(self.limited, goodput);
                 average(&mut self.limited, goodput);
+                self.held_took = self.took;
                 self.compared += 1;
                 if let Some(before) = self.before.take()
                     && self.search.free
@@ -614,6 +715,9 @@ impl Knee {
                 }
             }
             Phase::Try { back } => {
+                if self.is_paced() {
+                    self.note_what_shows();
+                }
                 if self.limited.is_some_and(|limited| goodput <= self.search.trial_pays * limited) {
                     if self.limited.is_some_and(|limited| goodput < WORSE * limited) {
                         self.ceiling = Bytes(self.budget.0 / 10 * 9).max(self.least());
@@ -622,14 +726,20 @@ impl Knee {
                     self.set(back, Why::Back);
                     self.hold();
                 } else {
-                    self.caution = 1;
-                    self.limited = Some(goodput);
+                    (self.caution, self.part) = (1, (2.0 * self.part).min(1.0));
+                    (self.limited, self.held_took) = (Some(goodput), self.took);
                     self.try_more();
                 }
             }
             Phase::Less { back } => {
+                self.note_what_shows();
+                let finds_out = core::mem::take(&mut self.finds_out);
                 if self.limited.is_some_and(|limited| goodput < WORSE * limited) {
                     self.set(back, Why::Back);
+                    if finds_out && self.shows_enough() {
+                        self.most = self.held_most;
+                        return self.try_more();
+                    }
                 }
                 self.hold();
             }
@@ -668,6 +778,25 @@ impl Knee {
         self.set(self.half_as_large_again().max(before), Why::More);
     }
 
+    /// Notes which part of what was tried did not wait for the link: what waits makes responses take that much longer.
+    fn note_what_shows(&mut self) {
+        let more = self.most.min(self.budget).0 as f64 / self.held_most.0.max(1) as f64 - 1.0;
+        if let (Some(before), Some(took)) = (self.held_took, self.took)
+            && more.abs() >= LEAST_CHANGE
+        {
+            self.shows = Some(1.0 - (took / before - 1.0) / more);
+        }
+    }
+
+    fn shows_enough(&self) -> bool {
+        self.shows.is_some_and(|shows| shows >= SHOWS)
+    }
+
+    /// Whether requests go at a pace.
+    pub(super) fn is_paced(&self) -> bool {
+        self.pace.as_ref().is_some_and(|pace| pace.is_for(self.budget))
+    }
+
     /// A budget was held for a measurement.
     fn held(&mut self, left: u32, waits: bool) {
         if let (Some(free), Some(limited)) = (self.free, self.limited)
@@ -694,7 +823,13 @@ impl Knee {
         self.less_is_next = !self.less_is_next;
         if self.less_is_next && self.budget > self.largest.max(self.least()) {
             self.phase = Phase::Less { back };
-            self.set(Bytes(self.budget.0 / 4 * 3), Why::Less);
+            self.held_most = self.most.min(back);
+            let less = Bytes(self.budget.0 / 4 * 3);
+            // One request less at least, or nothing is tried.
+            let one_less = self.held_most.0.saturating_sub(self.largest.0);
+            let several =
+                !self.deaf && self.raised.is_none() && self.largest > Bytes::ZERO && one_less >= self.largest.0;
+            self.set(if several { less.min(Bytes(one_less)) } else { less }, Why::Less);
         } else if let Some(goodput) = self.limited.filter(|_| self.deaf && !waits) {
             self.grow(goodput, waits);
         } else {
@@ -717,12 +852,33 @@ impl Knee {
 
     fn try_more(&mut self) {
         let back = self.budget;
-        self.set(self.half_as_large_again(), Why::More);
+        self.held_most = self.most.min(back);
+        let more =
+            if self.is_paced() || self.begins_to_pace() { self.step_at_a_pace() } else { self.half_as_large_again() };
+        self.set(more, Why::More);
         if self.budget > back {
             self.phase = Phase::Try { back };
         } else {
             self.hold();
         }
+    }
+
+    /// Data was lost with more, and what is under way does not wait for the link: servers think, and more of them may do so if their
+    /// requests do not go at once. Whether it is so.
+    fn begins_to_pace(&mut self) -> bool {
+        let begins = self.ceiling.0 < MOST && !self.deaf && self.shows_enough();
+        if begins {
+            self.pace = Some(Pace::new(Bytes(self.held_most.0 / 2), self.budget));
+        }
+        begins
+    }
+
+    /// More, by what may wait for the link if that is full by now: as much as has fitted at once.
+    fn step_at_a_pace(&self) -> Bytes {
+        let base = self.held_most.max(self.largest).0;
+        let at_once = self.pace.as_ref().map_or(0, |pace| pace.enough_for().0) as f64;
+        let step = (at_once * self.shows.unwrap_or(1.0).clamp(0.0, 1.0)).max(PACED_STEP * base as f64);
+        Bytes(base.saturating_add(((step * self.part) as u64).max(self.largest.0)).max(self.budget.0 + 1))
     }
 
     /// Cuts do not help.
@@ -748,6 +904,7 @@ impl Knee {
 
     fn stop_hearing(&mut self) {
         self.deaf = true;
+        self.pace = None;
         (self.free_in, self.free_every) = (1, 2);
     }
 
@@ -839,6 +996,17 @@ impl Knee {
         self.phase = Phase::Hold { left: if is_tried { usual.min(BEFORE_FREE) } else { usual } };
     }
 
+    /// Growth has come to its end, or a loss. If responses did not wait for the link, or nobody knows, there may be more to gain. While windows
+    /// are wide, all will begin anew.
+    fn hold_first(&mut self) {
+        self.hold();
+        if !self.deaf && self.raised.is_none() && self.shows.is_none_or(|shows| shows >= SHOWS) {
+            self.finds_out = self.shows.is_none();
+            self.less_is_next = !self.finds_out;
+            self.phase = Phase::Hold { left: BEFORE_FIRST_TRIAL };
+        }
+    }
+
     /// What a change counts from: a response that is larger than the budget goes alone.
     fn base(&self) -> Bytes {
         self.budget.max(self.largest)
@@ -854,7 +1022,9 @@ impl Knee {
     }
 
     fn set(&mut self, budget: Bytes, why: Why) {
-        let budget = budget.min(self.ceiling).max(self.least());
+        // What the ceiling is for is that all goes at once.
+        let is_paced = self.pace.as_ref().is_some_and(|pace| pace.is_for(budget));
+        let budget = if is_paced { budget } else { budget.min(self.ceiling) }.max(self.least());
         if why == Why::More && self.largest > self.budget {
             let before = self.raised.map_or(self.budget, |(_, before)| before);
             self.raised = Some((self.largest, before));

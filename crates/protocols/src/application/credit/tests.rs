@@ -284,6 +284,53 @@ fn finds_think_time() -> Credit {
     credit(&Config { learn_think: true, ..of(20_000) })
 }
 
+fn learns() -> Credit {
+    credit(&Config { learn: true, window: Some(Bytes(RESPONSE)), ..Config::default() })
+}
+
+/// 23 responses pass while servers think, and the port has room for seven. Those go at once, or more of them at a pace.
+#[test]
+fn a_learned_budget_gets_a_pace_where_servers_think() {
+    let mut credit = learns();
+    let queries = World { loses_from: 8, ..World::default() }.queries(&mut credit, 60);
+    let last: Vec<_> = queries[40..].iter().map(|query| query.0.0).collect();
+    assert!(last.iter().sum::<u64>() < 22 * POSSIBLE.0, "{last:?}");
+    let status = credit.status();
+    assert!(!status.losses_of_others && status.budget > Some(Bytes(8 * RESPONSE)), "{status:?}");
+}
+
+/// More responses would only wait for the link, so none of what is tried has a pace, although data is lost with more.
+#[test]
+fn a_learned_budget_has_no_pace_where_the_link_is_full() {
+    let (mut credit, world) = (learns(), World { think: Duration::ZERO, loses_from: 6, ..World::default() });
+    for _ in 0..60 {
+        let (took, _) = world.queries(&mut credit, 1)[0];
+        assert!(took.0 < POSSIBLE.0, "{took}");
+        assert_eq!(credit.lets_go_at(), None);
+        let Limit::Learned(knee) = &credit.limit else { panic!("its budget is learned") };
+        assert!(!knee.is_paced(), "{:?}", credit.status());
+    }
+    assert!(credit.status().budget < Some(Bytes(6 * RESPONSE)));
+}
+
+/// Its timer is then the sooner of two.
+#[test]
+fn what_a_pace_holds_back_goes_in_time() {
+    let (mut credit, world) = (learns(), World { loses_from: 8, ..World::default() });
+    world.queries(&mut credit, 60);
+    let now = Time::from_us(900_000);
+    for id in 5000..5000 + SERVERS {
+        credit.on_request(now, request(id, Some(RESPONSE)));
+    }
+    let mut sent = grants(&mut credit, now).len();
+    assert!((1..8).contains(&sent), "{sent}");
+    let at = credit.lets_go_at().expect("the pace holds the next one back");
+    assert!(now < at && credit.next_timer() == Some(at), "{at:?}");
+    assert_eq!(grants(&mut credit, Time(at.0 - 1)).len(), 0);
+    sent += grants(&mut credit, at).len();
+    assert!(credit.status().outstanding == sent as u64 && credit.lets_go_at() > Some(at));
+}
+
 #[test]
 fn how_long_servers_think_is_found_out() {
     let plain = World::default().queries(&mut credit(&of(20_000)), 20);

@@ -12,6 +12,8 @@ const LESS: u64 = 7500;
 /// Twelve measurements, which is the default.
 const HOLD: Phase = Phase::Hold { left: 12 };
 const UP: Phase = Phase::Up { paid: None, widened: false };
+/// Growth has just come to its end.
+const FIRST_HOLD: Phase = Phase::Hold { left: BEFORE_FIRST_TRIAL };
 const LAST_HOLD: Phase = Phase::Hold { left: 1 };
 const TRY: Phase = Phase::Try { back: Bytes(5000) };
 const DOUBT: Phase = Phase::Doubt { low: None, lost: false };
@@ -57,12 +59,20 @@ fn finish(knee: &mut Knee, now: u64, at: u64, received: u64, requests: u64) {
 // Growing.
 
 #[test]
-fn a_doubled_budget_stays_only_if_goodput_grows_by_more_than_a_tenth() {
+fn a_doubled_budget_stays_if_goodput_grows_by_a_twentieth_and_is_doubled_again_if_by_a_tenth() {
     let doubled = || {
         let paid = Some((Bytes(5000), 10.0));
         search(Phase::Up { paid, widened: false })
     };
-    assert_eq!(after(doubled(), 11.0), (5000, HOLD));
+    assert_eq!(after(doubled(), 10.5), (5000, FIRST_HOLD));
+    assert_eq!(after(doubled(), 10.6), (10_000, FIRST_HOLD));
+    let stays = measured(Knee { took: Some(7.0), ..doubled() }, 11.0);
+    assert_eq!(
+        (stays.budget, stays.phase, stays.limited, stays.held_took),
+        (BUDGET, FIRST_HOLD, Some(11.0), Some(7.0))
+    );
+    // Where losses do not count, the last step is taken back, and windows are as they were.
+    assert_eq!(after(Knee { deaf: true, free_in: 9, ..doubled() }, 11.0), (5000, HOLD));
     assert_eq!(after(doubled(), 11.1), (20_000, Phase::Up { paid: Some((BUDGET, 11.1)), widened: false }));
 }
 
@@ -213,7 +223,10 @@ fn a_cut_goes_back_to_a_budget_with_which_nothing_was_lost() {
 
 #[test]
 fn a_cut_is_waited_out_until_all_is_over_that_was_under_way() {
-    assert_eq!(cut(search(HOLD), 0).phase, HOLD);
+    // It waits less for its next trial where nobody knows whether servers think; but not if it was a trial that lost data, as it was then
+    // known that more might do so.
+    assert_eq!(cut(search(HOLD), 0).phase, FIRST_HOLD);
+    assert_eq!(cut(search(Phase::Try { back: Bytes(9000) }), 0).phase, Phase::Hold { left: 24 });
     let mut knee = search(HOLD);
     for at in 0..3 {
         grant(&mut knee, at, at + 1);
@@ -230,7 +243,7 @@ fn a_cut_is_waited_out_until_all_is_over_that_was_under_way() {
     finish(&mut knee, 7, 0, 0, 2);
     assert_eq!((knee.phase, knee.old), (Phase::Cut, 1));
     finish(&mut knee, 8, 1, 1000, 1);
-    assert_eq!(knee.phase, HOLD);
+    assert_eq!(knee.phase, FIRST_HOLD);
     assert_eq!((knee.sample.received, knee.busy_since), (1000, Some(Time(8))), "what was before does not count");
     assert!(knee.sample.warm);
 }
@@ -329,6 +342,7 @@ fn it_begins_anew_when_requests_cost_half_of_what_the_budget_was_raised_for() {
         let mut knee = Knee { budget: Bytes(24_000), recent: Some(9.0), raised, ..search(Phase::Hold { left: 5 }) };
         let many = |requests| Outstanding { requests, bytes: u128::from(requests * cost) };
         knee.on_granted(Time(0), Bytes(cost), many(under_way));
+        knee.sample.responses = RESPONSES;
         knee.on_progress(Time(1), Bytes(1000), many(under_way));
         knee.on_progress(Time(2), Bytes(240_000), many(under_way));
         assert_eq!(knee.raised.is_some(), knee.budget.0 == 24_000, "once");
@@ -342,7 +356,7 @@ fn it_begins_anew_when_requests_cost_half_of_what_the_budget_was_raised_for() {
 #[test]
 fn it_does_not_grow_anew_where_goodput_is_what_it_was() {
     let anew = || Knee { before: Some(10.0), ..search(UP) };
-    assert_eq!(after(anew(), 9.7), (10_000, HOLD));
+    assert_eq!(after(anew(), 9.7), (10_000, FIRST_HOLD));
     assert_eq!(after(anew(), 9.6), (20_000, Phase::Up { paid: Some((BUDGET, 9.6)), widened: false }));
 }
 
@@ -568,8 +582,12 @@ fn the_limit_is_compared_by_three_measurements_with_what_no_limit_gave() {
 fn a_measurement_of_bytes_as_they_come_covers_so_many_budgets() {
     let least = |knee: &Knee, requests| {
         let complete = |received| {
-            let sample = Sample { received, ..Sample::default() };
-            Knee { sample, ..knee.clone() }.is_complete(under_way(requests))
+            let is_complete = |responses| {
+                let sample = Sample { received, responses, ..Sample::default() };
+                Knee { sample, ..knee.clone() }.is_complete(under_way(requests))
+            };
+            assert!(!is_complete(RESPONSES - 1), "how long they take counts, too");
+            is_complete(RESPONSES)
         };
         (1..=100).map(|budgets| budgets * 10_000).find(|&enough| complete(enough) && !complete(enough - 1))
     };
@@ -608,6 +626,7 @@ fn time_counts_from_the_first_byte_of_a_query() {
     let mut knee = search(UP);
     knee.on_refused();
     grant(&mut knee, 0, 1);
+    knee.sample.responses = RESPONSES;
     knee.on_progress(Time(1000), Bytes(1000), under_way(1));
     knee.on_progress(Time(1500), Bytes(1000), under_way(1));
     knee.on_progress(Time(2000), Bytes(78_000), under_way(1));
@@ -667,7 +686,7 @@ fn a_measurement_is_warm_if_something_is_under_way_when_it_begins() {
         grant(&mut knee, 0, 5);
         knee.on_progress(Time(1), BUDGET.times(7), under_way(5));
         finish(&mut knee, 2, 0, 0, 1);
-        knee.sample.received = 80_000;
+        (knee.sample.received, knee.sample.responses) = (80_000, RESPONSES);
         finish(&mut knee, 3, 0, 0, requests);
         assert_eq!(knee.sample.received, 0, "the next has begun");
         knee.sample.warm
@@ -680,6 +699,7 @@ fn what_takes_no_time_is_not_measured() {
     let mut knee = search(UP);
     knee.on_refused();
     grant(&mut knee, 0, 1);
+    knee.sample.responses = RESPONSES;
     knee.on_progress(Time(0), BUDGET.times(8), under_way(1));
     assert_eq!((knee.phase, knee.recent), (UP, None));
     assert!(knee.sample.warm, "the next begins with something under way");
@@ -695,7 +715,7 @@ fn a_measurement_of_whole_responses_ends_with_a_response() {
     assert_eq!(knee.phase, UP);
     let mut idle = search(UP);
     idle.on_refused();
-    idle.sample.busy = Duration(1);
+    (idle.sample.busy, idle.sample.responses) = (Duration(1), RESPONSES);
     idle.on_progress(Time(1), BUDGET.times(8), under_way(0));
     assert_eq!(idle.phase, UP);
 }
@@ -796,4 +816,183 @@ fn every_cause_has_its_name_and_losses_and_stalls_are_cuts() {
     let causes = [Why::More, Why::Back, Why::Less, Why::OutOfOrder, Why::Stall, Why::Free, Why::Limited];
     assert_eq!(causes.map(Why::name), ["more", "back", "less", "out-of-order", "stall", "free", "limited"]);
     assert_eq!(causes.map(Why::is_cut), [false, false, false, true, true, false, false]);
+}
+
+// A pace, where servers think.
+
+/// So much was under way with the budget that is held, and a response took 100 ps.
+fn held(phase: Phase) -> Knee {
+    Knee { held_most: BUDGET, held_took: Some(100.0), usual: Some(Duration(100)), ..search(phase) }
+}
+
+#[test]
+fn what_does_not_make_responses_take_longer_does_not_wait_for_the_link() {
+    let shows = |most, took| {
+        let mut knee = Knee { budget: Bytes(20_000), most: Bytes(most), took: Some(took), ..held(HOLD) };
+        knee.note_what_shows();
+        knee.shows
+    };
+    assert_eq!([shows(15_000, 100.0), shows(15_000, 150.0), shows(15_000, 125.0)], [Some(1.0), Some(0.0), Some(0.5)]);
+    assert_eq!([shows(5000, 100.0), shows(5000, 50.0), shows(5000, 75.0)], [Some(1.0), Some(0.0), Some(0.5)]);
+    assert_eq!([shows(10_400, 100.0), shows(9600, 100.0)], [None, None], "too little was changed");
+    assert_eq!(shows(30_000, 150.0), Some(0.5), "what was under way with a larger budget does not count");
+    let unknown = |knee: Knee| {
+        let mut knee = Knee { budget: Bytes(20_000), most: Bytes(15_000), ..knee };
+        knee.note_what_shows();
+        knee.shows
+    };
+    assert_eq!(unknown(held(HOLD)), None, "nobody knows how long they take");
+    assert_eq!(unknown(Knee { took: Some(1.0), held_took: None, ..held(HOLD) }), None);
+}
+
+/// If doubling has shown it, more is tried as soon as the smaller budget has been measured; else less first.
+#[test]
+fn whether_servers_think_is_found_out_soon_after_the_first_loss() {
+    let lost = |shows| {
+        let knee =
+            Knee { budget: Bytes(20_000), shows, ..held(Phase::Up { paid: Some((BUDGET, 10.0)), widened: false }) };
+        let knee = cut(knee, 0);
+        assert_eq!((knee.budget, knee.phase), (BUDGET, Phase::Hold { left: 2 }));
+        let knee = Knee { most: BUDGET, took: Some(100.0), ..measured(knee, 10.0) };
+        assert_eq!(knee.phase, LAST_HOLD);
+        Knee { largest: Bytes(1000), ..measured(knee, 10.0) }
+    };
+    let paced = lost(Some(0.5));
+    assert!(paced.is_paced());
+    assert_eq!((paced.budget.0, paced.phase), (15_000, Phase::Try { back: BUDGET }));
+    assert!(!paced.finds_out, "there is nothing left to find out");
+    let less = lost(None);
+    assert_eq!((less.budget.0, less.phase), (7500, Phase::Less { back: BUDGET }));
+    // A quarter less took a quarter from goodput, and responses took as long: they do not wait.
+    let after = |took, goodput| measured(Knee { most: Bytes(7500), took: Some(took), ..less.clone() }, goodput);
+    let paced = after(100.0, 7.5);
+    assert_eq!((paced.is_paced(), paced.budget.0, paced.phase), (true, 20_000, Phase::Try { back: BUDGET }));
+    let waits = after(75.0, 7.5);
+    assert_eq!((waits.is_paced(), waits.budget, waits.phase), (false, BUDGET, HOLD));
+    let as_good = after(100.0, 10.0);
+    assert_eq!((as_good.is_paced(), as_good.budget.0, as_good.phase), (false, 7500, HOLD));
+    // It is found out once. Later less and more take turns.
+    let later = Knee { phase: Phase::Less { back: BUDGET }, budget: Bytes(7500), took: Some(100.0), ..held(HOLD) };
+    assert_eq!(measured(Knee { most: Bytes(7500), ..later }, 7.5).phase, HOLD);
+}
+
+/// Twice as much was under way. If responses took twice as long, all of them waited, and there is nothing to find out.
+#[test]
+fn whether_servers_think_is_found_out_soon_after_growth_has_not_paid() {
+    let ended = |took| {
+        let paid = Some((BUDGET, 10.0));
+        let knee =
+            Knee { budget: Bytes(20_000), most: Bytes(20_000), took, ..held(Phase::Up { paid, widened: false }) };
+        let knee = measured(knee, 10.0);
+        assert_eq!(knee.budget, BUDGET);
+        (knee.phase, knee.finds_out, knee.less_is_next)
+    };
+    assert_eq!(ended(Some(200.0)), (HOLD, false, false));
+    assert_eq!(ended(Some(150.0)), (FIRST_HOLD, false, true), "more comes next");
+    assert_eq!(ended(None), (FIRST_HOLD, true, false), "less comes next");
+    let up = || search(Phase::Up { paid: Some((Bytes(5000), 10.0)), widened: false });
+    assert_eq!(after(Knee { deaf: true, ..up() }, 10.0).1, HOLD);
+    let wide = Knee { raised: Some((Bytes(9000), Bytes(4000))), ..up() };
+    assert_eq!(after(wide, 10.0), (5000, HOLD), "windows are still wide, so all will begin anew");
+}
+
+#[test]
+fn there_is_no_pace_before_data_is_lost_nor_where_losses_do_not_count() {
+    let tries = |knee: Knee| {
+        let mut knee = Knee { most: BUDGET, ..knee };
+        knee.try_more();
+        (knee.is_paced(), knee.budget.0)
+    };
+    let thinks = || Knee { shows: Some(1.0), ceiling: Bytes(12_000), ..held(HOLD) };
+    assert_eq!(tries(thinks()), (true, 20_000), "a ceiling is for what goes at once");
+    assert_eq!(tries(Knee { ceiling: Bytes(MOST), ..thinks() }), (false, MORE));
+    assert_eq!(tries(Knee { deaf: true, ..thinks() }), (false, 12_000));
+    for (shows, paced) in [(Some(0.25), true), (Some(0.24), false), (None, false)] {
+        assert_eq!(tries(Knee { shows, ..thinks() }).0, paced, "{shows:?}");
+    }
+}
+
+/// Half of the most that was under way before goes at once, and after a pause again.
+#[test]
+fn a_pace_holds_back_what_does_not_go_at_once() {
+    let mut knee = Knee { shows: Some(1.0), ceiling: Bytes(12_000), most: Bytes(8000), ..held(HOLD) };
+    knee.try_more();
+    assert_eq!((knee.budget.0, knee.usual), (18_000, Some(Duration(100))));
+    let goes = |knee: &mut Knee, at, requests| {
+        let goes = knee.paces(Time(at), Bytes(1000), under_way(requests));
+        if goes {
+            grant(knee, at, requests + 1);
+        }
+        goes
+    };
+    for query in [200, 203] {
+        // 1000 bytes drain in 5 ps, and 3000 in 16.
+        let gone = (0..9).find(|&requests| !goes(&mut knee, query, requests));
+        assert_eq!((gone, knee.lets_go()), (Some(4), Some(Time(query + 4))), "{query}");
+    }
+    knee.forget_timer();
+    let enough = Knee { budget: BUDGET, ..knee.clone() };
+    assert!(goes(&mut enough.clone(), 204, 4), "so much fits at once");
+    assert!(!goes(&mut knee, 204, 4));
+}
+
+/// What the port holds is the most that waits there if the link is full after a step.
+#[test]
+fn steps_at_a_pace_are_what_the_port_holds_and_smaller_where_responses_begin_to_wait() {
+    let step = |held_most, shows, part| {
+        let pace = Some(Pace::new(Bytes(5000), BUDGET));
+        let knee = Knee { pace, budget: Bytes(held_most), held_most: Bytes(held_most), part, ..held(HOLD) };
+        Knee { shows: Some(shows), largest: Bytes(1000), ..knee }.step_at_a_pace().0 - held_most
+    };
+    assert_eq!([step(20_000, 1.0, 1.0), step(20_000, 3.0, 1.0), step(20_000, 0.5, 1.0)], [10_000, 10_000, 5000]);
+    assert_eq!([step(20_000, 0.0, 1.0), step(80_000, 1.0, 1.0)], [4000, 16_000], "a fifth at least");
+    assert_eq!([step(20_000, 1.0, 0.5), step(20_000, 1.0, 0.01)], [5000, 1000], "a request at least");
+}
+
+#[test]
+fn losses_at_a_pace_lead_back_and_make_steps_smaller_and_what_pays_makes_them_larger() {
+    let pace = Some(Pace::new(Bytes(5000), BUDGET));
+    let tried = Knee { pace, budget: Bytes(40_000), ..held(Phase::Try { back: Bytes(30_000) }) };
+    let lost = cut(tried.clone(), 3);
+    assert_eq!((lost.budget.0, lost.part, lost.caution), (30_000, 0.5, 2), "more than 0.7 of it, but nothing was lost");
+    assert_eq!(lost.ceiling, Bytes(MOST), "that is for what goes at once");
+    let once = Knee { part: 0.25, ..tried };
+    assert_eq!(cut(Knee { part: LEAST_PART, ..once.clone() }, 3).part, LEAST_PART);
+    let paid = measured(Knee { most: Bytes(40_000), took: Some(100.0), ..once }, 12.0);
+    assert_eq!((paid.part, paid.held_most, paid.held_took), (0.5, Bytes(40_000), Some(100.0)));
+    // What was lost with a budget that had been measured: less, and less at once.
+    let mut held = cut(Knee { phase: HOLD, ..paid }, 3);
+    assert_eq!(held.budget.0, (held.most.0 as f64 * 0.7) as u64);
+    held.set(Bytes(50_000), Why::More);
+    let drains = Outstanding { requests: 1, bytes: 3500 };
+    held.on_granted(Time(0), Bytes(3500), drains);
+    assert!(!held.paces(Time(6), Bytes(3500), drains) && held.lets_go() == Some(Time(7)), "0.7 of 5000 bytes");
+}
+
+#[test]
+fn what_a_timer_tells_of_losses_that_are_known_is_no_other_cut() {
+    let lost = cut(search(HOLD), 3);
+    let mut known = lost.clone();
+    known.on_timer(Time(9), 5, under_way(3));
+    assert_eq!((known.budget, known.phase), (lost.budget, Phase::Cut));
+    let mut other = Knee { most: BUDGET, ..search(HOLD) };
+    other.on_timer(Time(9), 5, under_way(3));
+    assert_eq!(other.phase, Phase::Cut);
+}
+
+/// One request at a time, each after the other: the first byte of each takes its time with such a budget.
+#[test]
+fn the_first_byte_counts_where_a_query_goes_on() {
+    let goodput = |waits| {
+        let mut knee = search(HOLD);
+        for number in 0..4 {
+            grant(&mut knee, 1000 * number, 1);
+            knee.waits = waits;
+            knee.on_progress(Time(1000 * number + 500), Bytes(1000), under_way(1));
+            finish(&mut knee, 1000 * number + 1000, 1000 * number, 19_000, 0);
+            assert_eq!(knee.follows, waits);
+        }
+        knee.recent
+    };
+    assert_eq!([goodput(true), goodput(false)], [Some(80_000.0 / 3500.0), Some(80_000.0 / 2000.0)]);
 }
