@@ -676,9 +676,11 @@ def test_a_stall_cuts_the_learned_budget_and_counts_as_one() -> None:
             for slot in slots:
                 await slot.__aenter__()
             clock.pass_ms(49)
+            assert not scheduler._core.looks(), "a timer that comes for something else asks no socket"
             scheduler._on_timer()
             assert scheduler.status().cuts == {}
             clock.pass_ms(2)
+            assert scheduler._core.looks()
             scheduler._on_timer()
             after = scheduler.status()
             assert after.cuts == {"stall": 1}

@@ -131,13 +131,13 @@ pub struct Status {
     pub think: Duration,
 }
 
-/// Tells a scheduler whose timer is due that payload arrived without being reported, the last of it `ago` before `now`. When the rest
+/// Tells a scheduler that is about to take silence for a stall that payload arrived without being reported, the last of it `ago` before `now`. When the rest
 /// arrived is unknown, so it counts as on time: the look is late, not the data.
 pub fn tell_late(scheduler: &mut impl Application, now: Time, ago: Duration) {
     let came = Time(now.0.saturating_sub(ago.0));
-    while let Some(due) = scheduler.next_timer().filter(|due| *due <= now) {
+    while let Some(due) = scheduler.stalls_at().filter(|due| *due <= now) {
         scheduler.on_progress(came.min(Time(due.0.saturating_sub(1))), Bytes::ZERO);
-        let is_later = scheduler.next_timer().is_none_or(|next| next > due);
+        let is_later = scheduler.stalls_at().is_none_or(|next| next > due);
         if came < due || !is_later {
             return;
         }

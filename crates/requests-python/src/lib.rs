@@ -569,6 +569,13 @@ impl Core {
         self.scheduler.next_timer().map(|at| self.in_ns(at))
     }
 
+    /// Whether it is to be looked whether payload has arrived before `timer` is called. If only the pace has held a request back, it is not:
+    /// silence is no stall yet, and to ask the kernel about each connection would take longer than to let the request go.
+    fn looks(this: &Bound<'_, Self>) -> PyResult<bool> {
+        let now = Self::now(this)?;
+        Ok(this.borrow().scheduler.stalls_at().is_none_or(|stalls| stalls <= now))
+    }
+
     /// To what the receive windows of connections are to be limited.
     fn window_bytes(&self) -> Option<u64> {
         self.scheduler.window().map(|window| window.0)

@@ -267,7 +267,8 @@ enum Place {
 }
 
 impl Credit {
-    /// The budget is learned from the responses: it grows while goodput does, and is cut when data is lost.
+    /// The budget is learned from the responses: it grows while goodput does, and is cut when data is lost. Where it is found that servers
+    /// think, requests go at a pace: a task of tokio sees to that, so slots have to be asked for in a runtime that has time.
     #[must_use]
     pub fn adaptive() -> Self {
         Self::builder().build()

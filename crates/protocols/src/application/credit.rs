@@ -230,7 +230,7 @@ impl Application for Credit {
         match &mut self.limit {
             Limit::Fixed(_) => {}
             Limit::Paced(_, thinking) => thinking.forget_timer(),
-            Limit::Learned(knee) => knee.forget_timer(),
+            Limit::Learned(knee) => knee.ask_anew(),
         }
         let Some(&Asked { cost, .. }) = self.waiting.front() else {
             if let Limit::Paced(_, thinking) = &mut self.limit {

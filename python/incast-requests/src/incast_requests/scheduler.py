@@ -258,7 +258,11 @@ class Scheduler(Slots):
             self._look_at_drains()
         at = self._core.next_timer_ns()
         if at is not None and at <= self._clock():
-            self._on_stall()
+            if self._core.looks():
+                self._on_stall()
+            else:
+                self._core.timer(0)
+                self._tell_woken()
         if self._core.losses_of_others() != self._warned:
             self._warned = not self._warned
             if self._warned:

@@ -18,7 +18,7 @@
 //! tries no limit at all. When goodput falls again and again, the budget gets less, and if that does not last, losses count again.
 //!
 //! **Servers that think** hold their part of the budget though nothing of theirs is in the port. All that the port holds at once is then
-//! too little to keep the link busy, but more at once overflows it, as all of them answer at once. So how long responses take is watched,
+//! too little to keep the link busy, but more at once overflows it, as all of it answers at once. So how long responses take is watched,
 //! too. If that stays nearly the same when less or more is under way, they do not wait for the link. Then more is tried at a pace: half of
 //! what has fitted goes at once, and the rest as fast as the budget comes back, in steps of what the port holds. If the link is full after
 //! such a step, no more than that waits in the port.
@@ -131,11 +131,11 @@ const FREE_PER_COMPARED: f64 = 50.0;
 const LONGEST_FREE: u32 = 5000;
 /// Goodput that is less than what it was by more than noise.
 const WORSE: f64 = 0.97;
-/// Responses do not wait for the link if at least this part of what is tried did not.
+/// Responses do not wait for the link if at least this part of a change leaves their times as they were.
 const SHOWS: f64 = 0.25;
-/// What changes by less shows nothing.
-const LEAST_CHANGE: f64 = 0.05;
-/// By which part of the budget more is tried at a pace, at least.
+/// A change of what is under way by less shows nothing.
+const LEAST_CHANGE: f64 = 0.15;
+/// By which part of what is under way more is tried at a pace, at least.
 const PACED_STEP: f64 = 0.2;
 /// The least part of a step that is tried after losses.
 const LEAST_PART: f64 = 0.125;
@@ -193,8 +193,9 @@ struct Sample {
     busy: Duration,
     /// A request had to wait, or would have.
     limited: bool,
-    /// Largest cost of a request that was let go.
+    /// Largest cost of a request that was let go, and the most that was under way then.
     largest: Bytes,
+    most: Bytes,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "independent facts, not a state in disguise")]
@@ -227,6 +228,8 @@ pub struct Knee {
     filling: bool,
     /// Nothing is under way, but a request waits: the query goes on.
     follows: bool,
+    /// A request waits.
+    is_followed: bool,
     /// Largest cost since then, and the most that was under way.
     largest: Bytes,
     most: Bytes,
@@ -250,7 +253,7 @@ pub struct Knee {
     wide: u64,
     /// At which pace requests go, if the budget is more than it is for.
     pace: Option<Pace>,
-    /// It was no trial in which data was lost.
+    /// Data was lost that went at once, and not in a trial.
     is_surprised: bool,
     /// Whether responses wait for the link is found out by the next trial of less.
     finds_out: bool,
@@ -259,7 +262,8 @@ pub struct Knee {
     /// The most that was under way with the budget from which less or more is tried, and how long a response took.
     held_most: Bytes,
     held_took: Option<f64>,
-    /// How long a response took in the last measurement, on average, in picoseconds.
+    /// The most that was under way in the last measurement, and how long a response took, on average, in picoseconds.
+    filled: Bytes,
     took: Option<f64>,
     /// The part of a step that is tried at a pace, as whole ones have lost data.
     part: f64,
@@ -306,6 +310,7 @@ impl Knee {
             busy_since: None,
             filling: true,
             follows: false,
+            is_followed: false,
             largest: Bytes::ZERO,
             most: Bytes::ZERO,
             raised: None,
@@ -324,6 +329,7 @@ impl Knee {
             shows: None,
             held_most: Bytes::ZERO,
             held_took: None,
+            filled: Bytes::ZERO,
             took: None,
             part: 1.0,
             fallen: 0,
@@ -371,8 +377,9 @@ impl Knee {
         self.pace.as_ref().and_then(Pace::lets_go)
     }
 
-    /// Nothing is to be let go, until it is asked again what fits.
-    pub(super) fn forget_timer(&mut self) {
+    /// It is asked anew what may go: nothing has its time, nor has a request to wait.
+    pub(super) fn ask_anew(&mut self) {
+        self.is_followed = false;
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
@@ -406,6 +413,7 @@ impl Knee {
         self.largest = self.largest.max(cost);
         self.most = self.most.max(under_way.bytes());
         self.sample.largest = self.sample.largest.max(cost);
+        self.sample.most = self.sample.most.max(under_way.bytes());
         // Where there is no limit, what counts is whether there would be one.
         self.waits = under_way.bytes > u128::from(self.budget.0);
         self.sample.limited |= self.waits;
@@ -413,14 +421,18 @@ impl Knee {
 
     /// A request has to wait.
     pub fn on_refused(&mut self) {
-        self.waits = true;
+        (self.waits, self.is_followed) = (true, true);
         self.sample.limited = true;
     }
 
     /// So much payload arrived.
     pub fn on_progress(&mut self, now: Time, received: Bytes, under_way: Outstanding) {
+        let known = self.progress;
         self.look_at(now, under_way);
-        // A look that is late says when something came last, but not how much.
+        // A look that is late says when something came last, but not how much, and responses may have been complete since.
+        if received == Bytes::ZERO {
+            self.progress = self.progress.max(known);
+        }
         if core::mem::take(&mut self.filling) && received > Bytes::ZERO && self.busy_since.is_some() {
             // The first byte of a query takes its time with any budget.
             self.busy_since = Some(now);
@@ -445,9 +457,12 @@ impl Knee {
         self.patience_for_bytes().filter(|_| awaited).map(|longest| Time(self.progress.0.saturating_add(longest.0)))
     }
 
-    /// The time of [`stalls_at`](Self::stalls_at) has come.
+    /// The time of [`stalls_at`](Self::stalls_at) has come, or that of a request that the pace has held back.
     pub fn on_timer(&mut self, now: Time, out_of_order: u64, under_way: Outstanding) {
         self.now = now;
+        if let Some(pace) = &mut self.pace {
+            pace.forget_timer();
+        }
         if out_of_order > 0 && self.old == 0 {
             self.cut(Why::OutOfOrder, under_way);
         }
@@ -483,7 +498,7 @@ impl Knee {
         self.look_at_sample(now, under_way);
         if under_way.requests == 0 {
             self.busy_since = None;
-            self.follows = self.waits;
+            self.follows = self.is_followed;
             self.old = 0;
         }
     }
@@ -496,7 +511,8 @@ impl Knee {
         let stretch = self.busy_since.map_or(Duration::ZERO, |since| now.since(since));
         let busy = self.sample.busy.0.saturating_add(stretch.0);
         if self.is_complete(under_way) {
-            let Sample { received, limited, largest, took, responses, .. } = core::mem::take(&mut self.sample);
+            let Sample { received, limited, largest, most, took, responses, .. } = core::mem::take(&mut self.sample);
+            self.filled = most;
             self.took = (responses > 0).then(|| took as f64 / responses as f64);
             self.sample.warm = !idle;
             self.busy_since = Some(now);
@@ -628,7 +644,7 @@ impl Knee {
     fn begin_anew(&mut self, budget: Bytes) {
         self.before = self.goodput_before();
         (self.ceiling, self.top, self.limited, self.raised) = (Bytes(MOST), None, None, None);
-        (self.pace, self.shows) = (None, None);
+        (self.pace, self.shows, self.held_took, self.part) = (None, None, None, 1.0);
         self.phase = Phase::Up { paid: None, widened: false };
         // With what was under way nothing was lost.
         self.set(budget.max(self.most), Why::Less);
@@ -673,31 +689,7 @@ impl Knee {
             return self.others(goodput);
         }
         match self.phase {
-            Phase::Up { paid: Some((budget, before)), .. } if goodput <= self.search.growth_pays * before => {
-                self.note_what_shows();
-                if !self.deaf && goodput > self.search.trial_pays * before {
-                    // It pays, but the link is nearly full.
-                    (self.limited, self.held_took) = (Some(goodput), self.took);
-                } else {
-                    if let Phase::Up { widened: true, .. } = self.phase {
-                        self.wide /= 2;
-                    }
-                    self.set(budget, Why::Back);
-                    self.limited = Some(before);
-                }
-                self.hold_first();
-            }
-            Phase::Up { paid: None, .. } if self.before.take().is_some_and(|before| goodput >= WORSE * before) => {
-                (self.limited, self.held_took) = (Some(goodput), self.took);
-                self.hold_first();
-            }
-            Phase::Up { paid, .. } => {
-                if paid.is_some() {
-                    self.note_what_shows();
-                }
-                (self.held_most, self.held_took) = (self.most.min(self.budget), self.took);
-                self.grow(goodput, waits);
-            }
+            Phase::Up { paid, widened } => self.measured_up(paid, widened, goodput, waits),
             Phase::Hold { left } => {
                 self.fell(self.limited, goodput);
                 average(&mut self.limited, goodput);
@@ -720,13 +712,18 @@ impl Knee {
                 }
                 if self.limited.is_some_and(|limited| goodput <= self.search.trial_pays * limited) {
                     if self.limited.is_some_and(|limited| goodput < WORSE * limited) {
-                        self.ceiling = Bytes(self.budget.0 / 10 * 9).max(self.least());
+                        if !self.is_paced() {
+                            self.ceiling = Bytes(self.budget.0 / 10 * 9).max(self.least());
+                        }
                         self.be_careful();
                     }
                     self.set(back, Why::Back);
                     self.hold();
                 } else {
                     (self.caution, self.part) = (1, (2.0 * self.part).min(1.0));
+                    if let Some(pace) = &mut self.pace {
+                        pace.widen(self.search.cut);
+                    }
                     (self.limited, self.held_took) = (Some(goodput), self.took);
                     self.try_more();
                 }
@@ -737,7 +734,7 @@ impl Knee {
                 if self.limited.is_some_and(|limited| goodput < WORSE * limited) {
                     self.set(back, Why::Back);
                     if finds_out && self.shows_enough() {
-                        self.most = self.held_most;
+                        self.filled = self.held_most;
                         return self.try_more();
                     }
                 }
@@ -770,17 +767,51 @@ impl Knee {
         }
     }
 
+    /// The same while the budget grows; the last that paid, its goodput, and whether windows were doubled after it.
+    fn measured_up(&mut self, paid: Option<(Bytes, f64)>, widened: bool, goodput: f64, waits: bool) {
+        match paid {
+            Some((budget, before)) if goodput <= self.search.growth_pays * before => {
+                self.note_what_shows();
+                if !self.deaf && goodput > self.search.trial_pays * before {
+                    // It pays, but the link is nearly full.
+                    (self.limited, self.held_took) = (Some(goodput), self.took);
+                } else {
+                    if widened {
+                        self.wide /= 2;
+                    }
+                    self.set(budget, Why::Back);
+                    self.limited = Some(before);
+                }
+                self.hold_first();
+            }
+            None if self.before.take().is_some_and(|before| goodput >= WORSE * before) => {
+                (self.limited, self.held_took) = (Some(goodput), self.took);
+                self.hold_first();
+            }
+            _ => {
+                if paid.is_some() {
+                    self.note_what_shows();
+                }
+                (self.held_most, self.held_took) = (self.filled.min(self.budget), self.took);
+                self.grow(goodput, waits);
+            }
+        }
+    }
+
     /// Does more pay than what the cuts have left?
     fn doubt(&mut self, goodput: f64, lost: bool) {
         self.phase = Phase::Doubt { low: Some((self.budget, goodput)), lost };
         let before = self.top.filter(|_| self.lost_alone > 0).unwrap_or(Bytes::ZERO);
         (self.ceiling, self.before) = (Bytes(MOST), None);
+        if !self.is_paced() {
+            self.pace = None;
+        }
         self.set(self.half_as_large_again().max(before), Why::More);
     }
 
     /// Notes which part of what was tried did not wait for the link: what waits makes responses take that much longer.
     fn note_what_shows(&mut self) {
-        let more = self.most.min(self.budget).0 as f64 / self.held_most.0.max(1) as f64 - 1.0;
+        let more = self.filled.min(self.budget).0 as f64 / self.held_most.0.max(1) as f64 - 1.0;
         if let (Some(before), Some(took)) = (self.held_took, self.took)
             && more.abs() >= LEAST_CHANGE
         {
@@ -823,7 +854,7 @@ impl Knee {
         self.less_is_next = !self.less_is_next;
         if self.less_is_next && self.budget > self.largest.max(self.least()) {
             self.phase = Phase::Less { back };
-            self.held_most = self.most.min(back);
+            self.held_most = self.filled.min(back);
             let less = Bytes(self.budget.0 / 4 * 3);
             // One request less at least, or nothing is tried.
             let one_less = self.held_most.0.saturating_sub(self.largest.0);
@@ -852,9 +883,14 @@ impl Knee {
 
     fn try_more(&mut self) {
         let back = self.budget;
-        self.held_most = self.most.min(back);
-        let more =
-            if self.is_paced() || self.begins_to_pace() { self.step_at_a_pace() } else { self.half_as_large_again() };
+        self.held_most = self.filled.min(back);
+        let more = if self.is_paced() || self.begins_to_pace() {
+            self.step_at_a_pace()
+        } else {
+            // It was for servers that think no more.
+            self.pace = None;
+            self.half_as_large_again()
+        };
         self.set(more, Why::More);
         if self.budget > back {
             self.phase = Phase::Try { back };
@@ -866,9 +902,13 @@ impl Knee {
     /// Data was lost with more, and what is under way does not wait for the link: servers think, and more of them may do so if their
     /// requests do not go at once. Whether it is so.
     fn begins_to_pace(&mut self) -> bool {
-        let begins = self.ceiling.0 < MOST && !self.deaf && self.shows_enough();
-        if begins {
-            self.pace = Some(Pace::new(Bytes(self.held_most.0 / 2), self.budget));
+        let begins = self.ceiling.0 < MOST && !self.deaf && self.usual.is_some() && self.shows_enough();
+        if let (true, Some(usual)) = (begins, self.usual) {
+            // What goes at once is under way.
+            let at_once = Bytes(self.held_most.0 / 2);
+            let mut pace = Pace::new(at_once, self.budget);
+            pace.on_granted(self.now, at_once, self.budget, usual);
+            self.pace = Some(pace);
         }
         begins
     }
@@ -876,9 +916,12 @@ impl Knee {
     /// More, by what may wait for the link if that is full by now: as much as has fitted at once.
     fn step_at_a_pace(&self) -> Bytes {
         let base = self.held_most.max(self.largest).0;
-        let at_once = self.pace.as_ref().map_or(0, |pace| pace.enough_for().0) as f64;
-        let step = (at_once * self.shows.unwrap_or(1.0).clamp(0.0, 1.0)).max(PACED_STEP * base as f64);
-        Bytes(base.saturating_add(((step * self.part) as u64).max(self.largest.0)).max(self.budget.0 + 1))
+        let fits = self.pace.as_ref().map_or(0, |pace| pace.enough_for().0) as f64;
+        let step = (fits * self.shows.unwrap_or(1.0).clamp(0.0, 1.0)).max(PACED_STEP * base as f64);
+        Bytes(
+            base.saturating_add(((step * self.part) as u64).max(self.largest.0))
+                .max(self.budget.0.saturating_add(self.largest.0)),
+        )
     }
 
     /// Cuts do not help.
@@ -904,7 +947,7 @@ impl Knee {
 
     fn stop_hearing(&mut self) {
         self.deaf = true;
-        self.pace = None;
+        (self.pace, self.shows) = (None, None);
         (self.free_in, self.free_every) = (1, 2);
     }
 
@@ -990,6 +1033,7 @@ impl Knee {
     }
 
     fn hold(&mut self) {
+        self.finds_out = false;
         let usual = self.search.hold.max(1).saturating_mul(self.caution);
         // Goodput with a limit is measured for as long as that takes to be known, if none is tried next.
         let is_tried = self.deaf && self.search.free && self.free_in == 1 && self.free.is_none();

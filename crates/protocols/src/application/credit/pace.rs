@@ -34,6 +34,11 @@ impl Pace {
         self.at_once = Bytes((self.at_once.0 as f64 * to) as u64);
     }
 
+    /// More goes at once, as a [cut](Self::cut) to this part took away: never more than half of what fits at once.
+    pub(super) fn widen(&mut self, from: f64) {
+        self.at_once = Bytes((self.at_once.0 as f64 / from) as u64).min(Bytes(self.enough_for.0 / 2)).max(self.at_once);
+    }
+
     pub(super) const fn lets_go(&self) -> Option<Time> {
         self.lets_go
     }
@@ -104,6 +109,10 @@ mod tests {
         pace.on_granted(Time(0), Bytes(1500), BUDGET, TIME);
         assert!(!pace.fits(Time(149), Bytes(1500), BUDGET, TIME) && pace.fits(Time(150), Bytes(1500), BUDGET, TIME));
         assert!(!pace.fits(Time(149), Bytes(9000), BUDGET, TIME) && pace.fits(Time(150), Bytes(9000), BUDGET, TIME));
+        pace.widen(0.5);
+        assert_eq!(pace.at_once, Bytes(3000), "as before");
+        pace.widen(0.5);
+        assert_eq!(pace.at_once, Bytes(5000), "half of what fits at once is the most");
     }
 
     #[test]

@@ -3,6 +3,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use super::super::tell_late;
 use super::super::tests::{ask, context, gap, grants, ids, request};
 use super::think_time::ThinkTime;
 use super::*;
@@ -306,7 +307,6 @@ fn a_learned_budget_has_no_pace_where_the_link_is_full() {
     for _ in 0..60 {
         let (took, _) = world.queries(&mut credit, 1)[0];
         assert!(took.0 < POSSIBLE.0, "{took}");
-        assert_eq!(credit.lets_go_at(), None);
         let Limit::Learned(knee) = &credit.limit else { panic!("its budget is learned") };
         assert!(!knee.is_paced(), "{:?}", credit.status());
     }
@@ -329,6 +329,33 @@ fn what_a_pace_holds_back_goes_in_time() {
     assert_eq!(grants(&mut credit, Time(at.0 - 1)).len(), 0);
     sent += grants(&mut credit, at).len();
     assert!(credit.status().outstanding == sent as u64 && credit.lets_go_at() > Some(at));
+}
+
+/// A program that was blocked comes late to both of its timers. Data has come meanwhile, so that is no stall.
+#[test]
+fn a_late_look_is_no_stall_where_a_request_waits_for_its_pace() {
+    let changed = |ago: Option<Duration>| {
+        let (mut credit, world) = (learns(), World { loses_from: 8, ..World::default() });
+        world.queries(&mut credit, 60);
+        let now = Time::from_us(900_000);
+        for id in 5000..5000 + SERVERS {
+            credit.on_request(now, request(id, Some(RESPONSE)));
+        }
+        let sent = grants(&mut credit, now);
+        let (paced, stalls) = (credit.lets_go_at().unwrap(), credit.stalls_at().unwrap());
+        assert!(paced < stalls && credit.next_timer() == Some(paced) && !sent.is_empty());
+        let (before, late) = (credit.status().changes, stalls + Duration::from_ms(100));
+        if let Some(ago) = ago {
+            tell_late(&mut credit, late, ago);
+        }
+        if credit.next_timer().is_some_and(|timer| timer <= late) {
+            credit.on_timer(late, 0);
+        }
+        assert_eq!(credit.lets_go_at(), None, "until it is asked what may go");
+        (credit.status().changes - before, !grants(&mut credit, late).is_empty())
+    };
+    // After a cut less may be under way.
+    assert_eq!([changed(Some(Duration::from_ms(1))), changed(None)], [(0, true), (1, false)]);
 }
 
 #[test]

@@ -828,16 +828,16 @@ fn held(phase: Phase) -> Knee {
 #[test]
 fn what_does_not_make_responses_take_longer_does_not_wait_for_the_link() {
     let shows = |most, took| {
-        let mut knee = Knee { budget: Bytes(20_000), most: Bytes(most), took: Some(took), ..held(HOLD) };
+        let mut knee = Knee { budget: Bytes(20_000), filled: Bytes(most), took: Some(took), ..held(HOLD) };
         knee.note_what_shows();
         knee.shows
     };
     assert_eq!([shows(15_000, 100.0), shows(15_000, 150.0), shows(15_000, 125.0)], [Some(1.0), Some(0.0), Some(0.5)]);
     assert_eq!([shows(5000, 100.0), shows(5000, 50.0), shows(5000, 75.0)], [Some(1.0), Some(0.0), Some(0.5)]);
-    assert_eq!([shows(10_400, 100.0), shows(9600, 100.0)], [None, None], "too little was changed");
+    assert_eq!([shows(11_400, 100.0), shows(8600, 100.0)], [None, None], "too little was changed");
     assert_eq!(shows(30_000, 150.0), Some(0.5), "what was under way with a larger budget does not count");
     let unknown = |knee: Knee| {
-        let mut knee = Knee { budget: Bytes(20_000), most: Bytes(15_000), ..knee };
+        let mut knee = Knee { budget: Bytes(20_000), filled: Bytes(15_000), ..knee };
         knee.note_what_shows();
         knee.shows
     };
@@ -853,7 +853,7 @@ fn whether_servers_think_is_found_out_soon_after_the_first_loss() {
             Knee { budget: Bytes(20_000), shows, ..held(Phase::Up { paid: Some((BUDGET, 10.0)), widened: false }) };
         let knee = cut(knee, 0);
         assert_eq!((knee.budget, knee.phase), (BUDGET, Phase::Hold { left: 2 }));
-        let knee = Knee { most: BUDGET, took: Some(100.0), ..measured(knee, 10.0) };
+        let knee = Knee { filled: BUDGET, took: Some(100.0), ..measured(knee, 10.0) };
         assert_eq!(knee.phase, LAST_HOLD);
         Knee { largest: Bytes(1000), ..measured(knee, 10.0) }
     };
@@ -864,7 +864,7 @@ fn whether_servers_think_is_found_out_soon_after_the_first_loss() {
     let less = lost(None);
     assert_eq!((less.budget.0, less.phase), (7500, Phase::Less { back: BUDGET }));
     // A quarter less took a quarter from goodput, and responses took as long: they do not wait.
-    let after = |took, goodput| measured(Knee { most: Bytes(7500), took: Some(took), ..less.clone() }, goodput);
+    let after = |took, goodput| measured(Knee { filled: Bytes(7500), took: Some(took), ..less.clone() }, goodput);
     let paced = after(100.0, 7.5);
     assert_eq!((paced.is_paced(), paced.budget.0, paced.phase), (true, 20_000, Phase::Try { back: BUDGET }));
     let waits = after(75.0, 7.5);
@@ -873,7 +873,7 @@ fn whether_servers_think_is_found_out_soon_after_the_first_loss() {
     assert_eq!((as_good.is_paced(), as_good.budget.0, as_good.phase), (false, 7500, HOLD));
     // It is found out once. Later less and more take turns.
     let later = Knee { phase: Phase::Less { back: BUDGET }, budget: Bytes(7500), took: Some(100.0), ..held(HOLD) };
-    assert_eq!(measured(Knee { most: Bytes(7500), ..later }, 7.5).phase, HOLD);
+    assert_eq!(measured(Knee { filled: Bytes(7500), ..later }, 7.5).phase, HOLD);
 }
 
 /// Twice as much was under way. If responses took twice as long, all of them waited, and there is nothing to find out.
@@ -882,7 +882,7 @@ fn whether_servers_think_is_found_out_soon_after_growth_has_not_paid() {
     let ended = |took| {
         let paid = Some((BUDGET, 10.0));
         let knee =
-            Knee { budget: Bytes(20_000), most: Bytes(20_000), took, ..held(Phase::Up { paid, widened: false }) };
+            Knee { budget: Bytes(20_000), filled: Bytes(20_000), took, ..held(Phase::Up { paid, widened: false }) };
         let knee = measured(knee, 10.0);
         assert_eq!(knee.budget, BUDGET);
         (knee.phase, knee.finds_out, knee.less_is_next)
@@ -899,7 +899,7 @@ fn whether_servers_think_is_found_out_soon_after_growth_has_not_paid() {
 #[test]
 fn there_is_no_pace_before_data_is_lost_nor_where_losses_do_not_count() {
     let tries = |knee: Knee| {
-        let mut knee = Knee { most: BUDGET, ..knee };
+        let mut knee = Knee { filled: BUDGET, ..knee };
         knee.try_more();
         (knee.is_paced(), knee.budget.0)
     };
@@ -915,7 +915,7 @@ fn there_is_no_pace_before_data_is_lost_nor_where_losses_do_not_count() {
 /// Half of the most that was under way before goes at once, and after a pause again.
 #[test]
 fn a_pace_holds_back_what_does_not_go_at_once() {
-    let mut knee = Knee { shows: Some(1.0), ceiling: Bytes(12_000), most: Bytes(8000), ..held(HOLD) };
+    let mut knee = Knee { shows: Some(1.0), ceiling: Bytes(12_000), filled: Bytes(8000), ..held(HOLD) };
     knee.try_more();
     assert_eq!((knee.budget.0, knee.usual), (18_000, Some(Duration(100))));
     let goes = |knee: &mut Knee, at, requests| {
@@ -930,7 +930,7 @@ fn a_pace_holds_back_what_does_not_go_at_once() {
         let gone = (0..9).find(|&requests| !goes(&mut knee, query, requests));
         assert_eq!((gone, knee.lets_go()), (Some(4), Some(Time(query + 4))), "{query}");
     }
-    knee.forget_timer();
+    knee.ask_anew();
     let enough = Knee { budget: BUDGET, ..knee.clone() };
     assert!(goes(&mut enough.clone(), 204, 4), "so much fits at once");
     assert!(!goes(&mut knee, 204, 4));
@@ -957,8 +957,9 @@ fn losses_at_a_pace_lead_back_and_make_steps_smaller_and_what_pays_makes_them_la
     assert_eq!((lost.budget.0, lost.part, lost.caution), (30_000, 0.5, 2), "more than 0.7 of it, but nothing was lost");
     assert_eq!(lost.ceiling, Bytes(MOST), "that is for what goes at once");
     let once = Knee { part: 0.25, ..tried };
-    assert_eq!(cut(Knee { part: LEAST_PART, ..once.clone() }, 3).part, LEAST_PART);
-    let paid = measured(Knee { most: Bytes(40_000), took: Some(100.0), ..once }, 12.0);
+    let least = cut(Knee { part: LEAST_PART, ..once.clone() }, 3);
+    assert_eq!((least.part, least.caution), (LEAST_PART, 2));
+    let paid = measured(Knee { most: Bytes(40_000), filled: Bytes(40_000), took: Some(100.0), ..once }, 12.0);
     assert_eq!((paid.part, paid.held_most, paid.held_took), (0.5, Bytes(40_000), Some(100.0)));
     // What was lost with a budget that had been measured: less, and less at once.
     let mut held = cut(Knee { phase: HOLD, ..paid }, 3);
@@ -986,8 +987,14 @@ fn the_first_byte_counts_where_a_query_goes_on() {
     let goodput = |waits| {
         let mut knee = search(HOLD);
         for number in 0..4 {
+            knee.ask_anew();
             grant(&mut knee, 1000 * number, 1);
-            knee.waits = waits;
+            if waits {
+                knee.on_refused();
+            } else {
+                // It would wait, where nobody does.
+                knee.waits = true;
+            }
             knee.on_progress(Time(1000 * number + 500), Bytes(1000), under_way(1));
             finish(&mut knee, 1000 * number + 1000, 1000 * number, 19_000, 0);
             assert_eq!(knee.follows, waits);
@@ -995,4 +1002,41 @@ fn the_first_byte_counts_where_a_query_goes_on() {
         knee.recent
     };
     assert_eq!([goodput(true), goodput(false)], [Some(80_000.0 / 3500.0), Some(80_000.0 / 2000.0)]);
+}
+
+/// What has fitted at once is no bound for what goes at a pace, nor the other way round.
+#[test]
+fn a_paced_trial_that_is_worse_sets_no_ceiling() {
+    let tried = |pace| {
+        let knee = Knee { pace, budget: Bytes(20_000), ..held(Phase::Try { back: BUDGET }) };
+        let knee = measured(Knee { filled: Bytes(20_000), took: Some(200.0), ..knee }, 9.0);
+        (knee.budget, knee.ceiling, knee.caution)
+    };
+    assert_eq!(tried(Some(Pace::new(Bytes(5000), BUDGET))), (BUDGET, Bytes(MOST), 2));
+    assert_eq!(tried(None), (BUDGET, Bytes(18_000), 2));
+}
+
+/// With an old pace, what is more would go at that of then.
+#[test]
+fn a_pace_is_forgotten_where_servers_think_no_more() {
+    let pace = Some(Pace::new(Bytes(5000), BUDGET));
+    let mut knee = Knee { pace, shows: Some(0.1), ceiling: Bytes(12_000), filled: BUDGET, ..held(HOLD) };
+    knee.try_more();
+    assert_eq!((knee.pace.is_none(), knee.budget.0), (true, 12_000));
+    let pace = Some(Pace::new(Bytes(5000), BUDGET));
+    let mut doubts = Knee { pace, ..held(HOLD) };
+    doubts.doubt(10.0, false);
+    assert!(doubts.pace.is_none() && doubts.budget.0 == MORE);
+}
+
+/// Three requests of a quarter of the budget each go where four have gone.
+#[test]
+fn less_is_one_request_less_at_least() {
+    let less = |largest, filled, deaf| {
+        let knee = Knee { largest: Bytes(largest), filled: Bytes(filled), deaf, free_in: 9, ..search(LAST_HOLD) };
+        after(knee, 10.0).0
+    };
+    assert_eq!([less(2000, 10_000, false), less(2500, 10_000, false)], [LESS, LESS]);
+    assert_eq!([less(3000, 9000, false), less(3000, 6000, false), less(3000, 5999, false)], [6000, 3000, LESS]);
+    assert_eq!(less(3000, 9000, true), LESS, "where losses do not count");
 }
