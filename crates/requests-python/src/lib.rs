@@ -569,8 +569,8 @@ impl Core {
         self.scheduler.next_timer().map(|at| self.in_ns(at))
     }
 
-    /// Whether it is to be looked whether payload has arrived before `timer` is called. If only the pace has held a request back, it is not:
-    /// silence is no stall yet, and to ask the kernel about each connection would take longer than to let the request go.
+    /// Whether to ask the kernel for payload that has arrived before `timer` is called. Where the timer only lets a request go at its pace,
+    /// silence is no stall yet, and asking about each connection would take longer than letting the request go.
     fn looks(this: &Bound<'_, Self>) -> PyResult<bool> {
         let now = Self::now(this)?;
         Ok(this.borrow().scheduler.stalls_at().is_none_or(|stalls| stalls <= now))

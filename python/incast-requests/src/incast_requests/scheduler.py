@@ -258,11 +258,7 @@ class Scheduler(Slots):
             self._look_at_drains()
         at = self._core.next_timer_ns()
         if at is not None and at <= self._clock():
-            if self._core.looks():
-                self._on_stall()
-            else:
-                self._core.timer(0)
-                self._tell_woken()
+            self._on_due()
         if self._core.losses_of_others() != self._warned:
             self._warned = not self._warned
             if self._warned:
@@ -272,10 +268,10 @@ class Scheduler(Slots):
                 )
         self._set_timer()
 
-    def _on_stall(self) -> None:
-        """Look whether bytes came of which nobody has told, and else say that none did."""
+    def _on_due(self) -> None:
+        """Call the timer; before silence is taken for a stall, look whether bytes came of which nobody has told."""
         gaps, last_data_ms = 0, None
-        for slot in self._core.seen():
+        for slot in self._core.seen() if self._core.looks() else ():
             if (found := slot._look()) is None:
                 continue
             _, since_ms, in_all, new = found

@@ -251,9 +251,9 @@ pub struct Knee {
     deaf: bool,
     /// How many times as wide as usual windows are.
     wide: u64,
-    /// At which pace requests go, if the budget is more than it is for.
+    /// The pace of requests, kept while the budget is more than fits at once.
     pace: Option<Pace>,
-    /// Data was lost that went at once, and not in a trial.
+    /// The data that was lost went at once, and no trial was on.
     is_surprised: bool,
     /// Whether responses wait for the link is found out by the next trial of less.
     finds_out: bool,
@@ -595,17 +595,17 @@ impl Knee {
             _ if self.deaf || alone => return,
             _ => {}
         }
+        let is_paced = self.is_paced();
         if let Phase::Try { .. } = self.phase {
-            if self.is_paced() {
+            if is_paced {
                 self.part = (self.part / 2.0).max(LEAST_PART);
             }
             self.be_careful();
         }
-        self.is_surprised = !self.is_paced() && matches!(self.phase, Phase::Up { .. } | Phase::Hold { .. });
+        self.is_surprised = !is_paced && matches!(self.phase, Phase::Up { .. } | Phase::Hold { .. });
         let anew = self.raised_for_more_than(self.largest).unwrap_or(back);
         let less = Bytes((back.0 as f64 * self.search.cut) as u64).min(anew);
         // What goodput is with a budget that was measured is known: nothing is to be doubted.
-        let is_paced = self.is_paced();
         let known = self.measured_before().filter(|budget| budget.0 <= less.0 || is_paced);
         if let (None, true, Some(pace)) = (known, is_paced, &mut self.pace) {
             pace.cut(self.search.cut);
@@ -825,7 +825,11 @@ impl Knee {
 
     /// Whether requests go at a pace.
     pub(super) fn is_paced(&self) -> bool {
-        self.pace.as_ref().is_some_and(|pace| pace.is_for(self.budget))
+        self.is_paced_with(self.budget)
+    }
+
+    fn is_paced_with(&self, budget: Bytes) -> bool {
+        self.pace.as_ref().is_some_and(|pace| pace.is_for(budget))
     }
 
     /// A budget was held for a measurement.
@@ -902,15 +906,14 @@ impl Knee {
     /// Data was lost with more, and what is under way does not wait for the link: servers think, and more of them may do so if their
     /// requests do not go at once. Whether it is so.
     fn begins_to_pace(&mut self) -> bool {
-        let begins = self.ceiling.0 < MOST && !self.deaf && self.usual.is_some() && self.shows_enough();
-        if let (true, Some(usual)) = (begins, self.usual) {
-            // What goes at once is under way.
-            let at_once = Bytes(self.held_most.0 / 2);
-            let mut pace = Pace::new(at_once, self.budget);
-            pace.on_granted(self.now, at_once, self.budget, usual);
-            self.pace = Some(pace);
-        }
-        begins
+        let begins = self.ceiling.0 < MOST && !self.deaf && self.shows_enough();
+        let Some(usual) = self.usual.filter(|_| begins) else { return false };
+        // What goes at once is under way.
+        let at_once = Bytes(self.held_most.0 / 2);
+        let mut pace = Pace::new(at_once, self.budget);
+        pace.on_granted(self.now, at_once, self.budget, usual);
+        self.pace = Some(pace);
+        true
     }
 
     /// More, by what may wait for the link if that is full by now: as much as has fitted at once.
@@ -1040,11 +1043,11 @@ impl Knee {
         self.phase = Phase::Hold { left: if is_tried { usual.min(BEFORE_FREE) } else { usual } };
     }
 
-    /// Growth has come to its end, or a loss. If responses did not wait for the link, or nobody knows, there may be more to gain. While windows
-    /// are wide, all will begin anew.
+    /// Growth has ended, or data was lost. If responses did not wait for the link, or nobody knows, there may be more to gain. Not while
+    /// windows are wide, as the search will begin anew.
     fn hold_first(&mut self) {
         self.hold();
-        if !self.deaf && self.raised.is_none() && self.shows.is_none_or(|shows| shows >= SHOWS) {
+        if !self.deaf && self.raised.is_none() && (self.shows.is_none() || self.shows_enough()) {
             self.finds_out = self.shows.is_none();
             self.less_is_next = !self.finds_out;
             self.phase = Phase::Hold { left: BEFORE_FIRST_TRIAL };
@@ -1066,9 +1069,8 @@ impl Knee {
     }
 
     fn set(&mut self, budget: Bytes, why: Why) {
-        // What the ceiling is for is that all goes at once.
-        let is_paced = self.pace.as_ref().is_some_and(|pace| pace.is_for(budget));
-        let budget = if is_paced { budget } else { budget.min(self.ceiling) }.max(self.least());
+        // The ceiling limits what goes at once.
+        let budget = if self.is_paced_with(budget) { budget } else { budget.min(self.ceiling) }.max(self.least());
         if why == Why::More && self.largest > self.budget {
             let before = self.raised.map_or(self.budget, |(_, before)| before);
             self.raised = Some((self.largest, before));

@@ -125,7 +125,7 @@ impl DynamicThreshold {
         self.held[port as usize] = now;
     }
 
-    /// A port holds so many bytes in cells more. Returns whether there is such a port.
+    /// Adds `bytes`, which are whole cells, to what a port holds. Returns whether there is such a port.
     #[inline]
     fn add(&mut self, port: u32, bytes: u64) -> bool {
         let Some(&own) = self.held.get(port as usize) else { return false };

@@ -1004,7 +1004,7 @@ fn the_first_byte_counts_where_a_query_goes_on() {
     assert_eq!([goodput(true), goodput(false)], [Some(80_000.0 / 3500.0), Some(80_000.0 / 2000.0)]);
 }
 
-/// What has fitted at once is no bound for what goes at a pace, nor the other way round.
+/// A ceiling limits what goes at once. A trial at a pace says nothing about that.
 #[test]
 fn a_paced_trial_that_is_worse_sets_no_ceiling() {
     let tried = |pace| {
