@@ -475,6 +475,18 @@ def test_a_machine_that_is_never_idle_is_an_error_that_says_what_to_do() -> None
         campaign.repeated(lambda: {"quality": busy}, RULES.machine, lambda _: None)
 
 
+def test_a_limit_of_real_time_processes_is_named_where_it_may_be_the_reason(tmp_path: Path) -> None:
+    client = "client waited for a CPU 4.7% of the time"
+    assert campaign.hint(client, tmp_path) == "", "no such kernel"
+    (tmp_path / "sched_rt_period_us").write_text("1000000\n")
+    (tmp_path / "sched_rt_runtime_us").write_text("950000\n")
+    assert "more than 95% of the time; sysctl -w kernel.sched_rt_runtime_us=-1" in campaign.hint(client, tmp_path)
+    assert campaign.hint("the host of this machine took 3.0% of its time", tmp_path) == ""
+    for unlimited in ("-1", "1000000"):
+        (tmp_path / "sched_rt_runtime_us").write_text(unlimited)
+        assert campaign.hint(client, tmp_path) == "", unlimited
+
+
 @pytest.mark.parametrize(
     ("change", "refused"),
     [

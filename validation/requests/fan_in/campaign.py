@@ -181,7 +181,23 @@ def repeated(
         pause(_PAUSE_S)
     raise BusyError(
         f"the machine is too busy: {_ATTEMPTS} attempts were refused, the last because {refused[-1]}; stop other work "
-        "and run the same command again"
+        f"and run the same command again{hint(refused[-1])}"
+    )
+
+
+def hint(reason: str, kernel: Path = Path("/proc/sys/kernel")) -> str:
+    """Return what else helps if the kernel keeps processes with SCHED_FIFO from using a whole CPU."""
+    if not reason.startswith(("client", "servers")):
+        return ""
+    try:
+        runtime, period = (int((kernel / f"sched_rt_{name}_us").read_text()) for name in ("runtime", "period"))
+    except (OSError, ValueError):
+        return ""
+    if runtime < 0 or runtime >= period:
+        return ""
+    return (
+        f". The kernel stops a real-time process that uses a CPU for more than {runtime / period:.0%} of the time; "
+        "sysctl -w kernel.sched_rt_runtime_us=-1 keeps it from that"
     )
 
 
