@@ -157,15 +157,13 @@ impl Credit {
     }
 
     fn fits(&mut self, now: Time, cost: Bytes) -> bool {
-        if let Limit::Paced(budget, thinking) = &mut self.limit {
-            return thinking.fits(now, cost, *budget, self.outstanding);
-        }
-        let together = self.outstanding.bytes + u128::from(cost.0);
-        let fits =
-            self.outstanding.requests == 0 || self.limit.now().is_none_or(|budget| together <= u128::from(budget.0));
+        let outstanding = self.outstanding;
         match &mut self.limit {
-            Limit::Learned(knee) => fits && knee.paces(now, cost, self.outstanding),
-            _ => fits,
+            Limit::Fixed(budget) => {
+                outstanding.requests == 0 || outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0)
+            }
+            Limit::Paced(budget, thinking) => thinking.fits(now, cost, *budget, outstanding),
+            Limit::Learned(knee) => knee.fits(now, cost, outstanding) && knee.paces(now, cost, outstanding),
         }
     }
 }
@@ -230,7 +228,7 @@ impl Application for Credit {
         match &mut self.limit {
             Limit::Fixed(_) => {}
             Limit::Paced(_, thinking) => thinking.forget_timer(),
-            Limit::Learned(knee) => knee.ask_anew(),
+            Limit::Learned(knee) => knee.ask_anew(now),
         }
         let Some(&Asked { cost, .. }) = self.waiting.front() else {
             if let Limit::Paced(_, thinking) = &mut self.limit {

@@ -23,7 +23,11 @@
 //! what has fitted goes at once, and the rest as fast as the budget comes back, in steps of what the port holds. If the link is full after
 //! such a step, no more than that waits in the port.
 //!
-//! A loss does not cut the budget while a single request is under way: after a cut there would still be one.
+//! A loss does not cut the budget while a single request is under way: after a cut there would still be one. Nor does it where far less was
+//! under way than has come without a loss.
+//!
+//! **Requests that hang.** One that waits for a message, or whose server is gone, is silent for as long as it lasts. It has nothing in the port,
+//! so the silence of those that were under way at a stall is no other stall, and beside them another may always go.
 
 use super::super::{Grant, Outcome, Outstanding};
 use super::pace::Pace;
@@ -152,6 +156,8 @@ const WIDEST: u64 = 1 << 10;
 const MOST_CAUTION: u32 = 16;
 /// What was under way when the budget was cut is waited for as long as this many stalls.
 const LONGEST_OUTLIVED: u64 = 20;
+/// Where less than one part in this many was under way of what has come without a loss, a loss says nothing of the budget.
+const FAR_LESS: u64 = 4;
 /// More than any port holds.
 const MOST: u64 = 1 << 30;
 /// Most holds from one trial without limit to the next.
@@ -283,6 +289,11 @@ pub struct Knee {
     progress: Time,
     stalled: bool,
     last_stall: Option<Time>,
+    /// What is under way, and what of it was so at the last stall.
+    outstanding: Outstanding,
+    silent: Outstanding,
+    /// Whether anything was told before a response was complete.
+    tells_progress: bool,
     /// How long a request usually takes.
     usual: Option<Duration>,
     changes: u64,
@@ -342,6 +353,9 @@ impl Knee {
             progress: Time(0),
             stalled: false,
             last_stall: None,
+            outstanding: Outstanding::default(),
+            silent: Outstanding::default(),
+            tells_progress: false,
             usual: None,
             changes: 0,
             last_change: None,
@@ -366,10 +380,11 @@ impl Knee {
     /// Whether the pace lets a request go. If only it does not, [`lets_go`](Self::lets_go) then says until when.
     pub(super) fn paces(&mut self, now: Time, cost: Bytes, outstanding: Outstanding) -> bool {
         let (Some(pace), Some(usual)) = (&mut self.pace, self.usual) else { return true };
-        if outstanding.requests == 0 {
+        if outstanding.requests <= self.silent.requests {
             pace.empty();
+            return true;
         }
-        outstanding.requests == 0 || !pace.is_for(self.budget) || pace.fits(now, cost, self.budget, usual)
+        !pace.is_for(self.budget) || pace.fits(now, cost, self.budget, usual)
     }
 
     /// When the request that is next may go, if only the pace holds it back.
@@ -378,11 +393,40 @@ impl Knee {
     }
 
     /// It is asked anew what may go: nothing has its time, nor has a request to wait.
-    pub(super) fn ask_anew(&mut self) {
+    pub(super) fn ask_anew(&mut self, now: Time) {
         self.is_followed = false;
+        if self.last_stall.is_some_and(|stall| stall > now) {
+            // It was by another clock.
+            (self.last_stall, self.silent) = (None, Outstanding::default());
+        }
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
+    }
+
+    /// Whether a request of this `cost` fits beside what is outstanding. Beside what has been silent since the last stall one may go.
+    pub(super) fn fits(&self, now: Time, cost: Bytes, outstanding: Outstanding) -> bool {
+        let together = self.moving(now, outstanding).bytes + u128::from(cost.0);
+        outstanding.requests <= self.silent.requests
+            || self.budget().is_none_or(|budget| together <= u128::from(budget.0))
+    }
+
+    /// What is outstanding and does not hang: it has not been silent for so long that it may be so for ever.
+    fn moving(&self, now: Time, outstanding: Outstanding) -> Outstanding {
+        let long = LONGEST_OUTLIVED.saturating_mul(self.search.stall.0);
+        if self.last_stall.is_none_or(|stall| now.since(stall).0 <= long) {
+            return outstanding;
+        }
+        let Outstanding { requests, bytes } = self.silent;
+        Outstanding {
+            requests: outstanding.requests.saturating_sub(requests),
+            bytes: outstanding.bytes.saturating_sub(bytes),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) const fn last_stall(&self) -> Option<Time> {
+        self.last_stall
     }
 
     /// How often the budget has changed, and why it did last.
@@ -400,15 +444,19 @@ impl Knee {
     /// A request was let go; with it, so much is under way.
     pub fn on_granted(&mut self, now: Time, cost: Bytes, under_way: Outstanding) {
         self.now = now;
+        self.outstanding = under_way;
+        let awaits_nothing = under_way.requests <= self.silent.requests + 1;
+        let under_way = self.moving(now, under_way);
         if let (Some(pace), Some(usual)) = (&mut self.pace, self.usual) {
             pace.on_granted(now, cost, self.budget, usual);
         }
-        if self.busy_since.is_none() {
+        if self.busy_since.is_none() || under_way.requests <= 1 {
             self.busy_since = Some(now);
             self.filling = !core::mem::take(&mut self.follows);
-            self.progress = now;
-            self.stalled = false;
             (self.largest, self.most) = (Bytes::ZERO, Bytes::ZERO);
+        }
+        if awaits_nothing {
+            (self.progress, self.stalled) = (now, false);
         }
         self.largest = self.largest.max(cost);
         self.most = self.most.max(under_way.bytes());
@@ -437,7 +485,9 @@ impl Knee {
             // The first byte of a query takes its time with any budget.
             self.busy_since = Some(now);
         }
+        self.tells_progress |= received > Bytes::ZERO;
         self.sample.received += u128::from(received.0);
+        let under_way = self.moving(now, under_way);
         if !self.sample.whole && under_way.requests > 0 {
             self.look_at_sample(now, under_way);
         }
@@ -453,7 +503,7 @@ impl Knee {
     /// When nothing will have arrived for too long.
     #[must_use]
     pub fn stalls_at(&self) -> Option<Time> {
-        let awaited = self.busy_since.is_some() && !self.stalled;
+        let awaited = self.busy_since.is_some() && !self.stalled && self.outstanding.requests > self.silent.requests;
         self.patience_for_bytes().filter(|_| awaited).map(|longest| Time(self.progress.0.saturating_add(longest.0)))
     }
 
@@ -464,15 +514,30 @@ impl Knee {
             pace.forget_timer();
         }
         if out_of_order > 0 && self.old == 0 {
-            self.cut(Why::OutOfOrder, under_way);
+            self.cut(Why::OutOfOrder, self.moving(now, under_way));
         }
         self.look_for_stall(now, under_way);
     }
 
     /// A request is over; without it, so much is under way.
     pub fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, under_way: Outstanding) {
+        let last_stall = self.last_stall;
+        let was_silent = last_stall.is_some_and(|stall| grant.at().0 < stall.0);
         self.look_at(now, under_way);
         self.filling = false;
+        self.outstanding = under_way;
+        if was_silent && self.last_stall == last_stall && self.silent.requests > 0 {
+            self.silent.requests -= 1;
+            self.silent.bytes = self.silent.bytes.saturating_sub(u128::from(grant.cost().0));
+        }
+        if self.silent.requests > under_way.requests {
+            self.silent = under_way;
+        }
+        let under_way = self.moving(now, under_way);
+        if self.busy_since.is_none() {
+            // It has hung, and nothing else is under way.
+            return;
+        }
         let old = self.old;
         let of_old = u64::from(grant.at().0 <= self.cut_at.0);
         self.old = old.saturating_sub(of_old).min(under_way.requests);
@@ -484,9 +549,11 @@ impl Knee {
         }
         // What a stall has made late says little of how long requests usually take. But what is taken for a stall may be usual.
         let late = self.last_stall.is_some_and(|stall| stall.0 >= grant.at().0);
-        let most = self.usual.filter(|_| late).map_or(Duration(u64::MAX), Duration::doubled);
+        let most = self.usual.filter(|_| late).map_or(Duration(u64::MAX), |usual| usual.doubled().max(self.search.stall));
         let took = now.since(grant.at()).min(most);
-        self.usual = Some(self.usual.map_or(took, |usual| Duration(usual.0 - usual.0 / 16 + took.0 / 16)));
+        if outcome.received > Bytes::ZERO || self.tells_progress {
+            self.usual = Some(self.usual.map_or(took, |usual| Duration(usual.0 - usual.0 / 16 + took.0 / 16)));
+        }
         if self.old == 0 && old > 0 {
             self.outlived();
         }
@@ -565,10 +632,11 @@ impl Knee {
 
     fn look_for_stall(&mut self, now: Time, under_way: Outstanding) {
         if self.stalls_at().is_some_and(|at| at.0 <= now.0) {
+            let moving = self.moving(now, under_way);
             self.stalled = true;
-            self.last_stall = Some(now);
+            (self.last_stall, self.silent) = (Some(now), under_way);
             if self.old == 0 {
-                self.cut(Why::Stall, under_way);
+                self.cut(Why::Stall, moving);
             }
         }
     }
@@ -580,8 +648,11 @@ impl Knee {
         if goes_alone && self.largest.0 <= self.start.0 / 2 {
             self.lost_alone = self.lost_alone.saturating_add(1);
         }
-        // What was not under way cannot have been too much.
+        // What was not under way cannot have been too much, nor can what is far less than what has come without a loss.
         let back = self.budget.min(self.most);
+        if !goes_alone && back.0 < self.filled.min(self.budget).0 / FAR_LESS {
+            return;
+        }
         let alone = back <= self.largest;
         match &mut self.phase {
             Phase::Doubt { low: None, lost } if goes_alone || alone => {
@@ -893,7 +964,9 @@ impl Knee {
         } else {
             // It was for servers that think no more.
             self.pace = None;
-            self.half_as_large_again()
+            // One request more at least, or nothing is tried.
+            let one_more = if self.deaf { 0 } else { self.base().0.saturating_add(self.largest.0) };
+            self.half_as_large_again().max(Bytes(one_more))
         };
         self.set(more, Why::More);
         if self.budget > back {
@@ -1060,8 +1133,8 @@ impl Knee {
     }
 
     fn half_as_large_again(&self) -> Bytes {
-        let base = self.base();
-        Bytes(base.0.saturating_add(base.0 / 2)) + self.segment
+        let base = self.base().0;
+        Bytes(base.saturating_add(base / 2).saturating_add(self.segment.0))
     }
 
     fn least(&self) -> Bytes {

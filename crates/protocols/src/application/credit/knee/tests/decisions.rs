@@ -146,7 +146,8 @@ fn less_and_more_are_tried_in_turns() {
     assert_eq!(after(Knee { less_is_next: true, ..search(LAST_HOLD) }, 10.0), more);
     // Less than the largest response, or than two segments, is no less.
     assert_eq!(after(Knee { largest: Bytes(9999), ..search(LAST_HOLD) }, 10.0), less);
-    assert_eq!(after(Knee { largest: BUDGET, ..search(LAST_HOLD) }, 10.0), more);
+    let room_for_two = (20_000, Phase::Try { back: BUDGET });
+    assert_eq!(after(Knee { largest: BUDGET, ..search(LAST_HOLD) }, 10.0), room_for_two);
     let two_segments = Knee { budget: Bytes(2000), ..search(LAST_HOLD) };
     assert_eq!(after(two_segments, 10.0), (4000, Phase::Try { back: Bytes(2000) }));
 }
@@ -788,16 +789,85 @@ fn a_request_usually_takes_what_it_took_and_what_is_new_counts_for_a_sixteenth()
     }
 }
 
+/// A stall is 50 ms. What takes longer than usual for good is usual after a while, however short that was.
 #[test]
-fn what_a_stall_made_late_counts_as_twice_the_usual_at_most() {
-    let usual = |at, now| {
-        let mut knee = Knee { last_stall: Some(Time(1000)), usual: Some(Duration(1600)), ..search(HOLD) };
+fn what_a_stall_made_late_counts_as_twice_the_usual_or_a_stall_at_most() {
+    let usual = |usual_ms, at, took_ms| {
+        let usual = Some(Duration::from_ms(usual_ms));
+        let mut knee = Knee { last_stall: Some(Time(1000)), usual, tells_progress: true, ..search(HOLD) };
         grant(&mut knee, at, 1);
-        finish(&mut knee, now, at, 1, 0);
-        knee.usual.unwrap().0
+        finish(&mut knee, at + Duration::from_ms(took_ms).0, at, 1, 0);
+        knee.usual.unwrap().0 / Duration::from_ms(1).0
     };
-    assert_eq!([usual(999, 999 + 16_000), usual(1000, 17_000), usual(1001, 17_001)], [1700, 1700, 2500]);
-    assert_eq!(usual(999, 999 + 1616), 1601, "it was not late");
+    assert_eq!([usual(160, 999, 1600), usual(160, 1000, 1600)], [170, 170]);
+    assert_eq!([usual(16, 999, 1600), usual(0, 999, 1600)], [18, 3]);
+    assert_eq!(usual(160, 999, 176), 161, "it was not late");
+}
+
+/// Ten requests have come without a loss.
+#[test]
+fn a_loss_says_nothing_where_far_less_was_under_way_than_has_come_without() {
+    let cut_with = |requests, alone| {
+        let largest = if alone { Bytes(6000) } else { Bytes(1000) };
+        let mut knee = Knee { filled: Bytes(10_000), ..search(HOLD) };
+        knee.on_granted(Time(0), largest, under_way(requests));
+        knee.on_timer(Time(1), 1, under_way(if alone { 1 } else { requests }));
+        (knee.budget.0, knee.lost_alone)
+    };
+    assert_eq!([cut_with(2, false), cut_with(3, false)], [(BUDGET.0, 0), (2100, 0)]);
+    assert_eq!(cut_with(2, true).1, 0);
+    // A budget that was cut is not filled by what was under way before.
+    let mut knee = Knee { filled: Bytes(100_000), ..search(HOLD) };
+    grant(&mut knee, 0, 6);
+    knee.on_timer(Time(1), 1, under_way(6));
+    assert_eq!(knee.budget.0, 4200);
+}
+
+/// Two requests wait for a message each, and others come and go beside them.
+#[test]
+fn what_hangs_is_one_stall_and_leaves_room_to_others() {
+    const MS: u64 = Duration::from_ms(1).0;
+    let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
+    let fits = |knee: &Knee, ms, cost, requests| knee.fits(Time(ms * MS), Bytes(cost), under_way(requests));
+    grant(&mut knee, 0, 2);
+    assert_eq!(knee.stalls_at(), Some(Time(50 * MS)));
+    knee.on_timer(Time(50 * MS), 0, under_way(2));
+    assert_eq!((knee.changes(), knee.stalls_at()), ((1, Some(Why::Stall)), None), "they go on to be silent");
+    let budget = knee.budget.0;
+    assert!(budget < 2000 + 1000 && fits(&knee, 50, 1000, 2), "one may go beside them");
+    grant(&mut knee, 60 * MS, 3);
+    assert!(!fits(&knee, 60, 1000, 3));
+    assert_eq!(knee.stalls_at(), Some(Time(110 * MS)), "this one is awaited");
+    finish(&mut knee, 61 * MS, 60 * MS, 1000, 2);
+    assert_eq!(knee.stalls_at(), None);
+    // For a second they may still come all at once.
+    assert!(!fits(&knee, 1050, budget - 1000, 3) && fits(&knee, 1051, budget - 1000, 3));
+    // Time in which only they are under way is idle.
+    grant(&mut knee, 2000 * MS, 3);
+    assert_eq!((knee.busy_since, knee.most), (Some(Time(2000 * MS)), Bytes(1000)));
+    finish(&mut knee, 2001 * MS, 2000 * MS, 1000, 2);
+    assert_eq!(knee.busy_since, None);
+    // One of them gets its message at last.
+    let usual = knee.usual;
+    finish(&mut knee, 3000 * MS, 0, 1000, 1);
+    assert_eq!((knee.silent, knee.usual, knee.changes().0), (under_way(1), usual, 1));
+    grant(&mut knee, 3000 * MS, 2);
+    assert_eq!(knee.stalls_at(), Some(Time(3050 * MS)));
+    // By another clock, nobody knows which of them were silent.
+    knee.ask_anew(Time(49 * MS));
+    assert_eq!((knee.silent, knee.last_stall), (Outstanding::default(), None));
+}
+
+/// Nobody answered.
+#[test]
+fn how_soon_a_request_fails_says_nothing_of_how_long_they_take() {
+    let mut knee = Knee { usual: Some(Duration(1600)), ..search(HOLD) };
+    grant(&mut knee, 0, 1);
+    finish(&mut knee, 16, 0, 0, 0);
+    assert_eq!(knee.usual, Some(Duration(1600)));
+    grant(&mut knee, 16, 1);
+    finish(&mut knee, 32, 16, 1, 0);
+    assert_eq!(knee.usual, Some(Duration(1501)), "this one did");
 }
 
 #[test]
@@ -930,7 +1000,7 @@ fn a_pace_holds_back_what_does_not_go_at_once() {
         let gone = (0..9).find(|&requests| !goes(&mut knee, query, requests));
         assert_eq!((gone, knee.lets_go()), (Some(4), Some(Time(query + 4))), "{query}");
     }
-    knee.ask_anew();
+    knee.ask_anew(Time(0));
     let enough = Knee { budget: BUDGET, ..knee.clone() };
     assert!(goes(&mut enough.clone(), 204, 4), "so much fits at once");
     assert!(!goes(&mut knee, 204, 4));
@@ -987,7 +1057,7 @@ fn the_first_byte_counts_where_a_query_goes_on() {
     let goodput = |waits| {
         let mut knee = search(HOLD);
         for number in 0..4 {
-            knee.ask_anew();
+            knee.ask_anew(Time(0));
             grant(&mut knee, 1000 * number, 1);
             if waits {
                 knee.on_refused();
