@@ -7,6 +7,7 @@ use std::fmt;
 use std::future::Future;
 #[cfg(target_os = "linux")]
 use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
@@ -18,7 +19,8 @@ use incast_protocols::application::{
 };
 use incast_protocols::{Bytes, Duration, Rate, Time};
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
 
 use crate::events;
 #[cfg(target_os = "linux")]
@@ -28,6 +30,11 @@ use incast_protocols::application::tell_late;
 
 const PS_PER_NS: u64 = 1000;
 const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The largest that TCP can announce.
+const LARGEST_WINDOW: u64 = 1 << 30;
+const SHORTEST_STALL: Duration = Duration::from_ms(1);
+const LONGEST_STALL: Duration = Duration::from_ms(24 * 60 * 60 * 1000);
 
 /// Payload of a full segment on Ethernet, with timestamps.
 const SEGMENT: Bytes = Bytes(1448);
@@ -165,7 +172,7 @@ impl Builder {
 
     /// How long servers usually think before they answer. Meanwhile their requests hold nothing of the budget of a [port](Self::port),
     /// and others go at the pace of its link: a task of tokio sees to that, so slots have to be asked for in a runtime that has
-    /// time.
+    /// time. Its timers have steps of a millisecond: where the link carries several responses in one, these go together.
     pub fn think(mut self, think: std::time::Duration) -> Self {
         self.config.think = Duration(u64::try_from(think.as_nanos()).unwrap_or(u64::MAX).saturating_mul(PS_PER_NS));
         self
@@ -178,7 +185,7 @@ impl Builder {
         self
     }
 
-    /// How the budget is learned.
+    /// How the budget is learned. Its numbers have to be sensible: see [`build`](Self::build).
     pub fn search(mut self, search: Search) -> Self {
         self.config.search = search;
         self
@@ -194,7 +201,7 @@ impl Builder {
     /// To how many bytes receive windows should be limited; by default to four segments, or to what follows from the number of
     /// [workers](Self::workers). See [`Credit::window_bytes`].
     pub fn window_bytes(mut self, bytes: u64) -> Self {
-        self.config.window = Some(Bytes(bytes));
+        self.config.window = Some(Bytes(bytes.min(LARGEST_WINDOW)));
         self
     }
 
@@ -204,7 +211,8 @@ impl Builder {
         self
     }
 
-    /// Called at every decision, by the task that caused it. It must not block, and may use the scheduler.
+    /// Called at every decision, by the task that caused it. It must not block, and may use the scheduler. A panic in it ends the call
+    /// and goes no further, as credit would be lost.
     pub fn on_decision(mut self, hook: impl Fn(Decision, &Status) + Send + Sync + 'static) -> Self {
         self.hook = Some(HookOf(Box::new(hook)));
         self
@@ -214,9 +222,11 @@ impl Builder {
     ///
     /// # Panics
     /// Servers [think](Self::think), for a time that is told or [learned](Self::learn_think), and no [port](Self::port) is given; or both
-    /// are.
+    /// are. Or the [search](Self::search) has a stall of less than a millisecond or of more than a day, less than one measurement from trial
+    /// to trial, a factor that is not from 1 to 2, or a cut that is not from 0.1 to 0.99.
     #[must_use]
     pub fn build(self) -> Credit {
+        check(&self.config.search);
         let known = !self.config.learn && self.bottleneck.rate.0 > 0;
         let (told, learns) = (self.config.think != Duration::ZERO, self.config.learn_think);
         assert!(known || !(told || learns), "servers that think need a port");
@@ -225,6 +235,15 @@ impl Builder {
             ApplicationContext { bottleneck: self.bottleneck, workers: self.workers, rto_min: Duration::from_ms(200) };
         Credit::of(&ApplicationChoice::Credit(self.config), &context, self.hook.map(|HookOf(hook)| hook))
     }
+}
+
+/// The scheduler counts in multiples of a stall, and asks once for each that has passed.
+fn check(Search { growth_pays, trial_pays, cut, hold, stall, .. }: &Search) {
+    let paying = 1.0..=2.0;
+    assert!(paying.contains(growth_pays) && paying.contains(trial_pays), "what pays: a factor from 1 to 2");
+    assert!((0.1..=0.99).contains(cut), "a cut leaves 0.1 to 0.99");
+    assert!(*hold > 0, "at least one measurement from trial to trial");
+    assert!((SHORTEST_STALL..=LONGEST_STALL).contains(stall), "a stall: from a millisecond to a day");
 }
 
 /// A budget of bytes that requests share: one for each link over which responses come in. Clones are the same budget.
@@ -253,8 +272,8 @@ struct State {
     /// Requests without a slot, by their numbers: what is in front has the number `first`.
     waiting: VecDeque<Option<Place>>,
     first: u64,
-    /// Whether a task lets requests go when their time has come.
-    paced: bool,
+    /// When a task lets requests go, if there is one.
+    pacer: Option<(Time, Arc<Notify>)>,
     /// Connections over which responses come, by their requests, if the scheduler looks at bytes as they come.
     #[cfg(target_os = "linux")]
     watched: BTreeMap<u64, Connection>,
@@ -301,7 +320,7 @@ impl Credit {
             known,
             waiting: VecDeque::new(),
             first: 0,
-            paced: false,
+            pacer: None,
             #[cfg(target_os = "linux")]
             watched: BTreeMap::new(),
         };
@@ -319,7 +338,8 @@ impl Credit {
         }))
     }
 
-    /// Waits until a request may be sent. Requests go in the order in which these futures are polled first.
+    /// Waits until a request may be sent. Requests go in the order in which these futures are polled first. Whoever waits while it holds a
+    /// slot of the same scheduler may wait for ever.
     pub fn slot(&self, expect: Expect) -> Waiting {
         Waiting { shared: Some(Arc::clone(&self.0)), span: events::Span::default(), expect, asked: None }
     }
@@ -385,8 +405,10 @@ impl Shared {
         let mut granted = Vec::new();
         let mut state = self.lock();
         // But for the pace that requests keep, nothing is let go between two calls, so a timer need not run before the next of them.
+        let mut timed = None;
         if state.is_due(now) {
             state.run_timer(now);
+            timed = Some(state.scheduler.status());
         }
         let told = tell(&mut state, now);
         let mut woken = Woken::default();
@@ -398,38 +420,44 @@ impl Shared {
         }
         let answer = ask(&mut state, told);
         let status = state.scheduler.status();
-        let before = std::mem::replace(&mut state.known, known(&status));
+        let mut before = std::mem::replace(&mut state.known, known(&status));
         let pace = self.pace(&mut state);
         drop(state);
-        if let Some((runtime, pace)) = pace {
+        if let Some(pace) = pace {
             // After the lock was opened: a runtime that ends drops the task at once, which takes the lock.
-            runtime.spawn(Self::keep_pace(pace));
+            pace.begin();
         }
         woken.wake();
+        if let Some(timed) = timed {
+            // By itself: another change may have followed, with a reason of its own.
+            self.report(None, &[], std::mem::replace(&mut before, known(&timed)), &timed);
+        }
         if hears || before != known(&status) {
             self.report(decision, &granted, before, &status);
         }
         answer
     }
 
-    /// What lets requests go when their time has come, if that is wanted and not there.
-    fn pace(self: &Arc<Self>, state: &mut State) -> Option<(Handle, Pace)> {
-        if state.paced || state.scheduler.lets_go_at().is_none() {
-            return None;
+    /// What lets requests go when their time has come, if that is wanted and not there, or would come too late.
+    fn pace(self: &Arc<Self>, state: &mut State) -> Option<Pacing> {
+        let at = state.scheduler.lets_go_at()?;
+        if let Some((next, sooner)) = &mut state.pacer {
+            return (std::mem::replace(next, at.min(*next)) > at).then(|| Pacing::Sooner(Arc::clone(sooner)));
         }
         let runtime = Handle::try_current().ok()?;
-        state.paced = true;
-        Some((runtime, Pace { shared: Arc::downgrade(self) }))
+        let sooner = Arc::new(Notify::new());
+        state.pacer = Some((at, Arc::clone(&sooner)));
+        Some(Pacing::New(runtime, Pace { shared: Arc::downgrade(self) }, sooner))
     }
 
     /// Lets requests go when their time has come, until none waits for that.
-    async fn keep_pace(mut pace: Pace) {
+    async fn keep_pace(mut pace: Pace, sooner: Arc<Notify>) {
         while let Some(held) = pace.shared.upgrade() {
             let now = held.now();
             let at = {
                 let mut state = held.lock();
                 let at = state.scheduler.lets_go_at();
-                state.paced = at.is_some();
+                state.pacer = at.map(|at| (at, Arc::clone(&sooner)));
                 at
             };
             let Some(at) = at else {
@@ -439,7 +467,9 @@ impl Shared {
             let wait = std::time::Duration::from_nanos(at.0.saturating_sub(now.0).div_ceil(PS_PER_NS));
             drop(held);
             // A clock that wraps would have it wait for months.
-            tokio::time::sleep(wait.min(LONGEST_PAUSE)).await;
+            if timeout(wait.min(LONGEST_PAUSE), sooner.notified()).await.is_ok() {
+                continue;
+            }
             let Some(held) = pace.shared.upgrade() else { return };
             held.act(None, |_, _| (), |_, ()| ());
         }
@@ -459,20 +489,22 @@ impl Shared {
             self.tell(Decision::Granted { request, cost_bytes }, status);
         }
         if status.changes != changes {
-            events::budget(status.changes.wrapping_sub(changes), status);
-            if let Some(hook) = &self.hook {
-                hook(Decision::Budget { why: status.last_change }, status);
-            }
+            unharmed(|| events::budget(status.changes.wrapping_sub(changes), status));
+            self.call(Decision::Budget { why: status.last_change }, status);
         }
         if status.losses_of_others && !losses_of_others {
-            events::losses_of_others(status);
+            unharmed(|| events::losses_of_others(status));
         }
     }
 
     fn tell(&self, decision: Decision, status: &Status) {
-        events::decision(decision, status);
+        unharmed(|| events::decision(decision, status));
+        self.call(decision, status);
+    }
+
+    fn call(&self, decision: Decision, status: &Status) {
         if let Some(hook) = &self.hook {
-            hook(decision, status);
+            unharmed(|| hook(decision, status));
         }
     }
 }
@@ -485,9 +517,31 @@ struct Pace {
 impl Drop for Pace {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.lock().paced = false;
+            shared.lock().pacer = None;
         }
     }
+}
+
+/// What is to be done for the pace once the lock is open.
+enum Pacing {
+    New(Handle, Pace, Arc<Notify>),
+    Sooner(Arc<Notify>),
+}
+
+impl Pacing {
+    fn begin(self) {
+        match self {
+            Self::New(runtime, pace, sooner) => drop(runtime.spawn(Shared::keep_pace(pace, sooner))),
+            Self::Sooner(sooner) => sooner.notify_one(),
+        }
+    }
+}
+
+/// Whoever listens may panic, but not cost a grant that is on its way to its request, or end the program where a slot is dropped by
+/// another panic.
+fn unharmed(listens: impl FnOnce()) {
+    // The panic has been reported by now.
+    let _ = catch_unwind(AssertUnwindSafe(listens));
 }
 
 /// What listeners are told of when it changes.
@@ -570,14 +624,13 @@ impl State {
         place
     }
 
-    /// Takes the grant of a request that has one; else its task is woken when it has. Whether it waits only since now is told,
-    /// too.
-    fn take(&mut self, id: u64, task: &Waker) -> Result<Grant, bool> {
+    /// Takes the grant of a request that has one; else its task is woken when it has, and no longer the one that is `replaced`. Whether
+    /// it waits only since now is told, too.
+    fn take(&mut self, id: u64, task: &Waker, replaced: &mut Option<Waker>) -> Result<Grant, bool> {
         if let Some(Some(Place::Waiting(waker))) = self.place(id) {
             let only_now = waker.is_none();
-            match waker {
-                Some(waker) => waker.clone_from(task),
-                None => *waker = Some(task.clone()),
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(task)) {
+                *replaced = waker.replace(task.clone());
             }
             return Err(only_now);
         }
@@ -612,20 +665,21 @@ impl Future for Waiting {
         let Self { shared: place, span, expect, asked } = &mut *self;
         let shared = place.as_ref().expect("a slot is given once");
         let task = context.waker();
+        // Dropped when the lock is open.
+        let mut replaced = None;
         let (id, taken) = if let Some(id) = *asked {
-            (id, shared.lock().take(id, task))
+            (id, shared.lock().take(id, task, &mut replaced))
         } else {
-            let ask = |state: &mut State, now| state.ask(now, *expect);
-            let (id, taken) = shared.act(None, ask, |state, id| (id, state.take(id, task)));
-            *asked = Some(id);
-            *span = events::Span::of(id, expect.bytes);
+            let ask = |state: &mut State, now| *asked.insert(state.ask(now, *expect));
+            let (id, taken) = shared.act(None, ask, |state, id| (id, state.take(id, task, &mut replaced)));
+            unharmed(|| *span = events::Span::of(id, expect.bytes));
             (id, taken)
         };
         match taken {
             Ok(grant) => {
                 let shared = place.take().expect("it was there");
                 let span = std::mem::take(span);
-                span.granted(grant.cost().0);
+                unharmed(|| span.granted(grant.cost().0));
                 Poll::Ready(Slot {
                     shared,
                     span,
@@ -657,13 +711,19 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let (Some(shared), Some(id)) = (&self.shared, self.asked) else { return };
-        let leave = |state: &mut State, now| match state.leave(id) {
-            Some(Place::Waiting(_)) => state.scheduler.on_withdrawn(now, RequestId(id)),
-            // It was granted and not taken: nothing was sent.
-            Some(Place::Granted(grant)) => state.scheduler.on_finished(now, grant, Outcome::default()),
-            None => {}
+        let leave = |state: &mut State, now| match state.leave(id)? {
+            Place::Waiting(waker) => {
+                state.scheduler.on_withdrawn(now, RequestId(id));
+                waker
+            }
+            Place::Granted(grant) => {
+                // It was not taken: nothing was sent.
+                state.scheduler.on_finished(now, grant, Outcome::default());
+                None
+            }
         };
-        shared.act(Some(Decision::Withdrawn { request: id }), leave, |_, ()| ());
+        // Its task may be the last owner of a slot, so it goes when the lock is open.
+        drop(shared.act(Some(Decision::Withdrawn { request: id }), leave, |_, waker| waker));
     }
 }
 
@@ -754,7 +814,7 @@ impl Slot {
         self.received = self.told;
     }
 
-    /// If it is dropped before [`came`](Self::came), it failed.
+    /// If it is dropped before [`came`](Self::came), nothing more came of it than was told. Returns what was expected.
     pub(crate) const fn fails_unless_it_came(&mut self) -> u64 {
         std::mem::replace(&mut self.received, 0)
     }
@@ -835,9 +895,9 @@ impl Drop for Slot {
             self.no_longer_comes_over();
         }
         let Some(grant) = self.grant.take() else { return };
-        // What came of a response of which bytes were told is known; what is left are bytes that were only expected.
-        let received =
-            if self.told > 0 && self.shared.watches { self.received.saturating_sub(self.told) } else { self.received };
+        // What was told as it came has come; a scheduler that looks at that has heard of it.
+        let heard = if self.shared.watches { self.told } else { 0 };
+        let received = self.received.max(self.told) - heard;
         let outcome = Outcome { received: Bytes(received), out_of_order: self.out_of_order };
         let request = grant.id().0;
         let decision = Decision::Returned { request, cost_bytes: grant.cost().0 };

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::{Credit, Expect};
 
@@ -24,7 +25,15 @@ impl Credit {
     where
         F: Future<Output = Result<T, E>>,
     {
-        try_join_all(requests.into_iter().map(|(expect, request)| self.run(expect, request))).await
+        // Not `try_join_all`: with more than 30 it keeps an error until all requests before that are over.
+        let requests = requests.into_iter().enumerate();
+        let mut left: FuturesUnordered<_> =
+            requests.map(|(at, (expect, request))| async move { (at, self.run(expect, request).await) }).collect();
+        let mut came: Vec<_> = std::iter::repeat_with(|| None).take(left.len()).collect();
+        while let Some((at, response)) = left.next().await {
+            came[at] = Some(response?);
+        }
+        Ok(came.into_iter().flatten().collect())
     }
 
     /// Makes one request when it has its slot.

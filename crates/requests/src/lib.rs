@@ -10,8 +10,8 @@
 //! # async fn ask(_server: u32) -> Vec<u8> { vec![0; 32_768] }
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
-//! // One for each link over which responses come in, for as long as the program runs.
-//! let credit = Credit::adaptive();
+//! // One for each link over which responses come in, for as long as the program runs: 70 % of the buffer of the port to it.
+//! let credit = Credit::with_budget(90_000);
 //!
 //! // One request: dropping the slot gives its credit back.
 //! let slot = credit.slot(Expect::bytes(32_768)).await;
@@ -33,10 +33,17 @@
 //! its server may still fill the port. Told which connection a response [comes over](Slot::comes_over), a slot sees to that itself on
 //! Linux.
 //!
+//! **Deadlocks.** Who holds a slot must not wait for another of the same [`Credit`]: all credit may be held by others who do the same.
+//! So read the body of a response before you wait for other responses.
+//!
+//! **Several runtimes.** Tasks of tokio keep the pace of servers that think, and look at connections, in the runtime that needed them first.
+//! If several runtimes share one [`Credit`], each has to be driven: one that is between two calls of `block_on` lets the others wait.
+//!
 //! **One scheduler per link.** All gathers of a program whose responses share a link share one [`Credit`]; it is cheap to clone.
 //!
 //! **When not to use it.** Where nothing collapses, a budget can only cost: measure first. Beside long flows at the same port
-//! a fixed budget may leave the link to them; [`Credit::adaptive`] looks whether no limit is better.
+//! a fixed budget may leave the link to them; [`Credit::adaptive`] looks whether no limit is better. It wants to hear of lost segments, as it
+//! does from [`Tcp`](socket::Tcp): with [`gather`](Credit::gather), [`run`](Credit::run) and the layer it notices only stalls.
 
 mod credit;
 mod events;

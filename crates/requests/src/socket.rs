@@ -5,6 +5,8 @@
 //! up. So limit a window before each request but the first, and let a request cost what is announced: [`expect`](Tcp::expect) does
 //! both.
 //!
+//! A kernel before Linux 6.2 does not say what is announced. Windows are limited there, too, but a request costs its whole response.
+//!
 //! A response that may fill the limited window of its connection is [acknowledged at once](acknowledge_at_once), if its slot knows that it
 //! [comes over](Slot::comes_over) that.
 //!
@@ -378,9 +380,12 @@ impl Unsent {
                 return true;
             }
             let connection = &sending.connection;
-            let sent = connection.socket.info().map_or(true, |info| info.sent != connection.sent);
+            let Ok(info) = connection.socket.info() else {
+                // It was closed, and its number may be that of another.
+                return false;
+            };
+            let sent = info.sent != connection.sent;
             if sent {
-                // It may have been closed.
                 let _ = acknowledge_at_once(connection.socket.fd);
             }
             sending.at = now + SENT_AFTER.max((now - sending.granted) / 4);

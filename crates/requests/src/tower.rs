@@ -3,6 +3,10 @@
 //! A slot is asked for inside the future of `call`, as nobody knows the size of a response before there is a request. It is held
 //! until the body of the response has come or is dropped: a client that drops half a body closes the connection (HTTP/1),
 //! or resets the stream (HTTP/2).
+//!
+//! So read or drop each body as soon as its head has come. To wait for all heads first never ends where their responses do not fit into
+//! the budget together: those that came hold it, and the others wait for it. The same holds for a service that has such a layer inside
+//! and outside, with one [`Credit`].
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -54,7 +58,7 @@ where
     S::Error: Send,
     E: Fn(&Request<A>) -> Expect,
     A: Send + 'static,
-    B: Send,
+    B: Body + Send,
 {
     type Response = Response<CreditBody<B>>;
     type Error = S::Error;
@@ -69,10 +73,12 @@ where
         let slot = self.credit.slot((self.expect)(&request));
         let mut inner = self.inner.clone();
         Box::pin(async move {
-            let slot = slot.await;
+            let mut slot = slot.await;
+            // What comes of the body is told. Nothing else has come, however it ends.
+            slot.fails_unless_it_came();
             poll_fn(|context| inner.poll_ready(context)).await?;
             let response = inner.call(request).await?;
-            Ok(response.map(|body| CreditBody { body, slot: Some(slot) }))
+            Ok(response.map(|body| CreditBody { slot: Some(slot).filter(|_| !body.is_end_stream()), body }))
         })
     }
 }
@@ -93,12 +99,16 @@ impl<B: Body> Body for CreditBody<B> {
     type Error = B::Error;
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        let this = self.project();
-        let frame = ready!(this.body.poll_frame(context));
+        let mut this = self.project();
+        let frame = ready!(this.body.as_mut().poll_frame(context));
         match &frame {
             Some(Ok(frame)) => {
                 if let (Some(slot), Some(data)) = (this.slot.as_mut(), frame.data_ref()) {
                     slot.progress(data.remaining() as u64);
+                }
+                // It may be kept, and not be asked again.
+                if this.body.is_end_stream() {
+                    drop(this.slot.take());
                 }
             }
             // What is wrong with the body is wrong with its connection.

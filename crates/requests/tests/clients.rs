@@ -164,9 +164,10 @@ async fn reqwest_asks_for_as_many_as_fit() {
     let (address, load) = serve(http1).await;
     let credit = Credit::with_budget(BUDGET);
     let client = reqwest::Client::new();
-    let asked = (0..REQUESTS).map(|_| {
-        let request = client.get(format!("http://{address}/"));
-        (Expect::bytes(BODY as u64), async { request.send().await?.bytes().await })
+    let url = format!("http://{address}/");
+    let asked = [url.as_str(); REQUESTS].into_iter().map(|url| {
+        let client = client.clone();
+        (Expect::bytes(BODY as u64), async move { client.get(url).send().await?.bytes().await })
     });
     let bodies = credit.try_gather(asked).await.unwrap();
     assert!(bodies.len() == REQUESTS && bodies.iter().all(|body| body.len() == BODY));

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use incast_requests::{ApplicationChoice, ApplicationContext, Credit, Decision, Expect, Slot, Waiting, Why};
+use incast_requests::{ApplicationChoice, ApplicationContext, Credit, Decision, Expect, Search, Slot, Waiting, Why};
 use proptest::prelude::*;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -195,6 +195,37 @@ async fn errors_are_results_and_the_first_ends_a_gather_that_is_tried() {
     nothing_left(&credit);
 }
 
+/// Whether they are few, many, or nobody knows how many.
+#[tokio::test(start_paused = true)]
+async fn a_gather_that_is_tried_waits_for_no_other_request_once_one_has_failed() {
+    async fn ask(number: u32, hangs: bool) -> Result<u32, &'static str> {
+        match number {
+            0 if hangs => pending().await,
+            1 if hangs => Err("no"),
+            _ => {
+                sleep(Duration::from_millis(100 - u64::from(number))).await;
+                Ok(number)
+            }
+        }
+    }
+    for count in [3, 40] {
+        for hangs in [true, false] {
+            let credit = Credit::with_budget(1 << 20);
+            let request = move |number| (Expect::bytes(1000), ask(number, hangs));
+            let mut numbers = 0..count;
+            let requests: [Box<dyn Iterator<Item = _> + Send>; 2] =
+                [Box::new((0..count).map(request)), Box::new(std::iter::from_fn(move || numbers.next()).map(request))];
+            for requests in requests {
+                let shared = credit.clone();
+                let gather = tokio::spawn(async move { shared.try_gather(requests).await });
+                let results = timeout(Duration::from_secs(1), gather).await.expect("it ends").unwrap();
+                assert_eq!(results, if hangs { Err("no") } else { Ok((0..count).collect()) });
+                nothing_left(&credit);
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_panic_gives_credit_back() {
     let credit = Credit::with_budget(1000);
@@ -288,6 +319,66 @@ async fn every_decision_is_told() {
     assert_eq!(*told.lock().unwrap(), expected);
 }
 
+/// Who listens only listens.
+#[test]
+fn a_panic_of_whoever_listens_costs_no_credit() {
+    let told = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&told);
+    let hook = move |_: Decision, _: &_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        panic!("a defect");
+    };
+    let credit = Credit::builder().budget_bytes(1000).on_decision(hook).build();
+    let held = credit.try_slot(Expect::bytes(1000)).expect("it fits");
+    let mut gone = credit.slot(Expect::bytes(1000));
+    let mut next = credit.slot(Expect::bytes(1000));
+    assert!(poll_once(&mut gone).is_pending() && poll_once(&mut next).is_pending());
+    drop(gone);
+    // A slot that is dropped by a panic does not end the program with another.
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _held = held;
+        panic!("another defect");
+    }));
+    assert!(dropped.is_err());
+    let Poll::Ready(next) = poll_once(&mut next) else { panic!("its credit is there") };
+    drop(next);
+    assert_eq!(told.load(Ordering::SeqCst), 7, "three requests, of which two waited");
+    nothing_left(&credit);
+}
+
+/// It is dropped with the last waker of its task.
+struct Owner {
+    _slot: Option<Slot>,
+}
+
+impl std::task::Wake for Owner {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_request_that_waits_may_be_the_last_to_own_a_task_with_a_slot() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for is_polled_again in [true, false] {
+            let credit = Credit::with_budget(1000);
+            let owner = Owner { _slot: credit.try_slot(Expect::bytes(1000)) };
+            let mut waiting = credit.slot(Expect::bytes(1000));
+            let waker = Waker::from(Arc::new(owner));
+            assert!(waiting.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+            drop(waker);
+            if is_polled_again {
+                assert!(poll_once(&mut waiting).is_pending());
+                let Poll::Ready(slot) = poll_once(&mut waiting) else { panic!("the task is gone, and its slot") };
+                drop(slot);
+            }
+            drop(waiting);
+            nothing_left(&credit);
+        }
+        sender.send(()).unwrap();
+    });
+    receiver.recv_timeout(Duration::from_secs(20)).expect("it does not wait for itself");
+}
+
 #[tokio::test]
 async fn a_learned_budget_grows_while_that_pays_and_is_cut_when_something_is_lost() {
     tokio::time::pause();
@@ -300,10 +391,10 @@ async fn a_learned_budget_grows_while_that_pays_and_is_cut_when_something_is_los
     }
     let grown = credit.status().budget.unwrap().0;
     assert!(grown >= 4 * before, "{grown}");
-    // With one under way less would change nothing.
-    let mut slots = [credit.slot(Expect::bytes(5792)).await, credit.slot(Expect::bytes(5792)).await];
+    // With few under way less would change nothing.
+    let mut slots: Vec<_> = (0..40).map_while(|_| credit.try_slot(Expect::bytes(5792))).collect();
     slots[0].out_of_order(3);
-    drop(slots);
+    drop(slots.remove(0));
     let status = credit.status();
     assert!(status.budget.unwrap().0 < grown && status.last_change == Some(Why::OutOfOrder));
 }
@@ -467,6 +558,24 @@ async fn a_request_that_waits_for_its_time_may_be_dropped_and_the_next_goes_in_i
     nothing_left(&credit);
 }
 
+/// The first that waits needs the whole port, and is given up: the next needs less.
+#[tokio::test(start_paused = true)]
+async fn a_request_goes_when_its_time_gets_sooner() {
+    let credit = of_servers_that_think();
+    let began = tokio::time::Instant::now();
+    let two = [credit.slot(Expect::bytes(10_000)).await, credit.slot(Expect::bytes(10_000)).await];
+    let mut large = credit.slot(Expect::bytes(1_000_000));
+    let mut next = credit.slot(Expect::bytes(10_000));
+    assert!(poll_once(&mut large).is_pending() && poll_once(&mut next).is_pending());
+    // The task that lets them go sleeps.
+    sleep(Duration::from_millis(1)).await;
+    drop(large);
+    let third = next.await;
+    assert_eq!(began.elapsed().as_millis(), 11);
+    drop((two, third));
+    nothing_left(&credit);
+}
+
 /// The task that lets requests go is gone with its runtime.
 #[test]
 fn requests_keep_their_pace_in_another_runtime() {
@@ -511,6 +620,35 @@ fn a_runtime_may_end_while_requests_wait() {
 #[should_panic(expected = "servers that think need a port")]
 fn servers_that_think_need_a_port() {
     let _ = Credit::builder().budget_bytes(10_000).think(Duration::from_millis(1)).build();
+}
+
+#[test]
+fn a_search_has_sensible_numbers() {
+    let search = Search::default;
+    let stall = |stall| Search { stall: incast_protocols::Duration(stall), ..search() };
+    for (search, is_sensible) in [
+        (search(), true),
+        (stall(0), false),
+        (stall(1000), false),
+        (stall(1_000_000_000), true),
+        (stall(u64::MAX / 20), false),
+        (stall(u64::MAX), false),
+        (Search { growth_pays: f64::NAN, ..search() }, false),
+        (Search { trial_pays: 0.9, ..search() }, false),
+        (Search { cut: 1.0, ..search() }, false),
+        (Search { hold: 0, ..search() }, false),
+    ] {
+        let builds = std::panic::catch_unwind(|| drop(Credit::builder().search(search.clone()).build()));
+        assert_eq!(builds.is_ok(), is_sensible, "{search:?}");
+    }
+}
+
+#[test]
+fn a_window_is_no_larger_than_tcp_can_announce() {
+    let credit = Credit::builder().window_bytes(u64::MAX / 4 + 1).build();
+    assert_eq!(credit.window_bytes(), Some(1 << 30));
+    let slots = [(); 2].map(|()| credit.try_slot(Expect::bytes(10_000)));
+    assert!(slots.iter().all(Option::is_some), "its budget is large");
 }
 
 /// 40 servers that think for 50 ms, with 2000 bytes each. All of them take the link 87 ms.

@@ -238,6 +238,31 @@ async fn what_may_fill_the_limited_window_of_its_connection_is_acknowledged_at_o
     }
 }
 
+/// Its number may by then be that of another.
+#[tokio::test]
+async fn what_is_closed_is_not_acknowledged_at_once() {
+    for _ in 0..100 {
+        let mut asked = Halting::new().await;
+        asked.more(100).await;
+        let credit = asked.credit.clone();
+        asked.use_up(&credit).await;
+        let mut slot = credit.slot(asked.tcp.expect(&credit, Some(16_000)).unwrap()).await;
+        slot.comes_over(&asked.tcp);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, number) = (listener.local_addr().unwrap(), asked.stream.as_raw_fd());
+        drop(asked.stream);
+        let other = TcpStream::connect(address).await.unwrap();
+        // Other tests open sockets, too.
+        if other.as_raw_fd() == number {
+            other.set_quickack(false).unwrap();
+            sleep(Duration::from_millis(20)).await;
+            assert!(!other.quickack().unwrap(), "it is another connection");
+            return;
+        }
+    }
+    panic!("its number was never that of another");
+}
+
 /// What was given up may still fill the window: a request over the same connection is not alone.
 #[tokio::test]
 async fn a_response_that_drains_is_still_under_way() {

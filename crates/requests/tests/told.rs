@@ -4,7 +4,10 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use incast_requests::{Credit, Expect};
+use incast_protocols::analysis::batch::Bottleneck;
+use incast_protocols::application::{Application, Grant, Outcome, Request, RequestId, Status};
+use incast_protocols::{Bytes, Duration, Rate, Time};
+use incast_requests::{ApplicationChoice, ApplicationContext, Credit, Expect, Why};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -75,4 +78,49 @@ fn a_cut_says_why_and_is_counted() {
         assert!(cut.contains(part), "{part} is not in {cut}");
     }
     assert!(told(tracing::Level::INFO, || drop(Credit::adaptive().try_slot(Expect::bytes(1)))).is_empty());
+}
+
+/// Its timer, which is due at once, cuts the budget, and a request enlarges it.
+#[derive(Clone, Debug, Default)]
+struct Changing(Status);
+
+impl Application for Changing {
+    fn on_request(&mut self, _now: Time, _request: Request) {
+        (self.0.changes, self.0.last_change) = (self.0.changes + 1, Some(Why::More));
+    }
+
+    fn on_withdrawn(&mut self, _now: Time, _request: RequestId) {}
+
+    fn on_finished(&mut self, _now: Time, _grant: Grant, _outcome: Outcome) {}
+
+    fn next_timer(&self) -> Option<Time> {
+        (self.0.changes == 0).then_some(Time(0))
+    }
+
+    fn on_timer(&mut self, _now: Time, _out_of_order: u64) {
+        (self.0.changes, self.0.last_change) = (self.0.changes + 1, Some(Why::Stall));
+    }
+
+    fn poll(&mut self, _now: Time) -> Option<Grant> {
+        None
+    }
+
+    fn status(&self) -> Status {
+        self.0
+    }
+}
+
+#[test]
+fn a_cut_is_counted_though_another_change_follows_at_once() {
+    let port = Bottleneck { rate: Rate(0), base_rtt: Duration::ZERO, buffer: Bytes(0), mss: Bytes(1448) };
+    let context = ApplicationContext { bottleneck: port, workers: None, rto_min: Duration::from_ms(200) };
+    let choice = ApplicationChoice::custom("changing", |_| Box::new(Changing::default()));
+    let lines = told(tracing::Level::DEBUG, || {
+        assert!(Credit::with_scheduler(&choice, &context).try_slot(Expect::bytes(1)).is_none());
+    });
+    let changes: Vec<_> = lines.iter().filter(|line| line.contains("budget changed")).collect();
+    assert_eq!(changes.len(), 2, "{lines:?}");
+    assert!(changes[0].contains("why=\"stall\"") && changes[0].contains("cuts=1"), "{}", changes[0]);
+    assert!(changes[1].contains("why=\"more\"") && changes[1].contains("cuts=0"), "{}", changes[1]);
+    assert!(changes.iter().all(|change| change.contains("budget_changes=1")));
 }
