@@ -327,7 +327,7 @@ def test_what_waits_stands_in_the_order_of_the_requests() -> None:
     # A hook that begins tasks at once can ask again before the first request has something to wait with.
     for request in (3, 1, 2):
         core.wait(request, str(request))  # type: ignore[arg-type]
-    assert [str(waiter) for waiter in core.close()] == ["1", "2", "3"]
+    assert [(request, str(waiter)) for request, waiter in core.close()] == [(1, "1"), (2, "2"), (3, "3")]
 
 
 def test_a_slot_granted_and_cancelled_in_the_same_turn_gives_its_credit_on() -> None:
@@ -546,6 +546,61 @@ def test_who_waits_when_the_scheduler_is_closed_is_told(run: Run) -> None:
     run(program)
 
 
+def test_a_closed_scheduler_gets_back_all_that_it_gave(run: Run) -> None:
+    async def program() -> None:
+        heard: list[Decision] = []
+        async with anyio.create_task_group() as group:
+
+            async def use() -> None:
+                with contextlib.suppress(SchedulerClosedError):
+                    async with scheduler.slot(expect_bytes=BUDGET_BYTES):
+                        pytest.fail("it is closed, or cancelled")
+
+            async with requests.open(FIXED, on_decision=heard.append) as scheduler:
+                holders = [scheduler.slot(expect_bytes=BUDGET_BYTES // 2) for _ in range(2)]
+                for holder in holders:
+                    await holder.__aenter__()
+                for _ in range(2):
+                    group.start_soon(use)
+                await settled()
+            status = scheduler.status()
+            assert (status.waiting, status.withdrawn, status.outstanding) == (0, 2, 2)
+            await settled()
+            for holder, error in zip(holders, (None, ConnectionError), strict=True):
+                await holder.__aexit__(error, None, None)
+        nothing_left(scheduler)
+        status = scheduler.status()
+        assert (status.completed, status.failed, status.withdrawn) == (1, 1, 2)
+        kinds = [(decision.kind, decision.request) for decision in heard[4:]]
+        assert kinds == [("withdrawn", 2), ("withdrawn", 3), ("returned", 0), ("returned", 1)]
+
+    run(program)
+
+
+def test_a_slot_is_entered_before_it_is_left_and_left_once(run: Run) -> None:
+    async def program() -> None:
+        async with requests.open(FIXED) as scheduler, anyio.create_task_group() as group:
+            first, second = (scheduler.slot(expect_bytes=BUDGET_BYTES) for _ in range(2))
+            with pytest.raises(RuntimeError, match="was not entered"):
+                await first.__aexit__(None, None, None)
+            await first.__aenter__()
+            group.start_soon(second.__aenter__)
+            await settled()
+            with pytest.raises(RuntimeError, match="was not entered"):
+                await second.__aexit__(None, None, None)
+            await first.__aexit__(None, None, None)
+            await settled()
+            for error in (None, ConnectionError):
+                with pytest.raises(RuntimeError, match="left already"):
+                    await first.__aexit__(error, None, None)
+            assert scheduler.status().completed == 1
+            await second.__aexit__(None, None, None)
+        nothing_left(scheduler)
+        assert scheduler.status().completed == 2
+
+    run(program)
+
+
 def test_mistakes_are_named(run: Run) -> None:
     async def program() -> None:
         with pytest.raises(RuntimeError, match=r"is not open: async with incast\.requests\.open\(\)"):
@@ -554,7 +609,7 @@ def test_mistakes_are_named(run: Run) -> None:
             with pytest.raises(ValueError, match="expect_bytes: found -1, expected a whole number of bytes above zero"):
                 await scheduler.gather(soon(1), expect_bytes=-1)
             with pytest.raises(ValueError, match=r"expect_bytes: found 1\.5, expected a whole number"):
-                await scheduler.gather(soon(1), expect_bytes=1.5)  # type: ignore[arg-type]
+                await scheduler.gather(soon(1), expect_bytes=1.5)  # type: ignore[call-overload]
             with pytest.raises(ValueError, match="expect_bytes: found 3, expected one for each of 2 requests"):
                 await scheduler.gather(soon(1), soon(2), expect_bytes=[1, 2, 3])
             with pytest.raises(ValueError, match="sockets: found 1, expected one for each of 2 requests"):
@@ -562,9 +617,10 @@ def test_mistakes_are_named(run: Run) -> None:
             with pytest.raises(ValueError, match="expect_bytes: the size of the response is needed where no socket"):
                 await scheduler.gather(soon(1))
             with pytest.raises(TypeError, match="found 7, expected a coroutine, or a function that takes a slot"):
-                await scheduler.gather(7, expect_bytes=1)  # type: ignore[arg-type]
+                await scheduler.gather(7, expect_bytes=1)  # type: ignore[call-overload]
+            generator: Any = (soon(number) for number in range(2))
             with pytest.raises(TypeError, match=r"found <generator object .*, expected a coroutine, or a function"):
-                await scheduler.gather((soon(number) for number in range(2)), expect_bytes=1)  # type: ignore[arg-type]
+                await scheduler.gather(generator, expect_bytes=1)
             slot = scheduler.slot(expect_bytes=1)
             async with slot:
                 pass
@@ -1050,13 +1106,14 @@ def test_what_a_slot_is_entered_with_is_awaited_once(run: Run) -> None:
             assert scheduler.status().asked == 0
             assert await entering is slot
             assert slot.request == 0
-            await slot.__aexit__(None, None, None)
+            leaving = slot.__aexit__(None, None, None)
+            assert asyncio.iscoroutine(leaving)
+            await leaving
             with pytest.raises(RuntimeError, match="make another"):
                 await slot.__aenter__()
             with pytest.raises(RuntimeError, match="already awaited"):
                 await entering
             assert asyncio.iscoroutine(entering)
-            assert asyncio.iscoroutine(scheduler.slot(expect_bytes=1).__aexit__(None, None, None))
             async with contextlib.AsyncExitStack() as stack:
                 one = await stack.enter_async_context(scheduler.slot(expect_bytes=50_000))
                 assert one.request == 1

@@ -217,8 +217,32 @@ def test_who_waits_hears_that_the_scheduler_was_closed(run: Any) -> None:  # noq
         ]
         assert ended[1] is not ended[2]
         assert holder.entered == []
+        assert scheduler.status().withdrawn == 3
+        await holder.leave()
+        holder.nothing_left()
         with pytest.raises(SchedulerClosedError):
             await scheduler.slot(expect_bytes=1).__aenter__()
+
+    run(program)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_what_was_let_go_when_the_scheduler_was_closed_gives_its_credit_back(run: Any, cancelled: bool) -> None:  # noqa: ANN401
+    async def program() -> None:
+        scheduler = incast_requests.open(FIXED)
+        await scheduler.__aenter__()
+        holder = await Holder(scheduler).enter()
+        task = asyncio.create_task(holder.use("a"))
+        await turns()
+        # It lets the task go, which does not know yet.
+        await holder.leave()
+        await scheduler.__aexit__(None, None, None)
+        if cancelled:
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert holder.entered == ([] if cancelled else ["a"])
+        assert scheduler.status().withdrawn == int(cancelled)
+        holder.nothing_left()
 
     run(program)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -357,6 +358,131 @@ def test_a_connection_that_was_idle_before_the_request_is_not_dry_at_once() -> N
     run(program)
 
 
+@pytest.mark.parametrize("with_peer", [False, True])
+def test_a_request_given_up_after_its_response_had_begun_keeps_its_credit(with_peer: bool) -> None:
+    """Its connection was used before: what had come by then is not of the response."""
+    now_ns, idle_ms = 0, 0
+
+    def idle(fd: int) -> sockets.Info | None:
+        return asked_of_kernel(fd, last_data_ms=idle_ms)
+
+    async def program(server: Server) -> None:
+        nonlocal now_ns, idle_ms
+        reader, writer = streams = await asyncio.open_connection("127.0.0.1", server.port)
+        await get(streams)
+        async with Scheduler(Plan(budget_bytes=BUDGET_BYTES, clamp=False), clock=lambda: now_ns) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(idle)
+            # Nothing had come when it was told: then all that is expected comes after.
+            async with scheduler.slot(expect_bytes=len(BODY)) as slot:
+                slot.use(writer)
+                slot.abandon()
+            assert scheduler.status().draining == 1
+            await get(streams)
+            await until(lambda: scheduler.status().outstanding == 0)
+            server.may_finish.clear()
+            async with scheduler.slot(expect_bytes=len(BODY), socket=Peer() if with_peer else None) as slot:
+                writer.write(b"again\n")
+                await reader.readexactly(len(BODY) // 2)
+                slot.use(writer)
+                slot.abandon()
+            for _ in range(2):
+                await asyncio.sleep(0.05)
+                status = scheduler.status()
+                assert (status.draining, status.in_use_bytes) == (1, len(BODY))
+                server.may_finish.set()
+            now_ns, idle_ms = 1_000_000_000, 1000
+            await until(lambda: scheduler.status().outstanding == 0)
+            assert scheduler.status().failed == 2
+        writer.close()
+
+    run(program)
+
+
+@pytest.mark.parametrize(
+    ("expect_bytes", "counted_bytes"), [(len(BODY), len(BODY)), (1000, len(BODY) // 2), (60_000, 60_000)]
+)
+def test_what_had_come_before_its_connection_was_told_counts_as_expected(expect_bytes: int, counted_bytes: int) -> None:
+    async def program(server: Server) -> None:
+        reader, writer = streams = await asyncio.open_connection("127.0.0.1", server.port)
+        await get(streams)
+        async with requests.open() as scheduler:
+            for responses in range(1, 4):
+                server.may_finish.clear()
+                async with scheduler.slot(expect_bytes=expect_bytes) as slot:
+                    writer.write(b"again\n")
+                    await reader.readexactly(len(BODY) // 2)
+                    slot.use(writer)
+                    server.may_finish.set()
+                    await reader.readexactly(len(BODY) // 2)
+                assert scheduler._core.received_bytes() == responses * counted_bytes
+        writer.close()
+
+    run(program)
+
+
+Over = Callable[[asyncio.StreamWriter], Any]
+
+
+@pytest.mark.parametrize("over", [lambda writer: writer, Peer, lambda _: None], ids=["socket", "peer", "used later"])
+def test_requests_over_one_connection_at_once_count_each_byte_once(over: Over) -> None:
+    async def program(server: Server) -> None:
+        reader, writer = streams = await asyncio.open_connection("127.0.0.1", server.port)
+        turn = asyncio.Lock()
+        await get(streams)
+
+        async def ask(slot: requests.Slot) -> None:
+            async with turn:
+                writer.write(b"again\n")
+                await reader.readexactly(1)
+                slot.use(writer)
+                await reader.readexactly(len(BODY) - 1)
+
+        async with requests.open() as scheduler:
+            for queries in range(1, 4):
+                await scheduler.gather(*[ask] * 4, expect_bytes=len(BODY), sockets=[over(writer)] * 4)
+                assert scheduler._core.received_bytes() == queries * 4 * len(BODY)
+        writer.close()
+
+    run(program)
+
+
+def test_a_peer_may_be_used_in_the_event_loops_of_several_threads() -> None:
+    class Socket:
+        """Whoever asks for its number lets another thread go on."""
+
+        def __init__(self, sock: socket.socket) -> None:
+            self._sock = sock
+            self.meanwhile: Callable[[], None] | None = None
+
+        def getsockopt(self, *arguments: int) -> int:
+            return self._sock.getsockopt(*arguments)
+
+        def fileno(self) -> int:
+            act, self.meanwhile = self.meanwhile, None
+            if act is not None:
+                thread = threading.Thread(target=act)
+                thread.start()
+                thread.join()
+            return self._sock.fileno()
+
+    used = 0
+
+    async def use() -> None:
+        nonlocal used
+        async with requests.open() as scheduler:
+            for _ in range(2):
+                async with scheduler.slot(expect_bytes=len(BODY), socket=peer) as slot:
+                    slot.use(sock)
+                used += 1
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        sock = Socket(client)
+        peer = Peer(sock)
+        sock.meanwhile = lambda: asyncio.run(use())
+        asyncio.run(use())
+    assert used == 4
+
+
 @pytest.mark.parametrize("end", ["close", "abort", "server"])
 def test_credit_of_a_request_that_was_given_up_comes_back_when_its_connection_is_closed(end: str) -> None:
     async def program(server: Server) -> None:
@@ -375,6 +501,26 @@ def test_credit_of_a_request_that_was_given_up_comes_back_when_its_connection_is
                 await server.drop()
             await until(lambda: scheduler.status().outstanding == 0)
             writer.close()
+
+    run(program)
+
+
+def test_what_was_given_up_has_failed_when_the_scheduler_is_closed() -> None:
+    async def program(server: Server) -> None:
+        server.may_finish.clear()
+        decisions: list[Decision] = []
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        async with requests.open(PLAN, on_decision=decisions.append) as scheduler:
+            async with scheduler.slot(expect_bytes=len(BODY), socket=writer) as slot:
+                writer.write(b"again\n")
+                await reader.readexactly(len(BODY) // 2)
+                slot.abandon()
+            assert scheduler.status().draining == 1
+        assert [decision.kind for decision in decisions] == ["granted", "draining", "returned"]
+        status = scheduler.status()
+        assert (status.draining, status.outstanding, status.in_use_bytes, status.failed) == (0, 0, 0, 1)
+        assert scheduler._core.received_bytes() == len(BODY) // 2
+        writer.close()
 
     run(program)
 

@@ -1,5 +1,9 @@
 //! Connections: what the kernel says of them, and their receive windows.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
 use incast_protocols::application::UNKNOWN_WINDOW;
 #[cfg(target_os = "linux")]
 use incast_requests::socket::{Info, acknowledge_at_once, info, limit_window};
@@ -22,6 +26,9 @@ pub(crate) type Look = (bool, u32, u64, u64);
 /// A socket of Python, and what was known of its connection when it was last looked at.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    /// Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection. It goes before `sock` does,
+    /// as `Counted` knows it by that.
+    counted: Arc<AtomicU64>,
     sock: Py<PyAny>,
     /// Its number when that was asked for last.
     fd: i32,
@@ -29,8 +36,6 @@ pub(crate) struct Connection {
     received: Option<u64>,
     out_of_order: u32,
     sent: u32,
-    /// Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection.
-    counted: u64,
     /// How much can be under way on it.
     lets_through: u64,
     limit: Limit,
@@ -51,14 +56,14 @@ enum Limit {
 }
 
 impl Connection {
-    pub(crate) const fn new(sock: Py<PyAny>) -> Self {
+    pub(crate) fn new(sock: Py<PyAny>) -> Self {
         Self {
+            counted: Arc::default(),
             sock,
             fd: -1,
             received: None,
             out_of_order: 0,
             sent: 0,
-            counted: 0,
             lets_through: NO_WINDOW,
             limit: Limit::Unknown,
         }
@@ -66,9 +71,9 @@ impl Connection {
 
     /// Looks at the connection, and limits its window as the scheduler wants it. Returns nothing if it is closed.
     #[cfg(target_os = "linux")]
-    pub(crate) fn look(&mut self, core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+    fn look(&mut self, fd: i32, core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
         let py = core.py();
-        let fd = self.fd(py)?;
+        self.fd = fd;
         let core = &mut core.borrow_mut();
         let Some(found) = Self::info(fd, core, py)? else { return Ok(None) };
         let gaps = if self.received.is_some() { found.out_of_order_since(self.out_of_order) } else { 0 };
@@ -78,14 +83,41 @@ impl Connection {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn look(&mut self, _core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+    fn look(&mut self, fd: i32, _core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+        self.fd = fd;
         Ok(None)
     }
 
-    /// Bytes that came after the first `before_bytes`, without those that have been counted.
-    pub(crate) const fn count(&mut self, before_bytes: u64, received_bytes: u64) -> u64 {
-        let counted = std::mem::replace(&mut self.counted, received_bytes);
-        received_bytes.saturating_sub(if counted > before_bytes { counted } else { before_bytes })
+    /// Bytes of a response, of all that its connection has received, without those that have been counted. It is what came after the
+    /// first `before_bytes`. Of a response that had begun by then (`begun_bytes`: what is expected of it) that is the least.
+    pub(crate) fn count(&self, before_bytes: u64, begun_bytes: Option<u64>, received_bytes: u64) -> u64 {
+        let counted = self.counted.swap(received_bytes, Ordering::Relaxed);
+        let least = received_bytes.saturating_sub(counted.max(before_bytes));
+        begun_bytes.map_or(least, |expected| expected.clamp(least, received_bytes.saturating_sub(counted)))
+    }
+}
+
+/// What has been counted of connections, by the addresses of their sockets: requests of a scheduler that go over one socket at once count
+/// each byte once. It lasts as long as one of them has the connection, and the connection has the socket.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    of: BTreeMap<usize, Weak<AtomicU64>>,
+    /// With so many the forgotten ones are dropped.
+    most: usize,
+}
+
+impl Counted {
+    fn over(&mut self, sock: &Py<PyAny>) -> Arc<AtomicU64> {
+        if self.of.len() >= self.most {
+            self.of.retain(|_, counted| counted.strong_count() > 0);
+            self.most = 2 * self.of.len() + 64;
+        }
+        let held = self.of.entry(sock.as_ptr() as usize).or_default();
+        held.upgrade().unwrap_or_else(|| {
+            let counted = Arc::default();
+            *held = Arc::downgrade(&counted);
+            counted
+        })
     }
 }
 
@@ -97,7 +129,7 @@ pub(crate) struct Remembered(pub(crate) Connection);
 #[pymethods]
 impl Remembered {
     #[new]
-    const fn new(sock: Py<PyAny>) -> Self {
+    fn new(sock: Py<PyAny>) -> Self {
         Self(Connection::new(sock))
     }
 
@@ -120,6 +152,31 @@ impl Known {
             Self::Own(connection) => act(connection),
             Self::Peers(remembered) => act(&mut remembered.borrow_mut(py).0),
         }
+    }
+
+    /// Counts what comes together with all requests over its socket. Those of a peer share a connection anyway.
+    pub(crate) fn share(&mut self, counted: &mut Counted) {
+        if let Self::Own(connection) = self {
+            connection.counted = counted.over(&connection.sock);
+        }
+    }
+
+    /// `Connection::look`.
+    pub(crate) fn look(&mut self, core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+        let fd = self.fd(core.py())?;
+        self.with(core.py(), |connection| connection.look(fd, core))
+    }
+
+    /// What it has received, and how much can be under way on it.
+    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>) -> PyResult<(Option<u64>, u64)> {
+        let fd = self.fd(core.py())?;
+        self.with(core.py(), |connection| connection.before_request(fd, core))
+    }
+
+    /// The number of its socket. Nothing is borrowed while Python is asked for it: another thread may go on with the peer meanwhile.
+    fn fd(&mut self, py: Python<'_>) -> PyResult<i32> {
+        let sock = self.with(py, |connection| connection.sock.clone_ref(py));
+        sock.call_method0(py, intern!(py, "fileno"))?.extract(py)
     }
 
     pub(crate) fn visit(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
@@ -151,11 +208,19 @@ impl Peer {
 
 impl Peer {
     /// What is remembered of the connection over this socket.
-    pub(crate) fn remembered(&self, sock: Bound<'_, PyAny>) -> PyResult<Py<Remembered>> {
-        let py = sock.py();
-        let remembered = self.connection.as_ref().filter(|remembered| remembered.borrow(py).0.is_over(&sock));
+    pub(crate) fn remembered(this: &Bound<'_, Self>, sock: Bound<'_, PyAny>) -> PyResult<Py<Remembered>> {
+        let py = this.py();
+        let remembered = this.borrow().connection.as_ref().map(|remembered| remembered.clone_ref(py));
         remembered
-            .map_or_else(|| Py::new(py, Remembered::new(sock.unbind())), |remembered| Ok(remembered.clone_ref(py)))
+            .filter(|remembered| remembered.borrow(py).0.is_over(&sock))
+            .map_or_else(|| Py::new(py, Remembered::new(sock.unbind())), Ok)
+    }
+
+    /// Its responses come over this connection now.
+    pub(crate) fn remember(this: &Bound<'_, Self>, remembered: Py<Remembered>) {
+        let before = this.borrow_mut().connection.replace(remembered);
+        // Python may run when that before is the last of its socket. Nothing is borrowed then.
+        drop(before);
     }
 }
 
@@ -182,11 +247,6 @@ impl Connection {
         self.sock.is(sock)
     }
 
-    fn fd(&mut self, py: Python<'_>) -> PyResult<i32> {
-        self.fd = self.sock.call_method0(py, intern!(py, "fileno"))?.extract(py)?;
-        Ok(self.fd)
-    }
-
     /// What a request goes over.
     pub(crate) const fn way(&self) -> Way {
         let window = match self.limit {
@@ -197,11 +257,11 @@ impl Connection {
         Way { fd: self.fd, window, sent: self.sent }
     }
 
-    /// What it has received, and how much can be under way on it.
-    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>) -> PyResult<(Option<u64>, u64)> {
+    fn before_request(&mut self, fd: i32, core: &Bound<'_, Core>) -> PyResult<(Option<u64>, u64)> {
+        self.fd = fd;
         // Between two requests nothing comes.
-        if self.received.is_none() || self.fd(core.py())? < 0 {
-            let Some((true, ..)) = self.look(core)? else { return Ok((None, NO_WINDOW)) };
+        if self.received.is_none() || fd < 0 {
+            let Some((true, ..)) = self.look(fd, core)? else { return Ok((None, NO_WINDOW)) };
         }
         Ok((self.received, self.lets_through))
     }

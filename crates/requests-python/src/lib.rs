@@ -23,7 +23,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::{Peer, Remembered, Way};
+use crate::connection::{Counted, Known, Peer, Remembered, Way};
 use crate::entering::{Callback, Entering};
 use crate::slot::{Slot, Slots};
 
@@ -74,6 +74,8 @@ struct Core {
     clock: Clock,
     host: Option<Host>,
     closed: bool,
+    /// Requests that waited when it was closed, in their order.
+    cut_off: Vec<u64>,
     grants: BTreeMap<u64, Granted>,
     /// What requests wait with, in the order of their numbers.
     waiters: VecDeque<(u64, Py<PyAny>)>,
@@ -81,6 +83,8 @@ struct Core {
     resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests over connections that are known.
     under_way: UnderWay,
+    /// What of their connections counts for those that have ended.
+    counted: Counted,
     /// Those that were let go and may not have been sent, whose responses may fill limited windows.
     unsent: Vec<Unsent>,
     /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
@@ -182,11 +186,15 @@ impl Core {
     }
 
     /// Nothing of a request's response is under way any more, of which so much has come.
-    fn finish(this: &Bound<'_, Self>, request: u64, outcome: Outcome) -> PyResult<()> {
+    fn finish(this: &Bound<'_, Self>, request: u64, complete: bool, outcome: Outcome) -> PyResult<()> {
         let now = Self::now(this)?;
         let give_back = |core: &mut Self| {
-            core.received += outcome.received.0;
-            core.give_back(now, request, outcome)
+            let granted = core.give_back(now, request, outcome);
+            if granted {
+                core.received += outcome.received.0;
+                *(if complete { &mut core.counts.completed } else { &mut core.counts.failed }) += 1;
+            }
+            granted
         };
         if Self::wake(this, now, give_back)? {
             Ok(())
@@ -216,7 +224,8 @@ impl Core {
 
     /// The next request that may go, and with what it waits.
     fn poll(&mut self, now: Time) -> Option<(u64, Option<Py<PyAny>>)> {
-        let Some(grant) = self.scheduler.poll(now) else {
+        let grant = if self.closed { None } else { self.scheduler.poll(now) };
+        let Some(grant) = grant else {
             self.count_changes();
             return None;
         };
@@ -292,6 +301,13 @@ impl Core {
     fn no_longer_watch(&mut self, request: u64) {
         if let Some(granted) = self.grants.get_mut(&request) {
             granted.watched = None;
+        }
+    }
+
+    /// If it goes by what comes, requests over one socket count that together.
+    fn share(&mut self, known: &mut Known) {
+        if self.scheduler.heeds_outcomes() {
+            known.share(&mut self.counted);
         }
     }
 
@@ -376,10 +392,12 @@ impl Core {
             clock,
             host: None,
             closed: false,
+            cut_off: Vec::new(),
             grants: BTreeMap::new(),
             waiters: VecDeque::new(),
             resumed: Vec::new(),
             under_way: UnderWay::default(),
+            counted: Counted::default(),
             unsent: Vec::new(),
             asked_ns: 0,
             timer_ns: None,
@@ -421,11 +439,20 @@ impl Core {
         self.set_timer = Some(set_timer);
     }
 
-    /// Serves no longer. Returns what requests wait with, who must be told.
-    fn close(&mut self) -> Vec<Py<PyAny>> {
-        self.closed = true;
-        self.unsent.clear();
-        self.waiters.drain(..).map(|(_, waiter)| waiter).collect()
+    /// Serves no longer. Withdraws the requests that wait, and returns them with what they wait with, who must be told. Those that were let
+    /// go still have to give back what they hold.
+    fn close(this: &Bound<'_, Self>) -> PyResult<Vec<(u64, Py<PyAny>)>> {
+        let now = Self::now(this)?;
+        let core = &mut *this.borrow_mut();
+        core.closed = true;
+        core.unsent.clear();
+        let waiters: Vec<_> = core.waiters.drain(..).collect();
+        for (request, _) in &waiters {
+            core.counts.withdrawn += 1;
+            core.cut_off.push(*request);
+            core.scheduler.on_withdrawn(now, RequestId(*request));
+        }
+        Ok(waiters)
     }
 
     /// Whether the caller runs in the event loop that it serves.
@@ -502,10 +529,10 @@ impl Core {
         self.woken.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// A request is no longer wanted that waits or was let go in this very turn. Whether that changes anything: it does not after
-    /// `close`.
+    /// A request is no longer wanted that waits or was let go in this very turn. Whether that changes anything: `close` has withdrawn those
+    /// that waited.
     fn withdraw(this: &Bound<'_, Self>, request: u64) -> PyResult<bool> {
-        if this.borrow().closed {
+        if this.borrow().cut_off.binary_search(&request).is_ok() {
             return Ok(false);
         }
         let now = Self::now(this)?;

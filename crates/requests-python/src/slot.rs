@@ -77,7 +77,8 @@ fn size(given: &Bound<'_, PyAny>) -> PyResult<u64> {
 /// Leave to send one request: `async with scheduler.slot(...)`. Leave it when the response is complete.
 ///
 /// An error or a cancellation within it means that the response is not complete. Then its part of the budget comes back
-/// when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise.
+/// when the connection is closed or has run dry, if the scheduler knows its socket, and at once otherwise. To leave it
+/// a second time, or before it was entered, is a `RuntimeError`.
 #[pyclass(module = "incast_requests")]
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -96,6 +97,9 @@ pub(crate) struct Slot {
     /// What the connection had received before.
     #[pyo3(get, set, name = "_received_before")]
     received_before: u64,
+    /// Whether its response had begun to come by then, as far as is known (`use`).
+    #[pyo3(get, name = "_begun")]
+    begun: bool,
     /// Segments beyond a gap that were seen so far.
     #[pyo3(get, set, name = "_gaps")]
     gaps: u64,
@@ -104,6 +108,7 @@ pub(crate) struct Slot {
     told: u64,
     #[pyo3(get, set, name = "_abandoned")]
     abandoned: bool,
+    left: bool,
     /// Size of the response, if the program knows it better than the socket and `expect_bytes` have it.
     #[pyo3(get, set)]
     received_bytes: Option<u64>,
@@ -119,11 +124,25 @@ impl Slot {
             request: None,
             connection: None,
             received_before: 0,
+            begun: false,
             gaps: 0,
             told: 0,
             abandoned: false,
+            left: false,
             received_bytes: None,
         }
+    }
+
+    /// Takes that the program leaves it, which it does once.
+    fn leave_once(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.left {
+            return Err(PyRuntimeError::new_err("the slot was left already"));
+        }
+        if !self.request.is_some_and(|request| self.core.borrow(py).grants.contains_key(&request)) {
+            return Err(PyRuntimeError::new_err("the slot was not entered"));
+        }
+        self.left = true;
+        Ok(())
     }
 
     /// Sees to the connection of a request that was let go: it is watched if the scheduler learns, and `goes_over` tells the scheduler of it,
@@ -189,7 +208,8 @@ impl Slot {
     /// Tell the scheduler over which connection the response comes, as soon as that is known.
     ///
     /// `connection` is whatever `sockets.socket_of` takes. If the slot has a `Peer`, that will know it before the next
-    /// request.
+    /// request. What has come of the response before counts as expected. If the request is given up, that is not told
+    /// apart from what came of earlier ones, and its part of the budget may be kept until nothing has come for a second.
     #[pyo3(name = "use")]
     fn comes_over(this: &Bound<'_, Self>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = this.py();
@@ -203,20 +223,24 @@ impl Slot {
             (slot.core.bind(py).clone(), peer)
         };
         let mut known = match &peer {
-            Some(peer) => Known::Peers(peer.borrow().remembered(sock)?),
+            Some(peer) => Known::Peers(Peer::remembered(peer, sock)?),
             None => Known::Own(Connection::new(sock.unbind())),
         };
-        let Some((_, _, received, gaps)) = known.with(py, |connection| connection.look(&core))? else { return Ok(()) };
+        core.borrow_mut().share(&mut known);
+        let Some((_, _, received, gaps)) = known.look(&core)? else { return Ok(()) };
         if let (Some(peer), Known::Peers(remembered)) = (peer, &known) {
-            peer.borrow_mut().connection = Some(remembered.clone_ref(py));
+            Peer::remember(&peer, remembered.clone_ref(py));
         }
-        {
+        let before = {
             let mut slot = this.borrow_mut();
-            slot.connection = Some(known);
             slot.gaps += gaps;
-            // What has come of the response before is not told apart; it counts as expected.
-            slot.received_before = received.saturating_sub(slot.expect.unwrap_or(0));
-        }
+            // What has come of the response before is not told apart from what came of earlier ones.
+            slot.received_before = received;
+            slot.begun = true;
+            slot.connection.replace(known)
+        };
+        // With its socket, if nobody else has that: nothing is borrowed.
+        drop(before);
         Self::follow(this, |core, request, way, expect_bytes| {
             if core.goes_over(request, way, expect_bytes) {
                 way.acknowledge_at_once();
@@ -258,9 +282,10 @@ impl Slot {
             (slot.core.bind(py).clone(), slot.expect, slot.socket.as_ref().map(|given| given.bind(py).clone()))
         };
         let mut known = given.map_or(Ok(None), |given| connection_of(&given))?;
-        let (before, window) = known
-            .as_mut()
-            .map_or(Ok((None, NO_WINDOW)), |known| known.with(py, |connection| connection.before_request(&core)))?;
+        let (before, window) = known.as_mut().map_or(Ok((None, NO_WINDOW)), |known| {
+            core.borrow_mut().share(known);
+            known.before_request(&core)
+        })?;
         let (request, goes) = Core::ask(&core, expect, window)?;
         {
             let mut slot = this.borrow_mut();
@@ -286,22 +311,22 @@ impl Slot {
     /// Looks at its connection (`Connection::look`), if it has one.
     #[pyo3(name = "_look")]
     fn look(this: &Bound<'_, Self>) -> PyResult<Option<Look>> {
-        let py = this.py();
         let (core, known) = {
             let mut slot = this.borrow_mut();
-            (slot.core.bind(py).clone(), slot.connection.take())
+            (slot.core.bind(this.py()).clone(), slot.connection.take())
         };
         let Some(mut known) = known else { return Ok(None) };
-        let found = known.with(py, |connection| connection.look(&core));
+        let found = known.look(&core);
         this.borrow_mut().connection = Some(known);
         found
     }
 
-    /// Bytes of its response, of all that came over its connection.
+    /// Bytes of its response, of all that came over its connection. What came of a complete one before that was known counts as expected.
     #[pyo3(name = "_count")]
-    fn count(&mut self, py: Python<'_>, received_bytes: u64) -> u64 {
+    fn count(&mut self, py: Python<'_>, received_bytes: u64, complete: bool) -> u64 {
         let before = self.received_before;
-        let count = |connection: &mut Connection| connection.count(before, received_bytes);
+        let begun = (self.begun && complete).then_some(self.expect.unwrap_or(0));
+        let count = |connection: &mut Connection| connection.count(before, begun, received_bytes);
         self.connection.as_mut().map_or(0, |known| known.with(py, count))
     }
 
@@ -310,7 +335,8 @@ impl Slot {
     fn leave(this: &Bound<'_, Self>, complete: bool) -> PyResult<()> {
         let py = this.py();
         let scheduler = {
-            let slot = this.borrow();
+            let slot = &mut *this.borrow_mut();
+            slot.leave_once(py)?;
             let complete = complete && !slot.abandoned;
             (!complete || slot.received_bytes.is_some()).then(|| slot.scheduler.clone_ref(py))
         };
@@ -330,11 +356,6 @@ impl Slot {
         let (heeds, told) = {
             let mut core = core.borrow_mut();
             core.no_longer_watch(request);
-            let counts = &mut core.counts;
-            *(if complete { &mut counts.completed } else { &mut counts.failed }) += 1;
-            if core.closed {
-                return Ok(());
-            }
             (core.scheduler.heeds_outcomes(), core.woken.is_some())
         };
         // What is learned of a peer serves the next request. Of another connection only a scheduler that learns something wants to know more.
@@ -347,11 +368,11 @@ impl Slot {
         drop(slot);
         let found = if asked { Self::look(this)? } else { None };
         if let Some((_, _, in_all, new)) = found {
-            received = this.borrow_mut().count(py, in_all);
+            received = this.borrow_mut().count(py, in_all, complete);
             gaps += new;
         }
         let outcome = Outcome { received: Bytes(received.saturating_sub(already)), out_of_order: gaps };
-        Core::finish(&core, request, outcome)?;
+        Core::finish(&core, request, complete, outcome)?;
         scheduler
             .map_or(Ok(()), |scheduler| scheduler.call_method1(py, intern!(py, "_tell_returned"), (request,)).map(drop))
     }

@@ -14,7 +14,8 @@ class Decision:
 
     kind: Kind
     """`waits`, `granted`, `returned` (the response is over), `draining` (it was given up and may still come),
-    `withdrawn` (given up before it was sent), `budget` (the budget changed)."""
+    `withdrawn` (given up before it was sent, or cut off when the scheduler was closed), `budget` (the budget
+    changed)."""
     request: int | None
     """The number of the request; `None` if the budget changed."""
     at_ns: int
@@ -53,11 +54,12 @@ class Status:
     asked: int
     """Requests so far."""
     completed: int
-    """Of these, those whose slot was left without an error."""
+    """Of these, those whose slot was left without an error and was not abandoned."""
     failed: int
-    """Of these, those that were granted and whose slot was left with an error, a time-out or a cancellation."""
+    """Of these, those that were granted and whose slot was abandoned, or left with an error, a time-out or a
+    cancellation."""
     withdrawn: int
-    """Of these, those that were given up while they waited."""
+    """Of these, those that were given up while they waited, or waited when the scheduler was closed."""
     changes: dict[str, int]
     """How often the budget has changed for what reason."""
     losses_of_others: bool

@@ -16,6 +16,25 @@ Request: TypeAlias = Awaitable[T] | Callable[["Slot"], Awaitable[T]]
 """A coroutine, or a function of the slot in which it runs."""
 
 
+class Unsent:
+    """The requests of a call, which are closed with it. The call may never begin, and so cannot see to that itself."""
+
+    __slots__ = ("requests",)
+
+    def __init__(self, requests: tuple[Request[Any], ...]) -> None:
+        self.requests = requests
+
+    def close(self) -> None:
+        """Close those that never began: they would complain that nobody awaited them."""
+        requests, self.requests = self.requests, ()
+        for request in requests:
+            if asyncio.iscoroutine(request):
+                request.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
 class Gather:
     """Requests of one call. A request has a task from when it is granted: until then it costs little."""
 
@@ -64,9 +83,12 @@ class Gather:
 
     def start(self, job: Job) -> None:
         """Run a request that was granted."""
-        if self._scheduler._watches or job.slot._socket is not None:
-            job.slot._sent()
-        self._tasks.start(job)
+        try:
+            if self._scheduler._watches or job.slot._socket is not None:
+                job.slot._sent()
+            self._tasks.start(job)
+        except Exception as error:
+            self._tasks.fail(job, error)
 
     def never(self, job: Job, error: BaseException) -> None:
         """Take that a request will never be sent."""
@@ -85,14 +107,19 @@ class Gather:
         else:
             # First, or what its credit lets go would begin.
             self._fail(error)
-        job.slot._leave(error is None)
-        self._one_less()
+        self._leave(job, error is None)
 
     def cancelled(self, job: Job) -> None:
         """Take that a request was cancelled together with the gather."""
         self._stop()
-        job.slot._leave(False)
-        self._one_less()
+        self._leave(job, False)
+
+    def _leave(self, job: Job, complete: bool) -> None:
+        try:
+            job.slot._leave(complete)
+        finally:
+            # Whatever goes wrong, who gathers must not wait for ever.
+            self._one_less()
 
     def _fail(self, error: BaseException) -> None:
         if not self.stopped:

@@ -98,6 +98,13 @@ class _Tasks:
         assert self._nursery is not None  # noqa: S101 - `run` opened it
         self._context.run(self._nursery.start_soon, self._run, job)
 
+    def fail(self, job: Job, error: Exception) -> None:
+        assert self._nursery is not None  # noqa: S101 - `run` opened it
+        self._nursery.start_soon(self._failed, job, error)
+
+    async def _failed(self, job: Job, error: Exception) -> None:
+        job.ended(None, error)
+
     async def _run(self, job: Job) -> None:
         try:
             result = await job.coroutine()

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from incast_requests._core import Core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-_MOST = 1 << 62
-_LONGEST_THINK_MS = 3_600_000
+_MOST = (1 << 62) - 1
+_MOST_WORKERS = (1 << 32) - 1
+_LONGEST_MS = 3_600_000
 # What stands for a port of which nothing is said. No scheduler that is allowed without a port looks at it.
 _UNKNOWN_RATE_BPS, _UNKNOWN_BUFFER_BYTES = 1_000_000_000, 65_536
 
 
-def positive(name: str, value: object, unit: str) -> int:
-    """Return a whole number above zero.
+def positive(name: str, value: object, unit: str, most: int = _MOST, otherwise: str = "") -> int:
+    """Return a whole number above zero, also one of numpy. `otherwise` is what else is allowed.
 
     Raises:
-        ValueError: it is something else.
+        ValueError: it is something else, or more than `most`.
 
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _MOST:
-        raise ValueError(f"{name}: found {value!r}, expected a whole number of {unit} above zero")
-    return value
+    try:
+        # What numpy has is no `int`. An array is refused here, too.
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or not 0 < number <= most:
+        limit = f", at most {most:,}" if number is not None and number > most else ""
+        raise ValueError(f"{name}: found {value!r:.80}, expected a whole number of {unit} above zero{limit}{otherwise}")
+    return number
+
+
+def _time(name: str, value: Any, below: int, unit: str) -> float:  # noqa: ANN401 - it is checked
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    # NaN is not in between.
+    if not is_number or not 0 <= value < below:
+        raise ValueError(f"{name}: found {value!r:.80}, expected 0 to {below:,} {unit}")
+    return float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +95,13 @@ class Plan:
         for name in ("budget_bytes", "window_bytes"):
             if (value := getattr(self, name)) is not None:
                 positive(name, value, "bytes")
-        if self.think_ms is not None and not 0 <= self.think_ms < _LONGEST_THINK_MS:
-            raise ValueError(f"think_ms: found {self.think_ms!r}, expected 0 to {_LONGEST_THINK_MS:,} milliseconds")
+        if self.think_ms is not None:
+            _time("think_ms", self.think_ms, _LONGEST_MS, "milliseconds")
+        if not isinstance(self.clamp, bool):
+            raise ValueError(f"clamp: found {self.clamp!r:.80}, expected True or False")  # noqa: TRY004 - as of others
         if self.think_ms and self.port is None:
             raise ValueError("port: think_ms needs it, as requests then go at the pace of its link")
-        given: dict[str, Any] = {"name": self.scheduler} if isinstance(self.scheduler, str) else dict(self.scheduler)
+        given = self._scheduler()
         if given.get("name") != "credit":
             for name in ("budget_bytes", "window_bytes"):
                 if getattr(self, name) is not None:
@@ -92,16 +112,32 @@ class Plan:
                 raise ValueError("port: the scheduler 'ars' needs it, or a batch_size")
             return given
         if self.budget_bytes is not None:
-            given.setdefault("budget", f"{self.budget_bytes}B")
+            self._give(given, "budget", "budget_bytes", f"{operator.index(self.budget_bytes)}B")
         if self.window_bytes is not None:
-            given.setdefault("window", f"{self.window_bytes}B")
-        if self.think_ms:
-            given.setdefault("think", f"{round(self.think_ms * 1e6)}ns")
+            self._give(given, "window", "window_bytes", f"{operator.index(self.window_bytes)}B")
+        if self.think_ms is not None:
+            self._give(given, "think", "think_ms", f"{round(self.think_ms * 1e6)}ns" if self.think_ms else None)
+        if not self.clamp and given.get("clamp"):
+            raise ValueError("clamp: found False, and 'clamp': True in the scheduler: give one")
         given.setdefault("clamp", self.clamp)
         given.setdefault("learn", self.port is None and "budget" not in given)
         if self.think_ms is None and self.port is not None and not (given["learn"] or "think" in given):
             given.setdefault("learn_think", True)
         return given
+
+    def _scheduler(self) -> dict[str, Any]:
+        scheduler: object = self.scheduler
+        if isinstance(scheduler, str):
+            return {"name": scheduler}
+        if isinstance(scheduler, Mapping) and isinstance(scheduler.get("name"), str):
+            return dict(scheduler)
+        raise ValueError(f"scheduler: found {scheduler!r:.80}, expected a name, or a mapping with a name")
+
+    def _give(self, given: dict[str, Any], key: str, name: str, value: str | None) -> None:
+        if (other := given.get(key)) is not None:
+            raise ValueError(f"{name}: found {getattr(self, name)}, and {key!r}: {other!r} in the scheduler: give one")
+        if value is not None:
+            given[key] = value
 
     def core(self, clock: Callable[[], int] | None) -> Core:
         """Return the scheduler. `clock` tells it the time in nanoseconds, in place of `time.monotonic_ns`.
@@ -110,18 +146,25 @@ class Plan:
             ValueError: it has no such parameters.
 
         """
+        application = self.application()
+        try:
+            parameters = json.dumps(application, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"scheduler: found {self.scheduler!r:.80}, expected what JSON can hold: {error}") from None
         port = self.port
-        if port is not None:
-            positive("port.rate_bps", port.rate_bps, "bits per second")
-            positive("port.buffer_bytes", port.buffer_bytes, "bytes")
+        if port is None:
+            port = Port(rate_bps=_UNKNOWN_RATE_BPS, buffer_bytes=_UNKNOWN_BUFFER_BYTES)
+        elif not isinstance(port, Port):
+            raise ValueError(f"port: found {port!r:.80}, expected a Port")
+        workers = self.workers
         return Core(
-            json.dumps(self.application()),
+            parameters,
             clock,
-            rate_bps=port.rate_bps if port else _UNKNOWN_RATE_BPS,
-            base_rtt_ns=round((port.base_rtt_us if port else 100.0) * 1e3),
-            buffer_bytes=port.buffer_bytes if port else _UNKNOWN_BUFFER_BYTES,
+            rate_bps=positive("port.rate_bps", port.rate_bps, "bits per second"),
+            base_rtt_ns=round(_time("port.base_rtt_us", port.base_rtt_us, _LONGEST_MS * 1000, "microseconds") * 1e3),
+            buffer_bytes=positive("port.buffer_bytes", port.buffer_bytes, "bytes"),
             mss_bytes=positive("mss_bytes", self.mss_bytes, "bytes"),
-            workers=None if self.workers is None else positive("workers", self.workers, "servers"),
-            rto_min_ns=round((port.rto_min_ms if port else 200.0) * 1e6),
+            workers=None if workers is None else positive("workers", workers, "servers", _MOST_WORKERS),
+            rto_min_ns=round(_time("port.rto_min_ms", port.rto_min_ms, _LONGEST_MS, "milliseconds") * 1e6),
             fits_segments=self.window_bytes is None,
         )

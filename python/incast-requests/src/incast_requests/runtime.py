@@ -60,6 +60,9 @@ class Tasks(Protocol):
     def start(self, job: Job) -> None:
         """Run something in a task, with the context of who called `run`."""
 
+    def fail(self, job: Job, error: Exception) -> None:
+        """Say in another turn that a job could not begin: at once, it may let go the next that cannot, and so on."""
+
     def stop(self) -> None:
         """Cancel all tasks."""
 
@@ -116,9 +119,18 @@ class _AsyncioTasks:
                 cancellation = None
 
     def start(self, job: Job) -> None:
-        task = self._loop.create_task(job.coroutine(), context=self._context.copy())
+        coroutine = job.coroutine()
+        try:
+            # A task copies the context in which it is made. To pass that would ask too much of many task factories.
+            task = self._context.copy().run(self._loop.create_task, coroutine)
+        except BaseException:
+            coroutine.close()
+            raise
         self._running[task] = job
         task.add_done_callback(self._ended)
+
+    def fail(self, job: Job, error: Exception) -> None:
+        self._loop.call_soon(job.ended, None, error)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         job = self._running.pop(task)

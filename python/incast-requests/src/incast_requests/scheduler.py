@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeGuard, TypeVar, overload
 
 from incast_requests import runtime
 from incast_requests._core import Slots
 from incast_requests.decisions import Decision, Kind, Status
-from incast_requests.gathering import Gather, Request
-from incast_requests.plan import Plan
+from incast_requests.gathering import Gather, Request, Unsent
+from incast_requests.plan import Plan, positive
+from incast_requests.sockets import NEVER_CONNECTED, socket_of
 
 if TYPE_CHECKING:
     from incast_requests._core import Slot
@@ -44,7 +45,13 @@ class Scheduler(Slots):
         clock: Callable[[], int] | None = None,
     ) -> Self:
         """Make what decides."""
-        return super().__new__(cls, (plan or Plan()).core(clock))
+        if plan is None:
+            plan = Plan()
+        elif not isinstance(plan, Plan):
+            raise TypeError(f"plan: found {plan!r:.80}, expected a Plan")
+        if clock is not None and not callable(clock):
+            raise TypeError(f"clock: found {clock!r:.80}, expected a function that returns nanoseconds")
+        return super().__new__(cls, plan.core(clock))
 
     def __init__(
         self,
@@ -85,22 +92,47 @@ class Scheduler(Slots):
         self._core.on_timer_wanted(self._set_timer)
 
     async def __aexit__(self, *_: object) -> None:
-        """Close it. Requests that still wait get a `SchedulerClosedError`."""
+        """Close it. Requests that still wait are withdrawn, and get a `SchedulerClosedError`.
+
+        Those that were let go go on, and count as ever when their slots are left. Nobody looks any more after those
+        that were given up: they have failed, whatever may still come.
+        """
         self._closed = True
-        waiters = self._core.close()
+        withdrawn = self._core.close()
         self._cancel_timer()
-        self._draining.clear()
-        for waiter in waiters:
+        if self._hooks:
+            for request, _waiter in withdrawn:
+                self._tell("withdrawn", request, self._clock())
+        for _request, waiter in withdrawn:
             if not waiter.done():
                 waiter.set_exception(SchedulerClosedError("the scheduler was closed"))
+        self._look_at_drains()
 
-    async def gather(
+    @overload
+    def gather(
         self,
         *requests: Request[T],
-        expect_bytes: int | Sequence[int] | None = None,
+        expect_bytes: int | Sequence[int | None] | None = None,
+        sockets: Sequence[Any] | None = None,
+        return_exceptions: Literal[False] = False,
+    ) -> Coroutine[Any, Any, list[T]]: ...
+
+    @overload
+    def gather(
+        self,
+        *requests: Request[T],
+        expect_bytes: int | Sequence[int | None] | None = None,
+        sockets: Sequence[Any] | None = None,
+        return_exceptions: bool,
+    ) -> Coroutine[Any, Any, list[T | BaseException]]: ...
+
+    def gather(
+        self,
+        *requests: Request[T],
+        expect_bytes: int | Sequence[int | None] | None = None,
         sockets: Sequence[Any] | None = None,
         return_exceptions: bool = False,
-    ) -> list[T]:
+    ) -> Coroutine[Any, Any, list[Any]]:
         """Send requests as the link allows, and return their results in the order of the requests.
 
         If one fails, the others are cancelled, and when they have ended its error is raised; with
@@ -109,29 +141,48 @@ class Scheduler(Slots):
 
         Args:
             requests: coroutines, or functions that take a `Slot` and return something to wait for.
-            expect_bytes: size of the responses, about: one number for all, or one for each.
-            sockets: for each request its socket, something that has one, a `Peer`, or `None`.
+            expect_bytes: size of the responses, about: one number for all, or a list of one for each, `None` where a
+                socket is to say it.
+            sockets: for each request its socket, something that has one, a `Peer`, or `None`: a list.
             return_exceptions: whether errors are returned.
 
         Raises:
-            ValueError: there is not one size and one socket for each request, or a size is not a number above zero.
-            TypeError: a request has begun already, as tasks and futures have.
+            ValueError: there is not one size and one socket for each request, a size is not a number above zero, or
+                there is neither a size nor a socket.
+            TypeError: a request is neither a coroutine nor a function, or has begun already, as tasks and futures
+                have; `sockets` is no list, or has something that never has a connection, such as an address.
+            SchedulerClosedError: the scheduler was closed, before or while requests wait.
+            RuntimeError: it is not open, or was opened in another event loop.
 
         """
+        # Not itself a coroutine: its arguments are to be closed also if it never begins.
+        return self._gather(Unsent(requests), expect_bytes, sockets, return_exceptions)
+
+    async def _gather(
+        self,
+        unsent: Unsent,
+        expect_bytes: int | Sequence[int | None] | None,
+        sockets: Sequence[Any] | None,
+        return_exceptions: bool,
+    ) -> list[Any]:
         try:
-            slots = self._slots(requests, expect_bytes, sockets)
+            slots = self._slots(unsent.requests, expect_bytes, sockets)
             if not self._core.is_here():
                 raise self._unusable()
             assert self._runtime is not None  # noqa: S101 - it is current
-            return await Gather(self, self._runtime, requests, slots, return_exceptions).run()
+            return await Gather(self, self._runtime, unsent.requests, slots, return_exceptions).run()
         finally:
-            for request in requests:
-                # What never began would complain that nobody awaited it.
-                if asyncio.iscoroutine(request):
-                    request.close()
+            unsent.close()
 
     def on_decision(self, hook: Callable[[Decision], None]) -> None:
-        """Call `hook` with every decision from now on. What it raises is logged."""
+        """Call `hook` with every decision from now on. What it raises is logged, but for interrupts and exits.
+
+        Raises:
+            TypeError: it is no function.
+
+        """
+        if not callable(hook):
+            raise TypeError(f"on_decision: found {hook!r:.80}, expected a function that takes a Decision")
         self._hooks.append(hook)
         self._core.follow()
 
@@ -156,14 +207,27 @@ class Scheduler(Slots):
         )
 
     def _slots(
-        self, requests: Sequence[Request[T]], expect_bytes: int | Sequence[int] | None, sockets: Sequence[Any] | None
+        self,
+        requests: Sequence[Request[Any]],
+        expect_bytes: int | Sequence[int | None] | None,
+        sockets: Sequence[Any] | None,
     ) -> list[Slot]:
         count = len(requests)
-        if isinstance(expect_bytes, Sequence):
-            sizes: Sequence[int | None] = _one_each("expect_bytes", expect_bytes, count)
+        if expect_bytes is None or type(expect_bytes) is int:
+            sizes: Sequence[int | None] = [expect_bytes] * count
+        elif _is_list(expect_bytes):
+            sizes = _one_each("expect_bytes", expect_bytes, count)
         else:
-            sizes = [expect_bytes] * count
-        places: Sequence[Any] = [None] * count if sockets is None else _one_each("sockets", sockets, count)
+            sizes = [positive("expect_bytes", expect_bytes, "bytes", otherwise=", or a list of one for each")] * count
+        places: Sequence[Any] = [None] * count
+        if sockets is not None:
+            if not _is_list(sockets):
+                raise TypeError(f"sockets: found {sockets!r:.80}, expected a list of one for each request")
+            places = _one_each("sockets", sockets, count)
+            # Here, as a mistake of the program must not become a result, as errors of requests may.
+            if any(issubclass(kind, NEVER_CONNECTED) for kind in {*map(type, places)}):
+                for place in places:
+                    socket_of(place)
         for request in requests:
             if type(request) is CoroutineType:
                 continue
@@ -199,7 +263,7 @@ class Scheduler(Slots):
                 self._drain(slot)
                 return
             if received is None:
-                received = slot._count(in_all)
+                received = slot._count(in_all, complete)
         if received is None:
             received = (slot._expect or 0) if complete else 0
         slot._finish(complete, received)
@@ -223,9 +287,10 @@ class Scheduler(Slots):
             if (found := slot._look()) is not None:
                 is_open, last_data_ms, in_all, gaps = found
                 slot._gaps += gaps
-                if is_open and not _has_run_dry(slot, last_data_ms, in_all, self._clock() - given_up_ns):
+                dry = self._closed or _has_run_dry(slot, last_data_ms, in_all, self._clock() - given_up_ns)
+                if is_open and not dry:
                     continue
-                received = slot._count(in_all)
+                received = slot._count(in_all, False)
             del self._draining[request]
             slot._finish(False, received)
 
@@ -242,6 +307,8 @@ class Scheduler(Slots):
     def _set_timer(self) -> None:
         assert self._runtime is not None  # noqa: S101 - slots are outstanding
         self._cancel_timer()
+        if self._closed:
+            return
         now = self._clock()
         wanted = (self._core.next_timer_ns(), self._core.next_acknowledge_ns())
         times = [max(at, now) for at in wanted if at is not None]
@@ -276,7 +343,7 @@ class Scheduler(Slots):
                 continue
             _, since_ms, in_all, new = found
             gaps += new
-            if in_all > slot._received_before:
+            if slot._begun or in_all > slot._received_before:
                 last_data_ms = since_ms if last_data_ms is None else min(since_ms, last_data_ms)
         if last_data_ms is not None:
             self._core.seen_to_come(last_data_ms * _NS_PER_MS)
@@ -302,7 +369,10 @@ class Scheduler(Slots):
             for hook in self._hooks:
                 try:
                     hook(decision)
-                except Exception:
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException:
+                    # Also a cancellation: nobody cancels a hook, but it may look into a future.
                     _log.exception("a hook of the request scheduler failed")
 
 
@@ -311,6 +381,11 @@ def _has_run_dry(slot: Slot, last_data_ms: int, received_bytes: int, given_up_fo
         return True
     # The last data may be that of an earlier request.
     return min(last_data_ms * _NS_PER_MS, given_up_for_ns) >= _QUIET_NS
+
+
+def _is_list(given: object) -> TypeGuard[Sequence[Any]]:
+    # Text and bytes are sequences of something else. A set has no order, and an iterator no length.
+    return isinstance(given, Sequence) and not isinstance(given, str | bytes | bytearray)
 
 
 def _one_each(name: str, given: Sequence[T], count: int) -> Sequence[T]:

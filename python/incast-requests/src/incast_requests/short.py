@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from incast_requests import runtime
-from incast_requests.plan import Plan
+from incast_requests.gathering import Unsent
+from incast_requests.plan import Plan, positive
 from incast_requests.scheduler import Scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from incast_requests.decisions import Decision
     from incast_requests.gathering import Request
@@ -35,31 +36,65 @@ def open(  # noqa: A001 - the module is meant to be named before it
 
     Raises:
         ValueError: the plan does not fit together.
+        TypeError: the plan is no `Plan`, or something else no function.
 
     """
     return Scheduler(plan, on_decision=on_decision, clock=clock)
 
 
-async def gather(
+@overload
+def gather(
     *requests: Request[T],
-    expect_bytes: int | Sequence[int] | None = None,
+    expect_bytes: int | Sequence[int | None] | None = None,
+    budget_bytes: int | None = None,
+    sockets: Sequence[Any] | None = None,
+    return_exceptions: Literal[False] = False,
+) -> Coroutine[Any, Any, list[T]]: ...
+
+
+@overload
+def gather(
+    *requests: Request[T],
+    expect_bytes: int | Sequence[int | None] | None = None,
+    budget_bytes: int | None = None,
+    sockets: Sequence[Any] | None = None,
+    return_exceptions: bool,
+) -> Coroutine[Any, Any, list[T | BaseException]]: ...
+
+
+def gather(
+    *requests: Request[T],
+    expect_bytes: int | Sequence[int | None] | None = None,
     budget_bytes: int | None = None,
     sockets: Sequence[Any] | None = None,
     return_exceptions: bool = False,
-) -> list[T]:
+) -> Coroutine[Any, Any, list[Any]]:
     """Send requests as the link allows, and return their results in the order of the requests.
 
     All calls in one event loop with the same `budget_bytes` share one scheduler. Without it that scheduler
     learns; what it has learned is kept as long as the event loop. `Scheduler.gather` says the rest.
     """
-    # Made first, so that a budget that is none is found before anything runs.
-    scheduler = _shared_scheduler(budget_bytes)
-    return await scheduler.gather(
-        *requests, expect_bytes=expect_bytes, sockets=sockets, return_exceptions=return_exceptions
-    )
+    return _gather(Unsent(requests), expect_bytes, budget_bytes, sockets, return_exceptions)
+
+
+async def _gather(
+    unsent: Unsent,
+    expect_bytes: int | Sequence[int | None] | None,
+    budget_bytes: int | None,
+    sockets: Sequence[Any] | None,
+    return_exceptions: bool,
+) -> list[Any]:
+    try:
+        scheduler = _shared_scheduler(budget_bytes)
+        return await scheduler._gather(unsent, expect_bytes, sockets, return_exceptions)
+    finally:
+        unsent.close()
 
 
 def _shared_scheduler(budget_bytes: int | None) -> Scheduler:
+    if budget_bytes is not None:
+        # First, as `True` and 1.0 are keys like 1.
+        budget_bytes = positive("budget_bytes", budget_bytes, "bytes")
     here = runtime.current()
     known = _of_loop(here)
     if budget_bytes not in known:

@@ -98,14 +98,14 @@ def socket_of(thing: Any) -> socket.socket | None:  # noqa: ANN401 - libraries t
             found: socket.socket = nearer
             return found
         nearer = _nearer(nearer)
-    if isinstance(thing, _NEVER_CONNECTED):
+    if isinstance(thing, NEVER_CONNECTED):
         raise TypeError(
             f"socket: found {thing!r:.80}, expected a socket, a Peer, or a stream, response or client with a connection"
         )
     return None
 
 
-_NEVER_CONNECTED = (str, bytes, bytearray, int, float, list, tuple, set, dict)
+NEVER_CONNECTED = (str, bytes, bytearray, int, float, list, tuple, set, dict)
 
 
 def _nearer(thing: Any) -> Any:  # noqa: ANN401
