@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 import incast as package
 from conftest import Command
-from incast import analysis
+from incast import analysis, planning
 
 
 def test_the_papers_worked_example() -> None:
@@ -115,7 +116,7 @@ def test_a_plan_says_how_many_and_draws_the_risk(incast: Command, tmp_path: Path
 
 
 def test_a_plan_for_programs_has_the_numbers_and_their_units(incast: Command) -> None:
-    done = incast(*PLAN, "--workers", "20", "--initial-window", "10", "--json")
+    done = incast(*PLAN, "--mss", "1460B", "--workers", "20", "--initial-window", "10", "--json")
     assert done.returncode == 0, done.stderr
     planned = json.loads(done.stdout)
     assert planned["window_pkts"] == 20
@@ -136,32 +137,105 @@ def plan_of(incast: Command, *options: str) -> dict[str, Any]:
     return found
 
 
+SHARED = ("--memory", "12MB", "--response", "64KB")
+
+
 def test_a_port_of_a_shared_memory_holds_its_share(incast: Command) -> None:
-    shared = ("--memory", "12MB", "--response", "64KB")
-    assert plan_of(incast, *shared)["buffer_bytes"] == 6_000_000
-    assert plan_of(incast, *shared, "--alpha", "8")["buffer_bytes"] == 10_666_666
-    assert plan_of(incast, *shared, "--busy-ports", "3")["buffer_bytes"] == 2_400_000
-    found = plan_of(incast, *shared)
+    assert plan_of(incast, *SHARED)["buffer_bytes"] == 6_000_000
+    assert plan_of(incast, *SHARED, "--alpha", "8")["buffer_bytes"] == 10_666_666
+    # Three ports keep three quarters, and a burst gets half of what is free.
+    assert plan_of(incast, *SHARED, "--busy-ports", "3")["buffer_bytes"] == 1_500_000
+    found = plan_of(incast, *SHARED)
     # 70 % of 6 MB are 65 responses of 64 KB: of 100 workers not all, of 60 all.
     assert (found["safe"], found["fan_in_fits"]) == (65, False)
-    assert plan_of(incast, *shared, "--workers", "60")["fan_in_fits"]
+    assert plan_of(incast, *SHARED, "--workers", "60")["fan_in_fits"]
+
+
+def test_a_plan_says_what_it_assumes_of_a_shared_memory(incast: Command) -> None:
+    path = ("plan", "--rate", "10Gbps", "--rtt", "100us", *SHARED)
+    assert "4,200,000 B of payload without loss, if no other port is busy." in incast(*path).stdout
+    one = incast(*path, "--busy-ports", "1").stdout
+    assert "even if the busy port holds all it may and drains nothing meanwhile" in one
+    three = incast(*path, "--busy-ports", "3").stdout
+    assert "1,050,000 B of payload without loss,\n  even if the 3 busy ports hold all they may and drain" in three
+    assert "44,800 B of payload without loss.\n" in incast(*PLAN).stdout
+
+
+def test_a_shared_memory_takes_what_a_plan_says() -> None:
+    more: dict[str, list[float]] = {"newreno": [], "newreno to alpha 1": [], "dctcp": []}
+    with (Path(__file__).parents[1] / "studies/shared-buffer/tolerance.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            alpha, busy, taken = float(row["alpha"]), int(row["congested_ports"]), int(row["senders_taken"])
+            network = planning.Network.read(
+                rate="10Gbps", rtt="8us", response="14480B", mss="1448B", memory="2MB", alpha=alpha, busy_ports=busy
+            )
+            safe = planning.plan(network, 200).safe
+            assert safe <= taken, row
+            if alpha == 8 and busy in (1, 4) and row["background"] == "newreno":
+                assert (safe, taken) == {1: (9, 16), 4: (2, 10)}[busy]
+            # On the wire a sender's burst is ten packets of 1,500 bytes.
+            ratio = taken * 15_000 / network.buffer_bytes
+            assert ratio > 1, row
+            if busy:
+                more[row["background"]].append(ratio)
+                if alpha <= 1 and row["background"] == "newreno":
+                    more["newreno to alpha 1"].append(ratio)
+    # The page on plans quotes these.
+    found = {name: (round(min(ratios), 1), round(max(ratios), 1)) for name, ratios in more.items()}
+    assert found == {"newreno": (1.1, 5.5), "newreno to alpha 1": (1.1, 2.1), "dctcp": (1.1, 41.1)}
 
 
 def test_a_plan_says_where_n_star_is_unsafe(incast: Command) -> None:
-    small = ("--buffer", "64KB", "--response", "16KB")
+    small = ("--buffer", "64KB", "--response", "16KB", "--mss", "1448B")
     kept, fresh = plan_of(incast, *small), plan_of(incast, *small, "--windows", "fresh")
-    # 16,000 bytes in one burst; or ten packets of 1460 first.
+    # 16,000 bytes in one burst; or ten packets of 1448 first.
     assert (kept["burst_bytes"], kept["safe"]) == (16_000, 2)
-    assert (fresh["burst_bytes"], fresh["safe"]) == (14_600, 3)
+    assert (fresh["burst_bytes"], fresh["safe"]) == (14_480, 3)
     assert kept["n_star"] > 3
     assert not kept["n_star_is_safe"]
-    assert (kept["budget_bytes"], kept["limited_window_bytes"]) == (44_800, 5840)
-    said = incast(*PLAN).stdout
+    assert (kept["budget_bytes"], kept["limited_window_bytes"]) == (44_800, 5792)
+    said = incast(*PLAN, "--mss", "1448B").stdout
+    assert "the ARS paper (equation 7), which is unsafe with the TCP of Linux (see below):" in said
+    assert "to avoid losses" not in said
     assert "n* is unsafe there" in said
     assert "even one response may overflow the port" in said
-    assert "With windows limited to 5,840 B ask 7 workers at once" in said
+    assert "With windows limited to 5,792 B ask 7 workers at once" in said
     fits = incast("plan", "--rate", "10Gbps", "--rtt", "100us", "--buffer", "1MB", "--response", "2KB").stdout
     assert "fan-in is not what makes them slow" in fits
+    assert "(equation 7):" in fits
+
+
+def test_a_response_smaller_than_a_window_costs_no_more_than_itself(incast: Command) -> None:
+    small = ("--buffer", "64KB", "--response", "1KB")
+    found = plan_of(incast, *small)
+    # As many as `credit` lets go; each takes a round trip of 100 us.
+    assert (found["safe"], found["limited_at_once"]) == (44, 44)
+    assert found["limited_goodput_bps"] == pytest.approx(44 * 8000 / 100e-6)
+    said = incast("plan", "--rate", "10Gbps", "--rtt", "100us", *small).stdout
+    assert "ask 44 workers.\n  Ask one more with each\n" in said
+    assert "at most 3.52 Gbit/s of 10 Gbit/s" in said
+
+
+def test_a_burst_is_no_larger_than_a_receive_window(incast: Command) -> None:
+    large = ("--buffer", "64KB", "--response", "1GB")
+    assert plan_of(incast, *large)["burst_bytes"] == 6 << 20
+    said = incast("plan", "--rate", "10Gbps", "--rtt", "100us", *large).stdout
+    assert "send up to 6,291,456 B of a response at once,\n  as receive windows allow no more," in said
+    # It cannot be both more than fits and safe.
+    assert "Even one of the largest windows exceeds" in said
+    assert "is safe" not in said
+    assert "as receive windows" not in incast(*PLAN).stdout
+
+
+def test_a_plan_says_where_no_window_is_small_enough(incast: Command) -> None:
+    tiny = ("--response", "64KB", "--mss", "1448B")
+    # 70 % of 8 KB are 5,600 bytes, less than four packets; of 9 KB they are more.
+    for buffer, safe in [("8KB", False), ("9KB", True)]:
+        assert plan_of(incast, *tiny, "--buffer", buffer)["limited_is_safe"] == safe
+        said = incast("plan", "--rate", "10Gbps", "--rtt", "100us", *tiny, "--buffer", buffer).stdout
+        warning = "Ask one worker at a time, with windows limited to 5,792 B. Even that may overflow the port"
+        assert (warning in said) != safe
+        assert ("the library incast-requests" in said) == safe
 
 
 def test_a_plan_says_what_workers_that_think_leave_of_the_rate(incast: Command) -> None:
@@ -178,8 +252,8 @@ def test_a_plan_says_what_workers_that_think_leave_of_the_rate(incast: Command) 
     large = (*path, "--response", "64KB")
     assert json.loads(incast(*large, "--json").stdout)["limited_goodput_bps"] == 100e6
     assert "That brings at most" not in incast(*large).stdout
-    said = incast(*PLAN).stdout
-    assert "3.258 Gbit/s of 10 Gbit/s: each sends a window per round trip" in said
+    said = incast(*PLAN, "--mss", "1448B").stdout
+    assert "2.987 Gbit/s of 10 Gbit/s: each sends a window per round trip" in said
     assert "told how long" not in said
 
 
@@ -194,7 +268,12 @@ def test_a_plan_needs_one_buffer(incast: Command) -> None:
         ((), "--buffer, --memory: found neither"),
         (("--buffer", "1MB", "--memory", "1MB"), "found both"),
         (("--memory", "1MB", "--alpha", "0"), "--alpha 0: expected more than 0"),
-        (("--memory", "1MB", "--busy-ports", "-1"), "--busy-ports -1: expected 0 or more"),
+        (("--memory", "1MB", "--busy-ports", "-1"), "--busy-ports -1: expected 0 to 10000"),
+        (("--memory", "1MB", "--alpha", "1e-12"), "1e-12, --busy-ports 0: the port holds 0 B, expected room"),
+        (("--buffer", "1KB", "--mss", "1448B"), "--buffer 1KB: the port holds 1,000 B, expected room for a packet of"),
+        (("--buffer", "0B"), "--buffer 0B: must be greater than zero"),
+        (("--buffer", "1MB", "--alpha", "8"), "--alpha 8: expected only with --memory, found --buffer"),
+        (("--buffer", "1MB", "--busy-ports", "3"), "--busy-ports 3: expected only with --memory, found --buffer"),
     ]:
         done = incast(*path, *options)
         assert done.returncode == 2
@@ -211,6 +290,7 @@ def test_a_plan_needs_one_buffer(incast: Command) -> None:
         (("--workers", "0"), "--workers"),
         (("--workers", "1000000"), "--workers"),
         (("--initial-window", "0"), "--initial-window"),
+        (("--initial-window", "18446744073709551616"), "18446744073709551616: expected 1 to 1073741824 packets"),
     ],
 )
 def test_a_plan_that_cannot_be_meant_is_refused(incast: Command, change: tuple[str, str], said: str) -> None:

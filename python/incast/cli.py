@@ -609,7 +609,7 @@ def plan(
         Parameter(help="whether servers keep their windows between responses, as Linux does on busy connections"),
     ] = "kept",
     workers: Annotated[int, Parameter(help="largest number of workers to consider")] = 100,
-    mss: Annotated[str, Parameter(help="maximum segment size: payload of a full packet")] = "1460B",
+    mss: Annotated[str, Parameter(help="maximum segment size: payload of a full packet")] = "1448B",
     think: Annotated[str, Parameter(help="how long a worker takes before it answers, such as 5ms")] = "0s",
     initial_window: Annotated[
         int | None,

@@ -32,6 +32,11 @@ _ENOUGH_SHARE = 0.8
 _LIMITED_WINDOW_PKTS = 4
 # Linux, since RFC 6928.
 _LINUX_WINDOW_PKTS = 10
+# Of a receiver on Linux: the maximum of net.ipv4.tcp_rmem, unless it is raised.
+_RECEIVE_WINDOW_BYTES = 6 << 20
+# In bytes no window of TCP is larger (RFC 7323), so in packets neither.
+_MOST_WINDOW_PKTS = 2**30
+_MOST_BUSY_PORTS = 10_000
 
 Windows = Literal["kept", "fresh"]
 
@@ -47,6 +52,8 @@ class Network:
     mss_bytes: int
     think_ps: int = 0
     """How long a server takes before it answers."""
+    busy_ports: int | None = None
+    """If the buffer is a share of a memory: how many other ports hold as much of it as they may."""
 
     @classmethod
     def read(
@@ -76,7 +83,8 @@ class Network:
             busy_ports: ports beside this one that hold as much as they may.
 
         Raises:
-            ScenarioError: an amount is invalid or has no unit; buffer and memory are both given, or neither.
+            ScenarioError: an amount is invalid or has no unit; buffer and memory are both given, or neither; the port
+                has no room for a full packet.
 
         """
         network = cls(
@@ -86,7 +94,15 @@ class Network:
             _quantity("bytes", "response", response),
             _quantity("bytes", "mss", mss),
             _quantity("time", "think", think, least=0),
+            None if memory is None else busy_ports,
         )
+        if network.buffer_bytes < network.mss_bytes:
+            shared = f"--memory {memory}, --alpha {alpha:g}, --busy-ports {busy_ports}"
+            given = shared if buffer is None else f"--buffer {buffer}"
+            raise ScenarioError(
+                f"{given}: the port holds {network.buffer_bytes:,} B, expected room for a packet of "
+                f"{network.mss_bytes:,} B at least"
+            )
         if network.response_bytes > network.mss_bytes * 2**40:
             raise ScenarioError(f"--response {response}: more than 2^40 packets of {mss}")
         return network
@@ -121,8 +137,8 @@ class Plan:
 
     @property
     def burst_bytes(self) -> int:
-        """The same in bytes of payload."""
-        return min(self.network.response_bytes, self.burst_pkts * self.network.mss_bytes)
+        """The same in bytes of payload; a receive window allows no more."""
+        return min(self.network.response_bytes, self.burst_pkts * self.network.mss_bytes, _RECEIVE_WINDOW_BYTES)
 
     @property
     def budget_bytes(self) -> int:
@@ -142,8 +158,18 @@ class Plan:
 
     @property
     def limited_at_once(self) -> int:
-        """How many workers to ask at once with such windows."""
-        return max(1, self.budget_bytes // self.limited_window_bytes)
+        """How many workers to ask at once with such windows; at least one, even if that may lose packets."""
+        return max(1, self.budget_bytes // self.limited_cost_bytes)
+
+    @property
+    def limited_cost_bytes(self) -> int:
+        """How much of the budget a request takes with such windows, as in the application `credit`."""
+        return min(self.network.response_bytes, self.limited_window_bytes)
+
+    @property
+    def limited_is_safe(self) -> bool:
+        """Whether nothing is lost then."""
+        return self.limited_cost_bytes <= self.budget_bytes
 
     @property
     def limited_goodput_bps(self) -> float:
@@ -194,6 +220,7 @@ class Plan:
             "limited_window_bytes": self.limited_window_bytes,
             "think_s": self.network.think_ps / _PS_PER_S,
             "limited_at_once": self.limited_at_once,
+            "limited_is_safe": self.limited_is_safe,
             "limited_goodput_bps": self.limited_goodput_bps,
             "risk": [
                 {"workers": n, "at_once": once, "in_batches": batch}
@@ -214,28 +241,29 @@ class Plan:
         rate, rtt = text.rate(network.rate_bps), text.seconds(network.rtt_ps / _PS_PER_S)
         holds = f"{self.capacity_pkts:.1f} packets of {network.mss_bytes:,} B"
         room = (
-            f"{self.n_star:,} of the largest windows slightly exceed the available room; "
-            f"ask {self.n_star - 1:,} to avoid losses."
+            f"{self.n_star:,} of the largest windows slightly exceed what the model counts as room, "
+            f"{self.n_star - 1:,} do not."
             if self.n_star > 1
-            else "Even one of the largest windows exceeds the available room."
+            else "Even one of the largest windows exceeds what the model counts as room."
         )
+        is_unsafe = self.n_star > self.safe and not self.fan_in_fits
+        unsafe = ", which is unsafe with the TCP of Linux (see below)" if is_unsafe else ""
         lines = [
             f"A {rate} link with a round trip of {rtt} and {network.buffer_bytes:,} B of buffer",
             f"  holds {holds}: {self.path_pkts:.1f} in flight, the rest in the buffer.",
             f"A response of {network.response_bytes:,} B is {self.response_pkts:,} packets,",
             f"  with at most {self.window_pkts:,} in flight at once ({slow_start}).",
             "",
+            f"By the model of the ARS paper (equation 7){unsafe}:",
             f"Ask {_workers(self.n_star)} at a time (n*, the paper's batch size).",
             f"  {room}",
             f"After reordering, ask {_workers(self.n_congested)} (n_c), which leaves the buffer to other traffic.",
         ]
-        if self.safe_at_once >= self.workers[-1]:
+        if self.safe_at_once:
+            at_once = f"With up to {_workers(self.safe_at_once)} at once"
             lines.append(
-                f"Asking up to {_workers(int(self.workers[-1]))} at once is safe too, by the model of the paper."
+                f"{at_once} the risk that a whole window is lost is below {NEGLIGIBLE:g}; less does not count."
             )
-        elif self.safe_at_once:
-            safe = f"{_workers(self.safe_at_once)} at once is safe (risk below {NEGLIGIBLE:g})"
-            lines.append(f"Asking up to {safe}, by the model of the paper.")
         lines += ["", *self._today()]
         shown = self._shown()
         rows = [
@@ -256,9 +284,11 @@ class Plan:
         """Say what is safe with the TCP of today's servers."""
         most = int(self.workers[-1])
         kept = "windows kept from one response to the next" if self.windows == "kept" else "windows that begin anew"
+        network = self.network
         lines = [
             f"Servers of today ({kept}) send up to {self.burst_bytes:,} B of a response at once,",
-            f"  and the port takes {self.budget_bytes:,} B of payload without loss.",
+            *(["  as receive windows allow no more,"] if self.burst_bytes == _RECEIVE_WINDOW_BYTES else []),
+            *self._taken(),
         ]
         if self.fan_in_fits:
             return [
@@ -272,12 +302,20 @@ class Plan:
             )
         else:
             lines.append(f"  n* is safe there; {_workers(self.safe)} at once would be too.")
-        asks = f"ask {_workers(self.limited_at_once)} at once"
-        lines += [
-            f"  With windows limited to {self.limited_window_bytes:,} B {asks}, and one more with each",
-            "  complete response: the application credit does, and so does the library incast-requests.",
-        ]
-        network = self.network
+        window = f"windows limited to {self.limited_window_bytes:,} B"
+        if not self.limited_is_safe:
+            return [
+                *lines,
+                f"  Ask one worker at a time, with {window}. Even that may overflow the port, and smaller windows",
+                "  wait for delayed ACKs.",
+            ]
+        # They limit nothing if a response is no larger; then the number is the safe one, which is said already.
+        lines += (
+            [f"  With {window} ask {_workers(self.limited_at_once)} at once, and one more with each"]
+            if network.response_bytes > self.limited_window_bytes
+            else ["  Ask one more with each"]
+        )
+        lines.append("  complete response: the application credit does, and so does the library incast-requests.")
         if self.limited_goodput_bps < _ENOUGH_SHARE * network.rate_bps:
             found, rate = text.rate(round(self.limited_goodput_bps)), text.rate(network.rate_bps)
             thinks = f"thinks for {text.seconds(network.think_ps / _PS_PER_S)} and " if network.think_ps else ""
@@ -291,6 +329,19 @@ class Plan:
                     "  `think_ms` of the library's plan).",
                 ]
         return lines
+
+    def _taken(self) -> list[str]:
+        """Say what the port takes, and what that assumes of a memory that ports share."""
+        busy = self.network.busy_ports
+        takes = f"  and the port takes {self.budget_bytes:,} B of payload without loss"
+        if busy is None:
+            return [f"{takes}."]
+        if busy == 0:
+            return [f"{takes}, if no other port is busy."]
+        others = (
+            "busy port holds all it may and drains" if busy == 1 else f"{busy:,} busy ports hold all they may and drain"
+        )
+        return [f"{takes},", f"  even if the {others} nothing meanwhile."]
 
     def _safe_number(self) -> str:
         if self.safe:
@@ -311,11 +362,13 @@ def plan(network: Network, workers: int, *, initial_window: int | None = None, w
     What is safe with the TCP of today's servers depends on whether they keep their `windows`.
 
     Raises:
-        ScenarioError: there are too many workers to list.
+        ScenarioError: there are too many workers to list, or packets in the initial window.
 
     """
     if workers > _MOST_WORKERS:
         raise ScenarioError(f"--workers {workers}: expected 1 to {_MOST_WORKERS}")
+    if initial_window is not None and initial_window > _MOST_WINDOW_PKTS:
+        raise ScenarioError(f"--initial-window {initial_window}: expected 1 to {_MOST_WINDOW_PKTS} packets")
     packets = -(-network.response_bytes // network.mss_bytes)
     window = analysis.largest_window(packets, initial_window=initial_window)
     row = (network.rate_bps, network.rtt_ps, network.buffer_bytes, network.mss_bytes, window)
@@ -362,15 +415,21 @@ def _port_buffer(buffer: str | None, memory: str | None, alpha: float, busy_port
     if buffer is not None:
         if memory is not None:
             raise ScenarioError(f"--buffer, --memory: found both, {expected}")
-        return _quantity("bytes", "buffer", buffer, least=0)
+        if alpha != 1:
+            raise ScenarioError(f"--alpha {alpha:g}: expected only with --memory, found --buffer")
+        if busy_ports != 0:
+            raise ScenarioError(f"--busy-ports {busy_ports}: expected only with --memory, found --buffer")
+        return _quantity("bytes", "buffer", buffer)
     if memory is None:
         raise ScenarioError(f"--buffer, --memory: found neither, {expected}")
     if not 0 < alpha <= 1024:
         raise ScenarioError(f"--alpha {alpha:g}: expected more than 0, at most 1024")
-    if busy_ports < 0:
-        raise ScenarioError(f"--busy-ports {busy_ports}: expected 0 or more")
-    # Each of n ports that want more holds alpha / (1 + n alpha): alpha times what is then free.
-    return int(_quantity("bytes", "memory", memory) * alpha / (1 + (1 + busy_ports) * alpha))
+    if not 0 <= busy_ports <= _MOST_BUSY_PORTS:
+        raise ScenarioError(f"--busy-ports {busy_ports}: expected 0 to {_MOST_BUSY_PORTS}")
+    # Choudhury and Hahne (1998): a queue grows while it is shorter than alpha times what is free. In the steady state
+    # each of n ports that want more holds alpha / (1 + n alpha). A burst is over before the others have drained to the
+    # share that they would have beside it: it finds 1 / (1 + n alpha) free, of which it gets alpha / (1 + alpha).
+    return int(_quantity("bytes", "memory", memory) / (1 + busy_ports * alpha) * alpha / (1 + alpha))
 
 
 def _quantity(kind: Literal["rate", "bytes", "time"], option: str, value: str, *, least: int = 1) -> int:
