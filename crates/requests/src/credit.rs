@@ -17,7 +17,7 @@ use incast_protocols::application::credit::{self, Search, Why};
 use incast_protocols::application::{
     AnyApplication, Application, ApplicationChoice, ApplicationContext, Grant, Outcome, Request, RequestId, Status,
 };
-use incast_protocols::{Bytes, Duration, Rate, Time};
+use incast_protocols::{Bytes, Conflict, Duration, Rate, Time};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
@@ -33,8 +33,6 @@ const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The largest that TCP can announce.
 const LARGEST_WINDOW: u64 = 1 << 30;
-const SHORTEST_STALL: Duration = Duration::from_ms(1);
-const LONGEST_STALL: Duration = Duration::from_ms(24 * 60 * 60 * 1000);
 
 /// Payload of a full segment on Ethernet, with timestamps.
 const SEGMENT: Bytes = Bytes(1448);
@@ -226,7 +224,9 @@ impl Builder {
     /// to trial, a factor that is not from 1 to 2, or a cut that is not from 0.1 to 0.99.
     #[must_use]
     pub fn build(self) -> Credit {
-        check(&self.config.search);
+        if let Err(Conflict { key, message }) = self.config.search.check() {
+            panic!("search: {key}: {message}");
+        }
         let known = !self.config.learn && self.bottleneck.rate.0 > 0;
         let (told, learns) = (self.config.think != Duration::ZERO, self.config.learn_think);
         assert!(known || !(told || learns), "servers that think need a port");
@@ -235,15 +235,6 @@ impl Builder {
             ApplicationContext { bottleneck: self.bottleneck, workers: self.workers, rto_min: Duration::from_ms(200) };
         Credit::of(&ApplicationChoice::Credit(self.config), &context, self.hook.map(|HookOf(hook)| hook))
     }
-}
-
-/// The scheduler counts in multiples of a stall, and asks once for each that has passed.
-fn check(Search { growth_pays, trial_pays, cut, hold, stall, .. }: &Search) {
-    let paying = 1.0..=2.0;
-    assert!(paying.contains(growth_pays) && paying.contains(trial_pays), "what pays: a factor from 1 to 2");
-    assert!((0.1..=0.99).contains(cut), "a cut leaves 0.1 to 0.99");
-    assert!(*hold > 0, "at least one measurement from trial to trial");
-    assert!((SHORTEST_STALL..=LONGEST_STALL).contains(stall), "a stall: from a millisecond to a day");
 }
 
 /// A budget of bytes that requests share: one for each link over which responses come in. Clones are the same budget.

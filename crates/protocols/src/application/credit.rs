@@ -9,13 +9,14 @@
 //! Not to be taken for the receiver [`credit`](crate::receiver::credit), which needs the kernel of the asking host: it holds no
 //! request back, and gives out windows from a budget of what has not arrived.
 //!
-//! A request that costs more than the budget goes alone. Credit comes back when a response is complete, and for one that was
+//! A request that costs more than the budget goes alone; if the budget is learned, also beside [requests that hang](hanging). Credit comes back when a response is complete, and for one that was
 //! given up when its connection is closed or has run dry: until then its sender may still fill the port.
 //!
 //! Servers that think hold their part of a budget though nothing of theirs is under way, unless it is said how long they think
 //! ([`Config::think`]), or found out ([`Config::learn_think`]). A budget that is [learned](Config::learn) grows beyond what the port holds
 //! at once where they think, and requests then go at a pace.
 
+mod hanging;
 mod knee;
 mod pace;
 mod think_time;
@@ -163,7 +164,7 @@ impl Credit {
                 outstanding.requests == 0 || outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0)
             }
             Limit::Paced(budget, thinking) => thinking.fits(now, cost, *budget, outstanding),
-            Limit::Learned(knee) => knee.fits(now, cost, outstanding) && knee.paces(now, cost, outstanding),
+            Limit::Learned(knee) => knee.fits(cost, outstanding) && knee.paces(now, cost, outstanding),
         }
     }
 }
@@ -196,7 +197,7 @@ impl Application for Credit {
     fn next_timer(&self) -> Option<Time> {
         match &self.limit {
             Limit::Fixed(_) | Limit::Paced(..) => self.lets_go_at(),
-            Limit::Learned(knee) => [knee.stalls_at(), knee.lets_go()].into_iter().flatten().min(),
+            Limit::Learned(knee) => [knee.stalls_at(), knee.lets_go(), knee.hangs_at()].into_iter().flatten().min(),
         }
     }
 

@@ -26,10 +26,11 @@
 //! A loss does not cut the budget while a single request is under way: after a cut there would still be one. Nor does it where far less was
 //! under way than has come without a loss.
 //!
-//! **Requests that hang.** One that waits for a message, or whose server is gone, is silent for as long as it lasts. It has nothing in the port,
-//! so the silence of those that were under way at a stall is no other stall, and beside them another may always go.
+//! **Requests that [hang](super::hanging)** are one stall. From a second after it they hold no part of the budget, and time in which nothing else
+//! is under way does not count.
 
 use super::super::{Grant, Outcome, Outstanding};
+use super::hanging::Hanging;
 use super::pace::Pace;
 use crate::registry::Conflict;
 use crate::units::{Bytes, Duration, Time};
@@ -62,12 +63,32 @@ impl Default for Search {
     }
 }
 
+/// The search counts in multiples of a stall, and a program that comes late asks once for each that has passed.
+const STALLS: core::ops::RangeInclusive<Duration> = Duration::from_ms(1)..=Duration::from_ms(24 * 60 * 60 * 1000);
+
 impl Search {
+    /// Whether its numbers make sense.
+    ///
     /// # Errors
-    /// A stall that is always there.
-    pub(super) fn check(&self) -> Result<(), Conflict> {
-        if self.stall == Duration::ZERO {
-            return Err(Conflict::at("stall", alloc::format!("found {}, expected more than no time", self.stall)));
+    /// The first that does not.
+    pub fn check(&self) -> Result<(), Conflict> {
+        let Self { growth_pays, trial_pays, cut, hold, stall, free: _ } = self;
+        let refuse = |key, found: &dyn core::fmt::Display, expected| {
+            Err(Conflict::at(key, alloc::format!("found {found}, expected {expected}")))
+        };
+        for (key, factor) in [("growth_pays", growth_pays), ("trial_pays", trial_pays)] {
+            if !(1.0..=2.0).contains(factor) {
+                return refuse(key, factor, "1 to 2");
+            }
+        }
+        if !(0.1..=0.99).contains(cut) {
+            return refuse("cut", cut, "0.1 to 0.99");
+        }
+        if *hold == 0 {
+            return refuse("hold", hold, "1 or more");
+        }
+        if !STALLS.contains(stall) {
+            return refuse("stall", stall, "a millisecond to a day");
         }
         Ok(())
     }
@@ -289,11 +310,10 @@ pub struct Knee {
     progress: Time,
     stalled: bool,
     last_stall: Option<Time>,
-    /// What is under way, and what of it was so at the last stall.
     outstanding: Outstanding,
-    silent: Outstanding,
-    /// Whether anything was told before a response was complete.
-    tells_progress: bool,
+    hanging: Hanging,
+    /// When bytes were told last.
+    told: Option<Time>,
     /// How long a request usually takes.
     usual: Option<Duration>,
     changes: u64,
@@ -354,8 +374,8 @@ impl Knee {
             stalled: false,
             last_stall: None,
             outstanding: Outstanding::default(),
-            silent: Outstanding::default(),
-            tells_progress: false,
+            hanging: Hanging::default(),
+            told: None,
             usual: None,
             changes: 0,
             last_change: None,
@@ -380,7 +400,7 @@ impl Knee {
     /// Whether the pace lets a request go. If only it does not, [`lets_go`](Self::lets_go) then says until when.
     pub(super) fn paces(&mut self, now: Time, cost: Bytes, outstanding: Outstanding) -> bool {
         let (Some(pace), Some(usual)) = (&mut self.pace, self.usual) else { return true };
-        if outstanding.requests <= self.silent.requests {
+        if self.hanging.moving(outstanding).requests == 0 {
             pace.empty();
             return true;
         }
@@ -395,38 +415,45 @@ impl Knee {
     /// It is asked anew what may go: nothing has its time, nor has a request to wait.
     pub(super) fn ask_anew(&mut self, now: Time) {
         self.is_followed = false;
-        if self.last_stall.is_some_and(|stall| stall > now) {
-            // It was by another clock.
-            (self.last_stall, self.silent) = (None, Outstanding::default());
+        self.hanging.forget_later_than(now);
+        if self.all_hang_at().is_some_and(|at| at <= now) {
+            self.hanging.hang(self.outstanding);
+            self.busy_since = None;
+            if core::mem::take(&mut self.old) > 0 {
+                self.outlived();
+            }
+            self.sample = Sample::default();
         }
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
     }
 
-    /// Whether a request of this `cost` fits beside what is outstanding. Beside what has been silent since the last stall one may go.
-    pub(super) fn fits(&self, now: Time, cost: Bytes, outstanding: Outstanding) -> bool {
-        let together = self.moving(now, outstanding).bytes + u128::from(cost.0);
-        outstanding.requests <= self.silent.requests
-            || self.budget().is_none_or(|budget| together <= u128::from(budget.0))
+    /// Whether a request of this `cost` fits into the budget beside what is outstanding.
+    pub(super) fn fits(&self, cost: Bytes, outstanding: Outstanding) -> bool {
+        let Outstanding { requests, bytes } = self.hanging.moving(outstanding);
+        requests == 0 || self.budget().is_none_or(|budget| bytes + u128::from(cost.0) <= u128::from(budget.0))
     }
 
-    /// What is outstanding and does not hang: it has not been silent for so long that it may be so for ever.
-    fn moving(&self, now: Time, outstanding: Outstanding) -> Outstanding {
-        let long = LONGEST_OUTLIVED.saturating_mul(self.search.stall.0);
-        if self.last_stall.is_none_or(|stall| now.since(stall).0 <= long) {
-            return outstanding;
-        }
-        let Outstanding { requests, bytes } = self.silent;
-        Outstanding {
-            requests: outstanding.requests.saturating_sub(requests),
-            bytes: outstanding.bytes.saturating_sub(bytes),
-        }
+    /// When the request that waits may go as all others hang then.
+    pub(super) fn hangs_at(&self) -> Option<Time> {
+        self.all_hang_at().filter(|_| self.is_followed)
     }
 
+    fn all_hang_at(&self) -> Option<Time> {
+        let at = self.hanging.hangs_at(self.long(), self.outstanding)?;
+        Some(at.max(Time(self.progress.0.saturating_add(self.patience_for_bytes()?.0))))
+    }
+
+    /// What is under way and does not hang.
     #[cfg(test)]
-    pub(super) const fn last_stall(&self) -> Option<Time> {
-        self.last_stall
+    pub(super) fn moving(&self, outstanding: Outstanding) -> Outstanding {
+        self.hanging.moving(outstanding)
+    }
+
+    /// How long nothing must have come of what hangs.
+    const fn long(&self) -> Duration {
+        Duration(LONGEST_OUTLIVED.saturating_mul(self.search.stall.0))
     }
 
     /// How often the budget has changed, and why it did last.
@@ -444,18 +471,18 @@ impl Knee {
     /// A request was let go; with it, so much is under way.
     pub fn on_granted(&mut self, now: Time, cost: Bytes, under_way: Outstanding) {
         self.now = now;
+        let awaited = !self.hanging.is_still(self.outstanding);
         self.outstanding = under_way;
-        let awaits_nothing = under_way.requests <= self.silent.requests + 1;
-        let under_way = self.moving(now, under_way);
+        let under_way = self.hanging.moving(under_way);
         if let (Some(pace), Some(usual)) = (&mut self.pace, self.usual) {
             pace.on_granted(now, cost, self.budget, usual);
         }
-        if self.busy_since.is_none() || under_way.requests <= 1 {
+        if self.busy_since.is_none() {
             self.busy_since = Some(now);
             self.filling = !core::mem::take(&mut self.follows);
             (self.largest, self.most) = (Bytes::ZERO, Bytes::ZERO);
         }
-        if awaits_nothing {
+        if !awaited {
             (self.progress, self.stalled) = (now, false);
         }
         self.largest = self.largest.max(cost);
@@ -485,9 +512,16 @@ impl Knee {
             // The first byte of a query takes its time with any budget.
             self.busy_since = Some(now);
         }
-        self.tells_progress |= received > Bytes::ZERO;
+        self.hanging.on_data(under_way);
+        if received > Bytes::ZERO {
+            self.told = Some(now);
+        }
+        if self.busy_since.is_none() {
+            // It is of what hangs.
+            return;
+        }
         self.sample.received += u128::from(received.0);
-        let under_way = self.moving(now, under_way);
+        let under_way = self.hanging.moving(under_way);
         if !self.sample.whole && under_way.requests > 0 {
             self.look_at_sample(now, under_way);
         }
@@ -503,45 +537,40 @@ impl Knee {
     /// When nothing will have arrived for too long.
     #[must_use]
     pub fn stalls_at(&self) -> Option<Time> {
-        let awaited = self.busy_since.is_some() && !self.stalled && self.outstanding.requests > self.silent.requests;
+        let awaited = self.busy_since.is_some() && !self.stalled && !self.hanging.is_still(self.outstanding);
         self.patience_for_bytes().filter(|_| awaited).map(|longest| Time(self.progress.0.saturating_add(longest.0)))
     }
 
     /// The time of [`stalls_at`](Self::stalls_at) has come, or that of a request that the pace has held back.
     pub fn on_timer(&mut self, now: Time, out_of_order: u64, under_way: Outstanding) {
         self.now = now;
+        // It is asked next what may go.
+        self.is_followed = false;
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
         if out_of_order > 0 && self.old == 0 {
-            self.cut(Why::OutOfOrder, self.moving(now, under_way));
+            self.cut(Why::OutOfOrder, self.hanging.moving(under_way));
         }
         self.look_for_stall(now, under_way);
+        if self.stalled {
+            self.hanging.on_stall(now, under_way);
+        }
     }
 
     /// A request is over; without it, so much is under way.
     pub fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, under_way: Outstanding) {
-        let last_stall = self.last_stall;
-        let was_silent = last_stall.is_some_and(|stall| grant.at().0 < stall.0);
         self.look_at(now, under_way);
         self.filling = false;
         self.outstanding = under_way;
-        if was_silent && self.last_stall == last_stall && self.silent.requests > 0 {
-            self.silent.requests -= 1;
-            self.silent.bytes = self.silent.bytes.saturating_sub(u128::from(grant.cost().0));
-        }
-        if self.silent.requests > under_way.requests {
-            self.silent = under_way;
-        }
-        let under_way = self.moving(now, under_way);
-        if self.busy_since.is_none() {
-            // It has hung, and nothing else is under way.
+        if self.hanging.on_finished(grant, under_way) {
             return;
         }
+        let under_way = self.hanging.moving(under_way);
         let old = self.old;
         let of_old = u64::from(grant.at().0 <= self.cut_at.0);
         self.old = old.saturating_sub(of_old).min(under_way.requests);
-        if now.since(self.cut_at).0 > LONGEST_OUTLIVED * self.search.stall.0 {
+        if now.since(self.cut_at) > self.long() {
             self.old = 0;
         }
         if outcome.out_of_order > 0 && old == 0 {
@@ -549,11 +578,10 @@ impl Knee {
         }
         // What a stall has made late says little of how long requests usually take. But what is taken for a stall may be usual.
         let late = self.last_stall.is_some_and(|stall| stall.0 >= grant.at().0);
-        let most = self.usual.filter(|_| late).map_or(Duration(u64::MAX), |usual| usual.doubled().max(self.search.stall));
+        let most =
+            self.usual.filter(|_| late).map_or(Duration(u64::MAX), |usual| usual.doubled().max(self.search.stall));
         let took = now.since(grant.at()).min(most);
-        if outcome.received > Bytes::ZERO || self.tells_progress {
-            self.usual = Some(self.usual.map_or(took, |usual| Duration(usual.0 - usual.0 / 16 + took.0 / 16)));
-        }
+        self.note_usual(now, grant, outcome, took);
         if self.old == 0 && old > 0 {
             self.outlived();
         }
@@ -568,6 +596,24 @@ impl Knee {
             self.follows = self.is_followed;
             self.old = 0;
         }
+    }
+
+    /// A request took so long. One of which nothing came was refused, unless nobody tells what comes.
+    fn note_usual(&mut self, now: Time, grant: &Grant, outcome: &Outcome, took: Duration) {
+        let (before, came) = (self.told, outcome.received > Bytes::ZERO);
+        if came {
+            self.told = Some(now);
+        }
+        let usual = match self.usual {
+            // How soon others were refused says nothing.
+            Some(_) if before.is_none() && came => now.since(grant.at()),
+            Some(usual) if came || before.is_none() || before > Some(grant.at()) => {
+                Duration(usual.0 - usual.0 / 16 + took.0 / 16)
+            }
+            Some(usual) => usual,
+            None => took,
+        };
+        self.usual = Some(usual);
     }
 
     fn look_at_sample(&mut self, now: Time, under_way: Outstanding) {
@@ -632,11 +678,10 @@ impl Knee {
 
     fn look_for_stall(&mut self, now: Time, under_way: Outstanding) {
         if self.stalls_at().is_some_and(|at| at.0 <= now.0) {
-            let moving = self.moving(now, under_way);
             self.stalled = true;
-            (self.last_stall, self.silent) = (Some(now), under_way);
+            self.last_stall = Some(now);
             if self.old == 0 {
-                self.cut(Why::Stall, moving);
+                self.cut(Why::Stall, self.hanging.moving(under_way));
             }
         }
     }

@@ -794,7 +794,7 @@ fn a_request_usually_takes_what_it_took_and_what_is_new_counts_for_a_sixteenth()
 fn what_a_stall_made_late_counts_as_twice_the_usual_or_a_stall_at_most() {
     let usual = |usual_ms, at, took_ms| {
         let usual = Some(Duration::from_ms(usual_ms));
-        let mut knee = Knee { last_stall: Some(Time(1000)), usual, tells_progress: true, ..search(HOLD) };
+        let mut knee = Knee { last_stall: Some(Time(1000)), usual, told: Some(Time(0)), ..search(HOLD) };
         grant(&mut knee, at, 1);
         finish(&mut knee, at + Duration::from_ms(took_ms).0, at, 1, 0);
         knee.usual.unwrap().0 / Duration::from_ms(1).0
@@ -807,15 +807,13 @@ fn what_a_stall_made_late_counts_as_twice_the_usual_or_a_stall_at_most() {
 /// Ten requests have come without a loss.
 #[test]
 fn a_loss_says_nothing_where_far_less_was_under_way_than_has_come_without() {
-    let cut_with = |requests, alone| {
-        let largest = if alone { Bytes(6000) } else { Bytes(1000) };
+    let cut_with = |requests| {
         let mut knee = Knee { filled: Bytes(10_000), ..search(HOLD) };
-        knee.on_granted(Time(0), largest, under_way(requests));
-        knee.on_timer(Time(1), 1, under_way(if alone { 1 } else { requests }));
-        (knee.budget.0, knee.lost_alone)
+        grant(&mut knee, 0, requests);
+        knee.on_timer(Time(1), 1, under_way(requests));
+        knee.budget.0
     };
-    assert_eq!([cut_with(2, false), cut_with(3, false)], [(BUDGET.0, 0), (2100, 0)]);
-    assert_eq!(cut_with(2, true).1, 0);
+    assert_eq!([cut_with(2), cut_with(3)], [BUDGET.0, 2100]);
     // A budget that was cut is not filled by what was under way before.
     let mut knee = Knee { filled: Bytes(100_000), ..search(HOLD) };
     grant(&mut knee, 0, 6);
@@ -828,46 +826,75 @@ fn a_loss_says_nothing_where_far_less_was_under_way_than_has_come_without() {
 fn what_hangs_is_one_stall_and_leaves_room_to_others() {
     const MS: u64 = Duration::from_ms(1).0;
     let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
-    let fits = |knee: &Knee, ms, cost, requests| knee.fits(Time(ms * MS), Bytes(cost), under_way(requests));
+    let beside = |knee: &mut Knee, ms| {
+        grant(knee, ms * MS, 3);
+        let stalls_at = knee.stalls_at().map(|at| at.0 / MS);
+        finish(knee, (ms + 1) * MS, ms * MS, 1000, 2);
+        stalls_at
+    };
     grant(&mut knee, 0, 2);
-    assert_eq!(knee.stalls_at(), Some(Time(50 * MS)));
     knee.on_timer(Time(50 * MS), 0, under_way(2));
     assert_eq!((knee.changes(), knee.stalls_at()), ((1, Some(Why::Stall)), None), "they go on to be silent");
-    let budget = knee.budget.0;
-    assert!(budget < 2000 + 1000 && fits(&knee, 50, 1000, 2), "one may go beside them");
-    grant(&mut knee, 60 * MS, 3);
-    assert!(!fits(&knee, 60, 1000, 3));
-    assert_eq!(knee.stalls_at(), Some(Time(110 * MS)), "this one is awaited");
-    finish(&mut knee, 61 * MS, 60 * MS, 1000, 2);
+    assert_eq!(beside(&mut knee, 60), Some(110), "this one is awaited");
     assert_eq!(knee.stalls_at(), None);
-    // For a second they may still come all at once.
-    assert!(!fits(&knee, 1050, budget - 1000, 3) && fits(&knee, 1051, budget - 1000, 3));
-    // Time in which only they are under way is idle.
+    let budget = knee.budget;
+    assert!(!knee.fits(budget, under_way(2)));
+    knee.on_refused();
+    assert_eq!(knee.hangs_at(), Some(Time(1050 * MS)), "a second after the stall");
+    assert_eq!(beside(&mut knee, 1040), Some(1090));
+    knee.on_refused();
+    assert_eq!(knee.hangs_at(), Some(Time(1091 * MS)), "something has come a short while ago");
+    knee.ask_anew(Time(1091 * MS));
+    assert!(knee.fits(budget, under_way(2)) && !knee.fits(budget, under_way(3)));
+    // Time in which only they are under way is idle. Nothing is left to be waited for of what was under way at the cut.
+    assert_eq!((knee.busy_since, knee.old), (None, 0));
+    assert!(matches!(knee.phase, Phase::Hold { .. }));
     grant(&mut knee, 2000 * MS, 3);
     assert_eq!((knee.busy_since, knee.most), (Some(Time(2000 * MS)), Bytes(1000)));
     finish(&mut knee, 2001 * MS, 2000 * MS, 1000, 2);
-    assert_eq!(knee.busy_since, None);
-    // One of them gets its message at last.
+    knee.on_progress(Time(2002 * MS), Bytes(5000), under_way(2));
+    assert_eq!((knee.busy_since, knee.sample.received), (None, 1000), "a message");
+    // One of them gets its last.
     let usual = knee.usual;
     finish(&mut knee, 3000 * MS, 0, 1000, 1);
-    assert_eq!((knee.silent, knee.usual, knee.changes().0), (under_way(1), usual, 1));
-    grant(&mut knee, 3000 * MS, 2);
-    assert_eq!(knee.stalls_at(), Some(Time(3050 * MS)));
-    // By another clock, nobody knows which of them were silent.
+    assert_eq!((knee.usual, knee.sample.responses, knee.changes().0), (usual, 1, 1));
+    assert!(knee.fits(budget, under_way(1)) && !knee.fits(budget, under_way(2)));
+    // By another clock nobody knows what hangs.
     knee.ask_anew(Time(49 * MS));
-    assert_eq!((knee.silent, knee.last_stall), (Outstanding::default(), None));
+    assert!(!knee.fits(budget, under_way(1)));
 }
 
-/// Nobody answered.
+/// Nine downloads are silent for a while, and then go on.
 #[test]
-fn how_soon_a_request_fails_says_nothing_of_how_long_they_take() {
-    let mut knee = Knee { usual: Some(Duration(1600)), ..search(HOLD) };
-    grant(&mut knee, 0, 1);
-    finish(&mut knee, 16, 0, 0, 0);
-    assert_eq!(knee.usual, Some(Duration(1600)));
-    grant(&mut knee, 16, 1);
-    finish(&mut knee, 32, 16, 1, 0);
-    assert_eq!(knee.usual, Some(Duration(1501)), "this one did");
+fn what_goes_on_after_a_stall_does_not_hang() {
+    const MS: u64 = Duration::from_ms(1).0;
+    let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
+    grant(&mut knee, 0, 9);
+    knee.on_timer(Time(50 * MS), 0, under_way(9));
+    knee.on_refused();
+    assert!(knee.hangs_at().is_some());
+    knee.on_progress(Time(60 * MS), Bytes(1), under_way(9));
+    assert_eq!(knee.hangs_at(), None);
+    knee.ask_anew(Time(5000 * MS));
+    assert!(!knee.fits(Bytes(1), under_way(9)));
+}
+
+#[test]
+fn how_soon_requests_are_refused_says_nothing_of_how_long_they_take() {
+    let mut knee = search(HOLD);
+    let mut took = |told, took, received| {
+        let at = knee.now.0;
+        grant(&mut knee, at, 1);
+        if told {
+            knee.on_progress(Time(at + took), Bytes(1), under_way(1));
+        }
+        finish(&mut knee, at + took, at, received, 0);
+        knee.usual.unwrap().0
+    };
+    assert_eq!([took(false, 16, 0), took(false, 32, 0)], [16, 17], "perhaps nobody tells what comes");
+    assert_eq!(took(false, 1600, 1), 1600, "somebody does, and those before were refused");
+    assert_eq!(took(false, 16, 0), 1600);
+    assert_eq!(took(true, 3200, 0), 1700, "all that came was told before");
 }
 
 #[test]
