@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
 
+import anyio
 import pytest
 
 from incast.__main__ import invoke
+from incast.requests import Scheduler
 
 pytest_plugins = ["kernel_fixtures"]
 
 Completed: TypeAlias = "subprocess.CompletedProcess[str]"
 Command: TypeAlias = Callable[..., Completed]
+Program: TypeAlias = Callable[[], Awaitable[None]]
+Run: TypeAlias = Callable[[Program], None]
 
 SMALL = """\
 name = "small"
@@ -185,3 +190,28 @@ def small_paper(folder: Path) -> Path:
     (paper / "scenarios" / "small.toml").write_text(text.replace("hosts = 9", "hosts = 10"), encoding="utf-8")
     (paper / "figure-1.toml").write_text(STUDY, encoding="utf-8")
     return paper
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def run(request: pytest.FixtureRequest) -> Run:
+    """Return a function that runs a program in an event loop, and fails if a task outlives it."""
+
+    def run_program(program: Program) -> None:
+        anyio.run(checked, program, backend=request.param)
+
+    async def checked(program: Program) -> None:
+        with anyio.fail_after(60):
+            await program()
+        if request.param == "asyncio":
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    return run_program
+
+
+def nothing_left(scheduler: Scheduler) -> None:
+    """Fail if a scheduler still holds anything, or has lost count."""
+    status = scheduler.status()
+    assert (status.waiting, status.outstanding, status.in_use_bytes, status.draining) == (0, 0, 0, 0)
+    assert status.completed + status.failed + status.withdrawn == status.asked
+    assert scheduler._core.waiters() == 0
+    assert scheduler._core.seen() == []

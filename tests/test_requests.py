@@ -15,44 +15,19 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import anyio
 import pytest
 
 import incast
+from conftest import Run, nothing_left
 from incast import requests
 from incast.requests import Decision, Plan, Port, Scheduler, SchedulerClosedError
 
 BUDGET_BYTES = 10_000
 FIXED = Plan(budget_bytes=BUDGET_BYTES)
-Program = Callable[[], Awaitable[None]]
-Run = Callable[[Program], None]
-
-
-@pytest.fixture(params=["asyncio", "trio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Return a function that runs a program in an event loop, and fails if a task outlives it."""
-
-    def run_program(program: Program) -> None:
-        anyio.run(checked, program, backend=request.param)
-
-    async def checked(program: Program) -> None:
-        with anyio.fail_after(60):
-            await program()
-        if request.param == "asyncio":
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    return run_program
-
-
-def nothing_left(scheduler: Scheduler) -> None:
-    status = scheduler.status()
-    assert (status.waiting, status.outstanding, status.in_use_bytes, status.draining) == (0, 0, 0, 0)
-    assert status.completed + status.failed + status.withdrawn == status.asked
-    assert scheduler._core.waiters() == 0
-    assert scheduler._core.seen() == []
 
 
 class Server:

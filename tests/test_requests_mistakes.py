@@ -7,41 +7,20 @@ import contextvars
 import gc
 import socket
 import warnings
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, assert_type
 
 import anyio
 import pytest
 
+from conftest import Run, nothing_left
 from incast import requests
 from incast.requests import Decision, Peer, Plan, Port, Scheduler
 
 BUDGET_BYTES = 10_000
 FIXED = Plan(budget_bytes=BUDGET_BYTES)
 PORT = Port(rate_bps=100_000_000, buffer_bytes=65_536)
-Program = Callable[[], Awaitable[None]]
-Run = Callable[[Program], None]
-
-
-@pytest.fixture(params=["asyncio", "trio"])
-def run(request: pytest.FixtureRequest) -> Run:
-    """Return a function that runs a program in an event loop."""
-
-    def run_program(program: Program) -> None:
-        anyio.run(checked, program, backend=request.param)
-
-    async def checked(program: Program) -> None:
-        with anyio.fail_after(30):
-            await program()
-
-    return run_program
-
-
-def nothing_left(scheduler: Scheduler) -> None:
-    status = scheduler.status()
-    assert (status.waiting, status.outstanding, status.in_use_bytes, status.draining) == (0, 0, 0, 0)
-    assert status.completed + status.failed + status.withdrawn == status.asked
 
 
 @contextmanager

@@ -102,7 +102,7 @@ impl Connection {
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
     of: BTreeMap<usize, Weak<AtomicU64>>,
-    /// With so many the forgotten ones are dropped.
+    /// At this size, entries whose connection is gone are removed.
     most: usize,
 }
 

@@ -9,8 +9,9 @@
 //! Not to be taken for the receiver [`credit`](crate::receiver::credit), which needs the kernel of the asking host: it holds no
 //! request back, and gives out windows from a budget of what has not arrived.
 //!
-//! A request that costs more than the budget goes alone; if the budget is learned, also beside [requests that hang](hanging). Credit comes back when a response is complete, and for one that was
-//! given up when its connection is closed or has run dry: until then its sender may still fill the port.
+//! A request that costs more than the budget goes alone; if the budget is learned, also beside [requests that hang](hanging). Credit
+//! comes back when a response is complete, and for one that was given up when its connection is closed or has run dry: until then its
+//! sender may still fill the port.
 //!
 //! Servers that think hold their part of a budget though nothing of theirs is under way, unless it is said how long they think
 //! ([`Config::think`]), or found out ([`Config::learn_think`]). A budget that is [learned](Config::learn) grows beyond what the port holds

@@ -312,7 +312,7 @@ pub struct Knee {
     last_stall: Option<Time>,
     outstanding: Outstanding,
     hanging: Hanging,
-    /// When bytes were told last.
+    /// When bytes came last, as far as that was told.
     told: Option<Time>,
     /// How long a request usually takes.
     usual: Option<Duration>,
