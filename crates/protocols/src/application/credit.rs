@@ -56,8 +56,8 @@ pub struct Config {
     /// Taken for the size of responses whose size is not known; without it, these cost their window.
     pub response: Option<Bytes>,
     /// How long servers usually think before they answer, e.g. "8ms". Meanwhile their requests hold nothing of the budget: others go
-    /// at the pace at which the last port's link brings responses; a slower link before it is not known. Told less, it uses less of
-    /// the link; told more, it loses more where times differ.
+    /// at the pace at which the last port's link brings responses, and at once if 1.25 budgets have room for all; a slower link before
+    /// it is not known. Told less, it uses less of the link; told more, it loses more where times differ.
     pub think: Duration,
     /// How long servers think is found out: it is more if requests wait and the link is not full, and less if data is lost.
     pub learn_think: bool,
@@ -159,12 +159,12 @@ impl Credit {
     }
 
     fn fits(&mut self, now: Time, cost: Bytes) -> bool {
-        let outstanding = self.outstanding;
+        let (outstanding, waiting) = (self.outstanding, self.waiting.len());
         match &mut self.limit {
             Limit::Fixed(budget) => {
                 outstanding.requests == 0 || outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0)
             }
-            Limit::Paced(budget, thinking) => thinking.fits(now, cost, *budget, outstanding),
+            Limit::Paced(budget, thinking) => thinking.fits(now, cost, *budget, outstanding, waiting),
             Limit::Learned(knee) => knee.fits(cost, outstanding) && knee.paces(now, cost, outstanding),
         }
     }

@@ -521,21 +521,43 @@ fn with_headers(response: u64) -> u64 {
     response + response.div_ceil(context().bottleneck.mss.0) * 90
 }
 
-/// 100 servers think for 3 ms, and the link brings all responses that have begun at the same pace. The most bytes that are under way at once, if
-/// each response has up to a `window`, and how long it takes until all have come.
-fn most_side_by_side(window: u64, response: u64) -> (f64, Duration) {
+/// Servers think for 3 ms, and the link brings all responses that have begun at the same pace. A program asks so many of them at once, in one query
+/// after the other. The most bytes that are under way at once, if each response has up to a `window`, and how long the last query takes.
+fn most_side_by_side(window: u64, response: u64, queries: &[u64]) -> (f64, Duration) {
     let config = Config { think: Duration::from_ms(3), window: Some(Bytes(window)), clamp: true, ..of(40_000) };
-    let (mut credit, step) = (credit(&config), Duration::from_us(2));
-    ask(&mut credit, 0..100, response);
+    let mut credit = credit(&config);
+    let (mut most, mut now, mut took, mut next) = (0.0_f64, Time::from_us(1), Duration::ZERO, 0);
+    for &asked in queries {
+        let (under_way, ends) = side_by_side(&mut credit, &config, now, next..next + asked, response);
+        most = most.max(under_way);
+        (took, now, next) = (ends.since(now), ends, next + asked);
+    }
+    (most, took)
+}
+
+/// One query: the most bytes that are under way at once, and when all have come.
+fn side_by_side(
+    credit: &mut Credit,
+    config: &Config,
+    mut now: Time,
+    asked: core::ops::Range<u64>,
+    response: u64,
+) -> (f64, Time) {
+    let (window, step) = (config.window.unwrap().0, Duration::from_us(2));
     let in_a_step = context().bottleneck.rate.bytes_in(step).0 as f64 * response as f64 / with_headers(response) as f64;
-    let (mut now, mut most, mut sent) = (Time::from_us(1), 0.0_f64, Vec::<(Time, f64, Grant)>::new());
+    let (mut most, mut sent) = (0.0_f64, Vec::<(Time, f64, Grant)>::new());
+    for id in asked {
+        // As a program does: nobody knows yet how many follow.
+        ask(credit, id..id + 1, response);
+        sent.extend(grants(credit, now).into_iter().map(|grant| (now + config.think, response as f64, grant)));
+    }
     loop {
         if credit.next_timer().is_some_and(|timer| timer <= now) {
             credit.on_timer(now, 0);
         }
-        sent.extend(grants(&mut credit, now).into_iter().map(|grant| (now + config.think, response as f64, grant)));
+        sent.extend(grants(credit, now).into_iter().map(|grant| (now + config.think, response as f64, grant)));
         if sent.is_empty() {
-            return (most, now.since(Time(0)));
+            return (most, now);
         }
         let begun = sent.iter().filter(|sent| sent.0 <= now).count() as f64;
         most = most.max(sent.iter().filter(|sent| sent.0 <= now).map(|sent| sent.1.min(window as f64)).sum());
@@ -552,12 +574,60 @@ fn most_side_by_side(window: u64, response: u64) -> (f64, Duration) {
 fn what_comes_side_by_side_is_hardly_more_than_the_port_holds() {
     for (window, windows) in [(5792, 1), (5792, 2), (5792, 4), (5792, 11), (10_000, 3)] {
         let response = window * windows;
-        let (most, took) = most_side_by_side(window, response);
-        assert!(most < 1.45 * 40_000.0, "{windows} windows of {window}: {most}");
-        // And the link is idle for next to no time but while the first servers think.
         let busy = context().bottleneck.rate.time_for(Bytes(100 * with_headers(response)));
-        assert!(took.0 < (Duration::from_ms(3) + busy).0 / 100 * 105, "{windows} windows of {window}: {took}");
+        // After small queries, of which all that is wanted fits, some go ahead of the pace before it is known that more are asked for.
+        // They hold others back while they are thought about.
+        let few = 48_000 / window;
+        for (queries, idle) in [(&[100][..], 1), (&[few, few, few, 100], 2)] {
+            let (most, took) = most_side_by_side(window, response, queries);
+            assert!(most < 1.45 * 40_000.0, "{windows} windows of {window}: {most}");
+            // And the link is idle for next to no time but while servers think.
+            let longest = (Duration(idle * Duration::from_ms(3).0) + busy).0 / 100 * 105;
+            assert!(took.0 < longest, "{windows} windows of {window}: {took}");
+        }
     }
+}
+
+/// Eight responses of 10,000 bytes are 1.14 budgets. The link brings one in 87.2 us.
+#[test]
+fn a_few_servers_that_think_need_no_pace_once_that_is_known() {
+    let mut credit = credit(&Config { think: Duration::from_ms(1), ..of(70_000) });
+    let (mut now, mut next) = (NOW, 0);
+    let mut at_once = |credit: &mut Credit, asked: u64, lost: u64| {
+        let mut sent = VecDeque::new();
+        for id in next..next + asked {
+            ask(credit, id..id + 1, 10_000);
+            sent.extend(grants(credit, now));
+        }
+        let at_once = sent.len();
+        while let Some(grant) = sent.pop_front() {
+            now += responses(1);
+            // It is told with the timer, or with the response.
+            let with_timer = if lost == 2 { 2 } else { 0 };
+            credit.on_timer(now, with_timer);
+            credit.on_finished(now, grant, gap(lost - with_timer));
+            let Limit::Paced(_, thinking) = &credit.limit else { panic!("servers think") };
+            assert!(thinking.adds_up());
+            sent.extend(grants(credit, now));
+        }
+        next += asked;
+        at_once
+    };
+    let mut queries = |asked: u64, lost: u64| [(); 4].map(|()| at_once(&mut credit, asked, lost));
+    assert_eq!(queries(8, 0), [7, 7, 8, 8]);
+    assert_eq!(queries(9, 0), [8, 7, 7, 7], "nine are more than the port holds");
+    assert_eq!(queries(8, 0), [7, 7, 8, 8]);
+    for lost in [1, 2] {
+        assert_eq!(queries(8, lost), [8, 7, 7, 7], "data was lost");
+        assert_eq!(queries(8, 0), [7, 7, 8, 8]);
+    }
+    // Once they are late they count as what is late does.
+    ask(&mut credit, 1000..1008, 10_000);
+    assert_eq!(grants(&mut credit, now).len(), 8);
+    ask(&mut credit, 1008..1009, 10_000);
+    assert_eq!(grants(&mut credit, now + Duration::from_ms(5)).len(), 0);
+    let Limit::Paced(_, thinking) = &credit.limit else { panic!("servers think") };
+    assert!(thinking.adds_up());
 }
 
 /// Of responses whose size nobody knows it is taken that they are what they cost.
@@ -665,6 +735,7 @@ proptest! {
             prop_assert_eq!(u128::from(status.under_way.0), costs.min(u128::from(u64::MAX)));
             prop_assert_eq!((status.outstanding, status.waiting), (sent.len() as u64, waiting.len() as u64));
             prop_assert!(waiting.is_empty() || !sent.is_empty(), "something waits and nothing is under way");
+            prop_assert!(!matches!(&credit.limit, Limit::Paced(_, thinking) if !thinking.adds_up()));
         }
         // Nobody starves: with the responses come all requests, in order.
         while let Some(grant) = sent.pop() {
@@ -681,9 +752,9 @@ proptest! {
 
 proptest! {
     /// Servers that think for as long as was said, and a link that brings one response after the other: what of their responses has not
-    /// come fits into the budget, or is one response. And the link is never idle longer than servers think while requests wait.
+    /// come fits into what the port holds at once, or is one response. And the link is never idle longer than servers think while requests wait.
     #[test]
-    fn responses_of_servers_that_think_fit_into_the_budget(
+    fn responses_of_servers_that_think_fit_into_the_port(
         budget in 5000..60_000_u64,
         think in 1..2_000_u64,
         asked in prop::collection::vec((0..300_u64, 1..20_000_u64), 1..80),
@@ -716,7 +787,7 @@ proptest! {
                 sent.push_back((begins, link_free, grant));
             }
             let comes: Vec<_> = sent.iter().filter(|(begins, ..)| *begins <= now).map(|(.., grant)| grant.cost().0).collect();
-            prop_assert!(comes.len() <= 1 || comes.iter().sum::<u64>() <= budget, "{comes:?} at {now:?}");
+            prop_assert!(comes.len() <= 1 || comes.iter().sum::<u64>() <= budget * 5 / 4, "{comes:?} at {now:?}");
             prop_assert!(credit.status().waiting == 0 || link_free > now, "the link has nothing to bring though requests wait");
             let events = [asked.front().map(|asked| asked.0), sent.front().map(|sent| sent.1), credit.next_timer()];
             // Responses begin to come, too, which nobody is told of.

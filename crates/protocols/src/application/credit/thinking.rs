@@ -11,6 +11,10 @@
 //!
 //! Responses that are late by that reckoning count, too, until they are complete. So servers that think for longer than was said
 //! leave less to others, and nothing is let go at the pace of a link of which others have taken a part.
+//!
+//! A few servers need no pace: what the port holds at once has room for all that they can have under way. If it had for all that was wanted
+//! at once of late, requests go ahead of the pace. More may be wanted after that, so each that has gone ahead counts until it is over, and a
+//! quarter more than others do until the link would have brought them.
 
 use alloc::collections::VecDeque;
 
@@ -22,8 +26,14 @@ use crate::units::{Bytes, Duration, Rate, Time};
 const HEADERS: Bytes = Bytes(90);
 /// The payload that the port is assumed to hold, in quarters of the budget. With a planned budget it holds 1.3 budgets.
 const QUARTERS_IN_THE_PORT: u128 = 5;
+/// Requests go ahead of their pace only if that would have been right for all that were wanted at once in so many busy periods, the present
+/// one included, and nothing was lost in them.
+const BUSY_PERIODS: usize = 3;
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
+
+/// Nobody knows what was wanted.
+const UNKNOWN: [u128; BUSY_PERIODS] = [u128::MAX; BUSY_PERIODS];
 
 /// A request that is in time.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +45,8 @@ struct InTime {
     id: RequestId,
     /// Nothing once it is over.
     cost: Bytes,
+    /// What it costs beside others until then, if it has gone ahead of the pace.
+    ahead: Bytes,
 }
 
 /// What is asked for and not under way yet.
@@ -53,6 +65,12 @@ pub(super) struct Thinking {
     /// Requests that are in time, in the order of both of their times.
     in_time: VecDeque<InTime>,
     in_time_cost: u128,
+    /// What those of them that have gone ahead of the pace cost beside others.
+    ahead_cost: u128,
+    /// Whether the request that fitted last goes ahead of the pace.
+    goes_ahead: bool,
+    /// About the most that was wanted at once, under way and waiting, since nothing was under way, and in the busy periods before.
+    wanted: [u128; BUSY_PERIODS],
     /// When the request that is next may go, if only the pace holds it back.
     lets_go: Option<Time>,
     /// What finds out how long they think.
@@ -72,6 +90,9 @@ impl Thinking {
             to_bring_cost: 0,
             in_time: VecDeque::new(),
             in_time_cost: 0,
+            ahead_cost: 0,
+            goes_ahead: false,
+            wanted: UNKNOWN,
             lets_go: None,
             learned: None,
         }
@@ -114,10 +135,24 @@ impl Thinking {
         self.lets_go = None;
     }
 
-    /// Whether a request of this `cost` may go beside what is outstanding. If only the pace holds it back, [`lets_go`](Self::lets_go)
-    /// then says until when.
-    pub(super) fn fits(&mut self, now: Time, cost: Bytes, budget: Bytes, outstanding: Outstanding) -> bool {
+    /// Whether a request of this `cost` may go beside what is outstanding, the first of so many that wait. If only the pace holds it back,
+    /// [`lets_go`](Self::lets_go) then says until when.
+    pub(super) fn fits(
+        &mut self,
+        now: Time,
+        cost: Bytes,
+        budget: Bytes,
+        outstanding: Outstanding,
+        waiting: usize,
+    ) -> bool {
         self.go_on(now);
+        self.goes_ahead = false;
+        if outstanding.requests == 0 {
+            self.wanted.rotate_right(1);
+            self.wanted[0] = 0;
+        }
+        let wanted = outstanding.bytes + u128::from(cost.0).saturating_mul(waiting as u128);
+        self.wanted[0] = self.wanted[0].max(wanted);
         if outstanding.requests == 0 {
             return true;
         }
@@ -128,6 +163,20 @@ impl Thinking {
         let late = outstanding.bytes - self.in_time_cost;
         let room = u128::from(budget.0.saturating_sub(cost.0));
         let Some(room) = room.checked_sub(late) else { return false };
+        if self.fits_at_its_pace(room) {
+            return true;
+        }
+        let port = u128::from(budget.0) * QUARTERS_IN_THE_PORT / 4;
+        self.goes_ahead = self.wanted.iter().all(|&wanted| wanted <= port);
+        if self.goes_ahead {
+            self.lets_go = None;
+        }
+        self.goes_ahead
+    }
+
+    /// Whether what the link would still have to bring leaves so much room, or when it will.
+    fn fits_at_its_pace(&mut self, room: u128) -> bool {
+        let Some(room) = room.checked_sub(self.ahead_cost) else { return false };
         let mut left = self.to_bring_cost;
         for &(until, cost) in &self.to_bring {
             if left <= room {
@@ -142,8 +191,11 @@ impl Thinking {
     /// The timer went off: it was told how many segments came out of order.
     pub(super) const fn on_timer(&mut self, out_of_order: u64) {
         self.forget_timer();
-        if let (Some(learned), true) = (&mut self.learned, out_of_order > 0) {
-            learned.on_loss();
+        if out_of_order > 0 {
+            self.wanted = UNKNOWN;
+            if let Some(learned) = &mut self.learned {
+                learned.on_loss();
+            }
         }
     }
 
@@ -157,9 +209,15 @@ impl Thinking {
         }
         self.link_free = later(self.link_free.max(self.now), self.on_the_link(response));
         let side_by_side = side_by_side(cost, response);
-        self.to_bring.push_back((self.link_free, side_by_side));
-        self.to_bring_cost += u128::from(side_by_side.0);
-        self.in_time.push_back(InTime { until: later(self.link_free, self.think), at: self.now, id, cost });
+        let mut ahead = Bytes::ZERO;
+        if self.goes_ahead {
+            ahead = Bytes(side_by_side.0.saturating_add(side_by_side.0 / 4));
+            self.ahead_cost += u128::from(ahead.0);
+        } else {
+            self.to_bring.push_back((self.link_free, side_by_side));
+            self.to_bring_cost += u128::from(side_by_side.0);
+        }
+        self.in_time.push_back(InTime { until: later(self.link_free, self.think), at: self.now, id, cost, ahead });
         self.in_time_cost += u128::from(cost.0);
     }
 
@@ -172,6 +230,9 @@ impl Thinking {
     /// A request is over. What is left is outstanding.
     pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, outstanding: Outstanding) {
         self.go_on(now);
+        if outcome.out_of_order > 0 {
+            self.wanted = UNKNOWN;
+        }
         let (on_the_link, is_idle) = (self.on_the_link(outcome.received), outstanding.requests == 0);
         if let Some(learned) = &mut self.learned
             && let Some(think) = learned.on_finished(now, grant, on_the_link, outcome.out_of_order > 0, is_idle)
@@ -186,7 +247,8 @@ impl Thinking {
         let from = self.in_time.partition_point(|request| request.at < grant.at());
         if let Some(request) = self.in_time.range_mut(from..).find(|request| request.id == grant.id()) {
             self.in_time_cost -= u128::from(request.cost.0);
-            request.cost = Bytes::ZERO;
+            self.ahead_cost -= u128::from(request.ahead.0);
+            (request.cost, request.ahead) = (Bytes::ZERO, Bytes::ZERO);
         }
     }
 
@@ -223,15 +285,25 @@ impl Thinking {
             && request.until <= self.now
         {
             self.in_time_cost -= u128::from(request.cost.0);
+            self.ahead_cost -= u128::from(request.ahead.0);
             self.in_time.pop_front();
         }
+    }
+
+    /// Whether what is counted together is what is counted for each.
+    #[cfg(test)]
+    pub(super) fn adds_up(&self) -> bool {
+        let in_all = |costs: &mut dyn Iterator<Item = Bytes>| costs.map(|cost| u128::from(cost.0)).sum::<u128>();
+        self.in_time_cost == in_all(&mut self.in_time.iter().map(|request| request.cost))
+            && self.ahead_cost == in_all(&mut self.in_time.iter().map(|request| request.ahead))
+            && self.to_bring_cost == in_all(&mut self.to_bring.iter().map(|&(_, cost)| cost))
     }
 
     fn forget(&mut self) {
         self.link_free = Time(0);
         self.to_bring.clear();
         self.in_time.clear();
-        (self.to_bring_cost, self.in_time_cost) = (0, 0);
+        (self.to_bring_cost, self.in_time_cost, self.ahead_cost) = (0, 0, 0);
     }
 }
 
