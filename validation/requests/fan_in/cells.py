@@ -19,8 +19,8 @@ MSS_BYTES, PACKET_BYTES = 1448, 1514
 MOST_WORKERS, MOST_LONG_FLOWS, MOST_STREAMS = 90, 8, 32
 # Which clients can ask which server.
 CLIENTS = {
-    "nginx": ("aiohttp", "httpx", "hyper"),
-    "nginx-uncorked": ("aiohttp", "httpx", "hyper"),
+    "nginx": ("aiohttp", "httpx", "httpx-each", "hyper"),
+    "nginx-uncorked": ("aiohttp", "httpx", "httpx-each", "hyper"),
     "nginx-tls": ("aiohttp", "httpx"),
     "nginx-h2": ("httpx",),
     "redis": ("redis",),

@@ -13,6 +13,8 @@ from incast.requests import sockets
 if TYPE_CHECKING:
     import socket
 
+    import httpx
+
     from fan_in.cells import Cell
 
 _LIMIT_BYTES = 2**18
@@ -39,8 +41,8 @@ def of(cell: Cell) -> Client:
     """Return the client of a cell."""
     if cell.client == "aiohttp":
         return _Aiohttp(cell.server)
-    if cell.client == "httpx":
-        return _Httpx(cell.server)
+    if cell.client in {"httpx", "httpx-each"}:
+        return _Httpx(cell.server, one_each=cell.client == "httpx-each")
     if cell.client == "redis":
         return _Redis()
     return _Streams(cell)
@@ -96,22 +98,28 @@ class _Aiohttp:
 
 
 class _Httpx:
-    def __init__(self, server: str) -> None:
-        import httpx
-
-        self._server = server
+    def __init__(self, server: str, *, one_each: bool) -> None:
+        self._server, self._one_each = server, one_each
         self._version = "HTTP/2" if server == "nginx-h2" else "HTTP/1.1"
-        self._client = httpx.AsyncClient(
-            trust_env=False,
-            timeout=None,  # noqa: S113 - the run has one
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            verify=_unchecked(),
-            http2=server == "nginx-h2",
-        )
+        self._clients: dict[int, httpx.AsyncClient] = {}
         self._sockets: dict[int, socket.socket] = {}
 
+    def _client(self, worker: int) -> httpx.AsyncClient:
+        import httpx
+
+        number = worker if self._one_each else 0
+        if number not in self._clients:
+            self._clients[number] = httpx.AsyncClient(
+                trust_env=False,
+                timeout=None,  # noqa: S113 - the run has one
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+                verify=_unchecked(),
+                http2=self._server == "nginx-h2",
+            )
+        return self._clients[number]
+
     async def fetch(self, worker: int, size: int) -> None:
-        async with self._client.stream("GET", _url(self._server, worker, size)) as response:
+        async with self._client(worker).stream("GET", _url(self._server, worker, size)) as response:
             if response.http_version != self._version:
                 raise BadAnswerError(f"{self._server} answered by {response.http_version}, expected {self._version}")
             if worker not in self._sockets:
@@ -122,7 +130,8 @@ class _Httpx:
         return self._sockets[worker]
 
     async def close(self) -> None:
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
 
 
 class _Redis:
