@@ -588,6 +588,17 @@ fn what_comes_side_by_side_is_hardly_more_than_the_port_holds() {
     }
 }
 
+/// Behind 16 KB a budget is 11,468 bytes, and 14,335 are taken to fit.
+#[test]
+fn where_servers_think_two_windows_go_at_once_if_the_port_has_room_for_them() {
+    for (window, at_once) in [(5734, 2), (6144, 2), (7167, 2), (7168, 1)] {
+        let mut credit = credit(&Config { think: Duration::from_ms(2), ..of(11_468) });
+        ask(&mut credit, 0..20, window);
+        assert_eq!(grants(&mut credit, NOW).len(), at_once, "{window}");
+        assert!(credit.lets_go_at().is_some(), "and the others at the pace of the link");
+    }
+}
+
 /// Eight responses of 10,000 bytes are 1.14 budgets. The link brings one in 87.2 us.
 #[test]
 fn a_few_servers_that_think_need_no_pace_once_that_is_known() {

@@ -159,14 +159,17 @@ impl Thinking {
         if self.think == Duration::ZERO {
             return outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0);
         }
+        let port = u128::from(budget.0) * QUARTERS_IN_THE_PORT / 4;
+        // A second window bridges the time by which a timer is late.
+        let two = 2 * u128::from(cost.0);
+        let budget = u128::from(budget.0).max(if two <= port { two } else { 0 });
         // More than the budget goes alone.
         let late = outstanding.bytes - self.in_time_cost;
-        let room = u128::from(budget.0.saturating_sub(cost.0));
+        let room = budget.saturating_sub(u128::from(cost.0));
         let Some(room) = room.checked_sub(late) else { return false };
         if self.fits_at_its_pace(room) {
             return true;
         }
-        let port = u128::from(budget.0) * QUARTERS_IN_THE_PORT / 4;
         self.goes_ahead = self.wanted.iter().all(|&wanted| wanted <= port);
         if self.goes_ahead {
             self.lets_go = None;
