@@ -354,6 +354,48 @@ def test_an_error_in_a_request_gives_the_limiters_place_back() -> None:
 # In which order, what is kept, what is refused.
 
 
+@pytest.mark.parametrize(("client", "made"), [("httpx", 1), ("httpx-each", 3)])
+def test_httpx_has_one_client_for_all_servers_or_one_for_each(
+    monkeypatch: pytest.MonkeyPatch, client: str, made: int
+) -> None:
+    import httpx
+
+    opened: list[httpx.AsyncClient] = []
+    ended = asyncio.Semaphore(0)
+
+    class Counted(httpx.AsyncClient):
+        def __init__(self, **options: Any) -> None:  # noqa: ANN401
+            opened.append(self)
+            super().__init__(**options)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody")
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        ended.release()
+
+    async def program() -> None:
+        listening = [await asyncio.start_server(answer, f"127.0.0.{worker + 1}", 0) for worker in range(3)]
+        ports = [server.sockets[0].getsockname()[1] for server in listening]
+        monkeypatch.setattr(httpx, "AsyncClient", Counted)
+        urls = [f"http://127.0.0.{worker + 1}:{port}" for worker, port in enumerate(ports)]
+        monkeypatch.setattr(clients, "_url", lambda _server, worker, _size: urls[worker])
+        asked = clients.of(Cell("nginx", client, 3, 4, 64))
+        for worker in range(3):
+            await asked.fetch(worker, 4)
+        assert [asked.socket(worker).getpeername()[1] for worker in range(3)] == ports
+        await asked.close()
+        for server in listening:
+            await ended.acquire()
+            server.close()
+
+    asyncio.run(program())
+    assert len(opened) == made
+    assert all(one.is_closed for one in opened)
+
+
 def test_policies_come_in_turn_and_another_begins_each_repetition() -> None:
     grid = cells.Grid(9, (CELL, replace(CELL, workers=5)))
     of = campaign.jobs(grid)
