@@ -170,7 +170,8 @@ impl Builder {
 
     /// How long servers usually think before they answer. Meanwhile their requests hold nothing of the budget of a [port](Self::port),
     /// and others go at the pace of its link: a task of tokio sees to that, so slots have to be asked for in a runtime that has
-    /// time. Its timers have steps of a millisecond: where the link carries several responses in one, these go together.
+    /// time. Its timers have steps of a millisecond: where the link carries several responses in one, these go together. Few requests of
+    /// known windows go at once, until a loss is told (`socket::Tcp::report`).
     pub fn think(mut self, think: std::time::Duration) -> Self {
         self.config.think = Duration(u64::try_from(think.as_nanos()).unwrap_or(u64::MAX).saturating_mul(PS_PER_NS));
         self

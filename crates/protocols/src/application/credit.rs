@@ -158,13 +158,13 @@ impl Credit {
         Asked { cost, response: expected.unwrap_or(cost), is_watched }
     }
 
-    fn fits(&mut self, now: Time, cost: Bytes) -> bool {
+    fn fits(&mut self, now: Time, cost: Bytes, is_watched: bool) -> bool {
         let (outstanding, waiting) = (self.outstanding, self.waiting.len());
         match &mut self.limit {
             Limit::Fixed(budget) => {
                 outstanding.requests == 0 || outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0)
             }
-            Limit::Paced(budget, thinking) => thinking.fits(now, cost, *budget, outstanding, waiting),
+            Limit::Paced(budget, thinking) => thinking.fits(now, cost, *budget, outstanding, (waiting, is_watched)),
             Limit::Learned(knee) => knee.fits(cost, outstanding) && knee.paces(now, cost, outstanding),
         }
     }
@@ -232,13 +232,13 @@ impl Application for Credit {
             Limit::Paced(_, thinking) => thinking.forget_timer(),
             Limit::Learned(knee) => knee.ask_anew(now),
         }
-        let Some(&Asked { cost, .. }) = self.waiting.front() else {
+        let Some(&Asked { cost, is_watched, .. }) = self.waiting.front() else {
             if let Limit::Paced(_, thinking) = &mut self.limit {
                 thinking.waits(false);
             }
             return None;
         };
-        if !self.fits(now, cost) {
+        if !self.fits(now, cost, is_watched) {
             match &mut self.limit {
                 Limit::Fixed(_) => {}
                 Limit::Paced(_, thinking) => thinking.waits(true),
@@ -265,11 +265,8 @@ impl Application for Credit {
     }
 
     fn heeds_outcomes(&self) -> bool {
-        match &self.limit {
-            Limit::Fixed(_) => false,
-            Limit::Paced(_, thinking) => thinking.is_learned(),
-            Limit::Learned(_) => true,
-        }
+        // Told or found out, servers that think are asked more at once as long as nothing is lost.
+        !matches!(self.limit, Limit::Fixed(_))
     }
 
     fn watches_progress(&self) -> bool {

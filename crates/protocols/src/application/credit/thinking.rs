@@ -13,7 +13,7 @@
 //! leave less to others, and nothing is let go at the pace of a link of which others have taken a part.
 //!
 //! A few servers need no pace: what the port holds at once has room for all that they can have under way. If it had for all that was wanted
-//! at once of late, requests go ahead of the pace. More may be wanted after that, so each that has gone ahead counts until it is over, and a
+//! at once in the last bursts that the pace held back, requests go ahead of it. A loss has that wait for twice as many bursts. More may be wanted after that, so each that has gone ahead counts until it is over, and a
 //! quarter more than others do until the link would have brought them.
 
 use alloc::collections::VecDeque;
@@ -26,14 +26,67 @@ use crate::units::{Bytes, Duration, Rate, Time};
 const HEADERS: Bytes = Bytes(90);
 /// The payload that the port is assumed to hold, in quarters of the budget. With a planned budget it holds 1.3 budgets.
 const QUARTERS_IN_THE_PORT: u128 = 5;
-/// Requests go ahead of their pace only if that would have been right for all that were wanted at once in so many busy periods, the present
-/// one included, and nothing was lost in them.
-const BUSY_PERIODS: usize = 3;
+/// Requests go ahead of the pace after at least so many bursts of which all would have fitted, and at most so many after losses.
+const LEAST_BURSTS: u32 = 2;
+const MOST_BURSTS: u32 = 256;
+/// A response that takes so much longer than twice the think time was lost in part, though nothing came out of order: a timeout takes longer.
+const LATE: Duration = Duration::from_ms(100);
 /// Clocks of several threads may be this far apart. A clock that goes back by more is another one.
 const ASTRAY: Duration = Duration::from_ms(1);
 
-/// Nobody knows what was wanted.
-const UNKNOWN: [u128; BUSY_PERIODS] = [u128::MAX; BUSY_PERIODS];
+/// What is wanted at once, from a request that finds nothing under way until nothing is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Burst {
+    /// Bytes on the wire, about: those under way and those that wait.
+    wanted: u128,
+    /// Whether the pace held a request back, or one went ahead of it.
+    is_held: bool,
+    goes_ahead: bool,
+    lost: bool,
+}
+
+/// Whether requests may go ahead of the pace.
+#[derive(Clone, Copy, Debug)]
+struct Bursts {
+    now: Burst,
+    /// Bursts in succession of which all would have fitted, of those that the pace held back.
+    few: u32,
+    /// How many of these it takes.
+    needed: u32,
+}
+
+impl Bursts {
+    const NEW: Self =
+        Self { now: Burst { wanted: 0, is_held: false, goes_ahead: false, lost: false }, few: 0, needed: LEAST_BURSTS };
+
+    /// Another burst begins, behind a port that holds so much.
+    fn begin(&mut self, port: u128) {
+        let last = core::mem::take(&mut self.now);
+        if last.lost || last.wanted > port {
+            self.few = 0;
+        } else if last.is_held {
+            self.few = self.few.saturating_add(1);
+            if last.goes_ahead {
+                self.needed = (self.needed - 1).max(LEAST_BURSTS);
+            }
+        }
+    }
+
+    const fn on_loss(&mut self) {
+        if !self.now.lost {
+            self.now.lost = true;
+            self.needed = if self.needed < MOST_BURSTS { 2 * self.needed } else { MOST_BURSTS };
+        }
+    }
+
+    /// The pace holds a request back. Whether it goes ahead.
+    const fn hold(&mut self, port: u128, is_watched: bool) -> bool {
+        self.now.is_held = true;
+        let goes_ahead = is_watched && !self.now.lost && self.now.wanted <= port && self.few >= self.needed;
+        self.now.goes_ahead |= goes_ahead;
+        goes_ahead
+    }
+}
 
 /// A request that is in time.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +122,7 @@ pub(super) struct Thinking {
     ahead_cost: u128,
     /// Whether the request that fitted last goes ahead of the pace.
     goes_ahead: bool,
-    /// About the most that was wanted at once, under way and waiting, since nothing was under way, and in the busy periods before.
-    wanted: [u128; BUSY_PERIODS],
+    bursts: Bursts,
     /// When the request that is next may go, if only the pace holds it back.
     lets_go: Option<Time>,
     /// What finds out how long they think.
@@ -92,7 +144,7 @@ impl Thinking {
             in_time_cost: 0,
             ahead_cost: 0,
             goes_ahead: false,
-            wanted: UNKNOWN,
+            bursts: Bursts::NEW,
             lets_go: None,
             learned: None,
         }
@@ -102,10 +154,6 @@ impl Thinking {
     pub(super) fn finding_out(self, budget: Bytes) -> Self {
         let learned = Some(ThinkTime::new(budget, self.rate.time_for(budget)));
         Self { learned, ..self }
-    }
-
-    pub(super) const fn is_learned(&self) -> bool {
-        self.learned.is_some()
     }
 
     /// How long servers are taken to think.
@@ -135,34 +183,36 @@ impl Thinking {
         self.lets_go = None;
     }
 
-    /// Whether a request of this `cost` may go beside what is outstanding, the first of so many that wait. If only the pace holds it back,
-    /// [`lets_go`](Self::lets_go) then says until when.
+    /// Whether a request of this `cost` may go beside what is outstanding, the first of so many that wait; `is_watched`: it will be told if
+    /// data was lost. If only the pace holds it back, [`lets_go`](Self::lets_go) then says until when.
     pub(super) fn fits(
         &mut self,
         now: Time,
         cost: Bytes,
         budget: Bytes,
         outstanding: Outstanding,
-        waiting: usize,
+        (waiting, is_watched): (usize, bool),
     ) -> bool {
         self.go_on(now);
         self.goes_ahead = false;
+        let port = u128::from(budget.0) * QUARTERS_IN_THE_PORT / 4;
+        let on_the_wire = self.on_the_wire(port);
         if outstanding.requests == 0 {
-            self.wanted.rotate_right(1);
-            self.wanted[0] = 0;
+            self.bursts.begin(on_the_wire);
         }
+        // Small responses take more of the port than their bytes.
         let wanted = outstanding.bytes + u128::from(cost.0).saturating_mul(waiting as u128);
-        self.wanted[0] = self.wanted[0].max(wanted);
+        let wanted = wanted.saturating_mul(self.on_the_wire(cost.0.into())) / u128::from(cost.0.max(1));
+        self.bursts.now.wanted = self.bursts.now.wanted.max(wanted);
         if outstanding.requests == 0 {
             return true;
         }
         if self.think == Duration::ZERO {
             return outstanding.bytes + u128::from(cost.0) <= u128::from(budget.0);
         }
-        let port = u128::from(budget.0) * QUARTERS_IN_THE_PORT / 4;
         // A second window bridges the time by which a timer is late.
-        let two = 2 * u128::from(cost.0);
-        let budget = u128::from(budget.0).max(if two <= port { two } else { 0 });
+        let has_room_for_two = 2 * self.on_the_wire(cost.0.into()) <= on_the_wire;
+        let budget = u128::from(budget.0).max(if has_room_for_two { 2 * u128::from(cost.0) } else { 0 });
         // More than the budget goes alone.
         let late = outstanding.bytes - self.in_time_cost;
         let room = budget.saturating_sub(u128::from(cost.0));
@@ -170,7 +220,7 @@ impl Thinking {
         if self.fits_at_its_pace(room) {
             return true;
         }
-        self.goes_ahead = self.wanted.iter().all(|&wanted| wanted <= port);
+        self.goes_ahead = self.bursts.hold(on_the_wire, is_watched);
         if self.goes_ahead {
             self.lets_go = None;
         }
@@ -195,7 +245,7 @@ impl Thinking {
     pub(super) const fn on_timer(&mut self, out_of_order: u64) {
         self.forget_timer();
         if out_of_order > 0 {
-            self.wanted = UNKNOWN;
+            self.bursts.on_loss();
             if let Some(learned) = &mut self.learned {
                 learned.on_loss();
             }
@@ -226,15 +276,22 @@ impl Thinking {
 
     /// How long the link takes for a response.
     fn on_the_link(&self, response: Bytes) -> Duration {
-        let segments = response.0.div_ceil(self.segment.0);
-        self.rate.time_for(Bytes(response.0.saturating_add(segments.saturating_mul(HEADERS.0))))
+        let bytes = self.on_the_wire(response.0.into());
+        self.rate.time_for(Bytes(u64::try_from(bytes).unwrap_or(u64::MAX)))
+    }
+
+    /// So many bytes with the headers of their segments.
+    fn on_the_wire(&self, bytes: u128) -> u128 {
+        bytes + bytes.div_ceil(self.segment.0.into()) * u128::from(HEADERS.0)
     }
 
     /// A request is over. What is left is outstanding.
     pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, outstanding: Outstanding) {
         self.go_on(now);
-        if outcome.out_of_order > 0 {
-            self.wanted = UNKNOWN;
+        let longest = Duration(self.think.0.saturating_mul(2).saturating_add(LATE.0));
+        let is_late = self.now.since(grant.at()) > longest;
+        if outcome.out_of_order > 0 || is_late {
+            self.bursts.on_loss();
         }
         let (on_the_link, is_idle) = (self.on_the_link(outcome.received), outstanding.requests == 0);
         if let Some(learned) = &mut self.learned
@@ -291,6 +348,12 @@ impl Thinking {
             self.ahead_cost -= u128::from(request.ahead.0);
             self.in_time.pop_front();
         }
+    }
+
+    /// Whether a request that has gone ahead is in time.
+    #[cfg(test)]
+    pub(super) const fn has_gone_ahead(&self) -> bool {
+        self.ahead_cost > 0
     }
 
     /// Whether what is counted together is what is counted for each.
