@@ -690,6 +690,39 @@ fn a_few_servers_that_think_need_no_pace_once_that_is_known() {
     assert!(thinking.adds_up());
 }
 
+/// Of responses of many windows five fit into 1.25 budgets, and three go at the pace. Two of these end, and the others hang.
+#[test]
+fn what_those_that_have_gone_ahead_hold_back_goes_once_they_are_late() {
+    let clamp = Config { window: Some(Bytes(9216)), clamp: true, ..of(40_000) };
+    let mut credit = credit(&Config { think: Duration::from_ms(1), ..clamp });
+    let mut now = NOW;
+    let mut sent = VecDeque::new();
+    for burst in 0..3 {
+        let ids = 10 * burst..10 * burst + 5;
+        for id in ids {
+            ask(&mut credit, id..id + 1, 200_000);
+            sent.extend(grants(&mut credit, now));
+        }
+        while let Some(grant) = sent.pop_front_if(|_| burst < 2) {
+            now += Duration::from_ms(2);
+            credit.on_finished(now, grant, gap(0));
+            sent.extend(grants(&mut credit, now));
+        }
+    }
+    assert_eq!(sent.len(), 5, "some ahead of the pace");
+    ask(&mut credit, 100..101, 200_000);
+    assert!(grants(&mut credit, now).is_empty());
+    let soon = now + Duration::from_us(1);
+    for _ in 0..2 {
+        credit.on_finished(soon, sent.pop_front().unwrap(), gap(0));
+    }
+    assert!(grants(&mut credit, soon).is_empty());
+    for at in core::iter::from_fn(|| credit.lets_go_at().inspect(|at| sent.extend(grants(&mut credit, *at)))).take(20) {
+        assert!(at > soon && at < soon + Duration::from_ms(20), "{at:?}");
+    }
+    assert_eq!(sent.len(), 4, "that which waited has gone");
+}
+
 /// Of responses whose size nobody knows it is taken that they are what they cost.
 #[test]
 fn where_servers_think_what_is_unknown_has_its_window() {

@@ -75,13 +75,14 @@ impl Bursts {
     const fn on_loss(&mut self) {
         if !self.now.lost {
             self.now.lost = true;
-            self.needed = if self.needed < MOST_BURSTS { 2 * self.needed } else { MOST_BURSTS };
+            let twice = 2 * self.needed;
+            self.needed = if twice < MOST_BURSTS { twice } else { MOST_BURSTS };
         }
     }
 
     /// The pace holds a request back. Whether it goes ahead.
     const fn hold(&mut self, port: u128, is_watched: bool) -> bool {
-        self.now.is_held = true;
+        self.now.is_held |= is_watched;
         let goes_ahead = is_watched && !self.now.lost && self.now.wanted <= port && self.few >= self.needed;
         self.now.goes_ahead |= goes_ahead;
         goes_ahead
@@ -229,7 +230,11 @@ impl Thinking {
 
     /// Whether what the link would still have to bring leaves so much room, or when it will.
     fn fits_at_its_pace(&mut self, room: u128) -> bool {
-        let Some(room) = room.checked_sub(self.ahead_cost) else { return false };
+        let Some(room) = room.checked_sub(self.ahead_cost) else {
+            // Once it is late it counts for less.
+            self.lets_go = self.in_time.iter().find(|request| request.ahead > Bytes::ZERO).map(|request| request.until);
+            return false;
+        };
         let mut left = self.to_bring_cost;
         for &(until, cost) in &self.to_bring {
             if left <= room {
@@ -289,7 +294,7 @@ impl Thinking {
     pub(super) fn on_finished(&mut self, now: Time, grant: &Grant, outcome: &Outcome, outstanding: Outstanding) {
         self.go_on(now);
         let longest = Duration(self.think.0.saturating_mul(2).saturating_add(LATE.0));
-        let is_late = self.now.since(grant.at()) > longest;
+        let is_late = self.think != Duration::ZERO && self.now.since(self.link_free.max(grant.at())) > longest;
         if outcome.out_of_order > 0 || is_late {
             self.bursts.on_loss();
         }
