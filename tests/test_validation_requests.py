@@ -352,9 +352,6 @@ def test_an_error_in_a_request_gives_the_limiters_place_back() -> None:
     asyncio.run(program())
 
 
-# In which order, what is kept, what is refused.
-
-
 @pytest.mark.parametrize(("client", "made"), [("httpx", 1), ("httpx-each", 3)])
 def test_httpx_has_one_client_for_all_servers_or_one_for_each(
     monkeypatch: pytest.MonkeyPatch, client: str, made: int
@@ -396,6 +393,9 @@ def test_httpx_has_one_client_for_all_servers_or_one_for_each(
     asyncio.run(program())
     assert len(opened) == made
     assert all(one.is_closed for one in opened)
+
+
+# In which order, what is kept, what is refused.
 
 
 def test_policies_come_in_turn_and_another_begins_each_repetition() -> None:

@@ -521,8 +521,8 @@ fn with_headers(response: u64) -> u64 {
     response + response.div_ceil(context().bottleneck.mss.0) * 90
 }
 
-/// Servers think for 3 ms, and the link brings all responses that have begun at the same pace. A program asks so many of them at once, in one query
-/// after the other. The most bytes that are under way at once, if each response has up to a `window`, and how long the last query takes.
+/// Servers think for 3 ms, and all responses that have started share the link equally. A program makes one query after another, each of the
+/// given number of requests. Returns the most bytes under way at once, with up to a `window` for each response, and how long the last query takes.
 fn most_side_by_side(window: u64, response: u64, queries: &[u64]) -> (f64, Duration) {
     let config = Config { think: Duration::from_ms(3), window: Some(Bytes(window)), clamp: true, ..of(40_000) };
     let mut credit = credit(&config);
@@ -588,7 +588,7 @@ fn what_comes_side_by_side_is_hardly_more_than_the_port_holds() {
     }
 }
 
-/// How many of so many requests go at once in each of three bursts, of which two would have fitted. Servers take so long to answer.
+/// How many of the `asked` requests go at once in each of three bursts. Each response is complete after `took`.
 fn three_bursts(asked: u64, request: Request, took: Duration) -> [usize; 3] {
     let mut credit = credit(&Config { think: Duration::from_ms(1), ..of(70_000) });
     assert!(credit.heeds_outcomes(), "so that losses are told");

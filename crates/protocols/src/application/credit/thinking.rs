@@ -26,7 +26,7 @@ use crate::units::{Bytes, Duration, Rate, Time};
 const HEADERS: Bytes = Bytes(90);
 /// The payload that the port is assumed to hold, in quarters of the budget. With a planned budget it holds 1.3 budgets.
 const QUARTERS_IN_THE_PORT: u128 = 5;
-/// Requests go ahead of the pace after at least so many bursts of which all would have fitted, and at most so many after losses.
+/// How many bursts in a row must have fitted before requests may go ahead of the pace: at first, and at most, as each loss doubles the number.
 const LEAST_BURSTS: u32 = 2;
 const MOST_BURSTS: u32 = 256;
 /// A response that takes so much longer than twice the think time was lost in part, though nothing came out of order: a timeout takes longer.
@@ -184,8 +184,8 @@ impl Thinking {
         self.lets_go = None;
     }
 
-    /// Whether a request of this `cost` may go beside what is outstanding, the first of so many that wait; `is_watched`: it will be told if
-    /// data was lost. If only the pace holds it back, [`lets_go`](Self::lets_go) then says until when.
+    /// Whether a request of this `cost` may go beside what is outstanding. It is the first of `waiting` requests, and `is_watched` if somebody
+    /// will say whether its response lost data. If only the pace holds it back, [`lets_go`](Self::lets_go) then says until when.
     pub(super) fn fits(
         &mut self,
         now: Time,
