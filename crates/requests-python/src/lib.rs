@@ -6,6 +6,8 @@
 mod connection;
 mod entering;
 mod slot;
+#[cfg(target_os = "linux")]
+mod timer;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread::{self, ThreadId};
@@ -684,6 +686,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Slots>()?;
     #[cfg(target_os = "linux")]
     {
+        module.add_class::<timer::Timer>()?;
         module.add_function(wrap_pyfunction!(connection::info_in_python, module)?)?;
         module.add_function(wrap_pyfunction!(connection::limit_window_in_python, module)?)?;
     }

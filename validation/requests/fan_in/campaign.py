@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Goes up with every change of the harness after which what was measured before no longer counts.
 _MEASURING = 1
+# The same for cells in which servers think.
+_THINKING = 1
 # Some cells keep the machine busy themselves: a client that needs a whole CPU.
 _ATTEMPTS, _PAUSE_S = 10, 1.0
 # When this many cells in a row are refused at every attempt, other work on the machine is to blame.
@@ -70,6 +72,8 @@ def file_of(out: Path, job: Job, library: str) -> Path:
     in_python = "" if job.policy in _WITHOUT_LIBRARY else library
     used = asking.build(job.cell) or in_python
     what = [asdict(job.cell), job.policy, job.repetition, os.uname().release, _MEASURING, used]
+    if job.cell.think_ms:
+        what.append(_THINKING)
     key = hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()[:32]
     return out / "kept" / key[:2] / f"{key}.json"
 

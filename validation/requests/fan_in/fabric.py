@@ -42,6 +42,7 @@ class Fabric:
         self._home = os.open(namespaces.HERE, os.O_RDONLY | os.O_CLOEXEC)
         self._open = {name: namespaces.made(self._home) for name in (CLIENT, SWITCH, SERVERS)}
         self._dctcp: dctcp.Attached | None = None
+        self._link_mbps = 0
         try:
             self._build()
         except BaseException:
@@ -101,9 +102,8 @@ class Fabric:
         """Make the network that of a cell."""
         if cell.control != "dctcp" and cell.control not in (there := namespaces.congestion_controls()):
             raise UnavailableError(f"this kernel has no {cell.control} ({', '.join(there)} are there)")
-        if cell.rate_mbps > _LEAF_MBPS:
-            raise UnavailableError(f"links of servers have {_LEAF_MBPS} Mbit/s, the cell has {cell.rate_mbps}")
         self._detach()
+        self._links(max(cell.rate_mbps, _LEAF_MBPS))
         with self.inside(SWITCH):
             # Anew, so that its counters begin at zero and it is empty.
             namespaces.run("tc", "qdisc", "del", "dev", "client", "root")
@@ -168,7 +168,21 @@ class Fabric:
         self._host(CLIENT, [_CLIENT_ADDRESS], _CLIENT_GATEWAY, far[CLIENT][0])
         self._host(SERVERS, [address(worker) for worker in range(_ADDRESSES)], _SERVER_GATEWAY, far[SERVERS][0])
         with self.inside(SERVERS):
-            namespaces.run("tc", "-batch", "-", given="\n".join(_links()) + "\n")
+            namespaces.run("tc", "-batch", "-", given="\n".join(_classes()) + "\n")
+        self._links(_LEAF_MBPS)
+
+    def _links(self, mbps: int) -> None:
+        """Give each server a link of its own."""
+        if mbps == self._link_mbps:
+            return
+        kind = f"tbf rate {mbps}mbit burst {_LEAF_BURST_BYTES} limit {_LEAF_LIMIT_BYTES}"
+        commands = [
+            f"qdisc replace dev eth0 parent 1:{worker + 1:x} handle 1{worker + 1:03x}: {kind}"
+            for worker in range(_ADDRESSES)
+        ]
+        with self.inside(SERVERS):
+            namespaces.run("tc", "-batch", "-", given="\n".join(commands) + "\n")
+        self._link_mbps = mbps
 
     def _host(self, name: str, addresses: list[str], gateway: str, beside: str) -> None:
         with self.inside(name):
@@ -190,15 +204,13 @@ def _kernel_name(control: str) -> str:
     return dctcp.NAME if control == "dctcp" else control
 
 
-def _links() -> list[str]:
-    """Return the commands of tc that give each server its link."""
+def _classes() -> list[str]:
+    """Return the commands of tc that tell the packets of servers from one another."""
     commands = ["qdisc add dev eth0 root handle 1: htb"]
     for worker in range(_ADDRESSES):
         number = f"{worker + 1:x}"
-        leaf = f"tbf rate {_LEAF_MBPS}mbit burst {_LEAF_BURST_BYTES} limit {_LEAF_LIMIT_BYTES}"
         commands += [
             f"class add dev eth0 parent 1: classid 1:{number} htb rate 10gbit quantum 1514",
-            f"qdisc add dev eth0 parent 1:{number} handle 1{worker + 1:03x}: {leaf}",
             f"filter add dev eth0 parent 1: protocol ip u32 match ip src {address(worker)}/32 flowid 1:{number}",
         ]
     return commands

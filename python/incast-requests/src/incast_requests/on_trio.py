@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import sys
 from typing import TYPE_CHECKING
 
 import trio
+
+from incast_requests import _core
+from incast_requests.runtime import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,18 +62,56 @@ class _Waiter:
         return trio.lowlevel.Abort.SUCCEEDED
 
 
-class _Timer:
-    def __init__(self, delay_s: float, function: Callable[[], None]) -> None:
-        self._scope = trio.CancelScope()
-        trio.lowlevel.spawn_system_task(self._run, delay_s, function)
+class _LoopTimer:
+    """It is late by up to a millisecond."""
 
-    async def _run(self, delay_s: float, function: Callable[[], None]) -> None:
-        with self._scope:
-            await trio.sleep(delay_s)
-            function()
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        self._scope: trio.CancelScope | None = None
+
+    def set(self, after_ns: int) -> None:
+        self.cancel()
+        self._scope = trio.CancelScope()
+        trio.lowlevel.spawn_system_task(self._run, self._scope, after_ns / NS_PER_S)
+
+    async def _run(self, scope: trio.CancelScope, after_s: float) -> None:
+        with scope:
+            await trio.sleep(after_s)
+            self._function()
 
     def cancel(self) -> None:
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def close(self) -> None:
+        self.cancel()
+
+
+if sys.platform == "linux":
+
+    class _KernelTimer:
+        """It is late by some ten microseconds."""
+
+        def __init__(self, function: Callable[[], None]) -> None:
+            self._function = function
+            self._timer = _core.Timer()
+            self.set, self.cancel = self._timer.set, self._timer.cancel
+            self._scope = trio.CancelScope()
+            trio.lowlevel.spawn_system_task(self._run)
+
+        async def _run(self) -> None:
+            try:
+                with self._scope:
+                    while True:
+                        await trio.lowlevel.wait_readable(self._timer)
+                        # Or it would be called again and again.
+                        self.cancel()
+                        self._function()
+            finally:
+                self._timer.close()
+
+        def close(self) -> None:
+            self._scope.cancel()
 
 
 class _Tasks:
@@ -148,9 +191,13 @@ class Trio:
         """Return a group of tasks."""
         return _Tasks()
 
-    def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
-        """Call a function after so many seconds."""
-        return _Timer(delay_s, function)
+    def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
+        """Return a timer."""
+        if precise and sys.platform == "linux":
+            # There may be no descriptor left.
+            with contextlib.suppress(OSError):
+                return _KernelTimer(function)
+        return _LoopTimer(function)
 
     async def _enter(self, slot: Slot) -> Slot:
         """Wait until the request of a slot may be sent."""

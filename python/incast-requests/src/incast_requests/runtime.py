@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
+
+from incast_requests import _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from incast_requests._core import Core
+
+NS_PER_S = 1_000_000_000
 
 
 class Queued(Protocol):
@@ -32,10 +37,16 @@ class Queued(Protocol):
 
 
 class Timer(Protocol):
-    """A call to come."""
+    """Calls a function, which must not raise, when its time has come."""
+
+    def set(self, after_ns: int) -> None:
+        """Call it after so many nanoseconds, and no longer when it was set to before."""
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Do not call it, until the timer is set again."""
+
+    def close(self) -> None:
+        """Never call it any more."""
 
 
 class Job(Protocol):
@@ -85,8 +96,52 @@ class Runtime(Protocol):
     def tasks(self) -> Tasks:
         """Return a group of tasks."""
 
-    def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
-        """Call a function, which must not raise, after so many seconds."""
+    def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
+        """Return a timer: by the clock of the kernel if it is to be `precise`, and by that of the loop otherwise."""
+
+
+class _LoopTimer:
+    """It is late by up to a millisecond, as that is how long loops wait at least."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+        self._loop = loop
+        self._function = function
+        self._context = contextvars.copy_context()
+        self._handle: asyncio.TimerHandle | None = None
+
+    def set(self, after_ns: int) -> None:
+        self.cancel()
+        self._handle = self._loop.call_later(after_ns / NS_PER_S, self._function, context=self._context)
+
+    def cancel(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def close(self) -> None:
+        self.cancel()
+
+
+if sys.platform == "linux":
+
+    class _KernelTimer:
+        """It is late by some ten microseconds."""
+
+        def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+            self._loop = loop
+            self._function = function
+            self._timer = _core.Timer()
+            self.set, self.cancel = self._timer.set, self._timer.cancel
+            loop.add_reader(self._timer.fileno(), self._on_time)
+
+        def _on_time(self) -> None:
+            # Or it would be called again and again.
+            self.cancel()
+            self._function()
+
+        def close(self) -> None:
+            self._loop.remove_reader(self._timer.fileno())
+            self._timer.close()
 
 
 class _AsyncioTasks:
@@ -167,6 +222,7 @@ class Asyncio:
 
     def open(self, core: Core) -> None:
         """Let a scheduler serve the tasks of this loop."""
+        self._context = contextvars.copy_context()
         # To ask asyncio which loop runs (`is_here`) is a call of the kernel: `getpid`.
         core.open(self.loop.is_running, self.is_here, event_loop=self.loop)
 
@@ -181,9 +237,13 @@ class Asyncio:
         """Return a group of tasks."""
         return _AsyncioTasks(self.loop)
 
-    def call_later(self, delay_s: float, function: Callable[[], None]) -> Timer:
-        """Call a function after so many seconds."""
-        return self.loop.call_later(delay_s, function)
+    def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
+        """Return a timer, which calls in the context in which the scheduler was opened."""
+        if precise and sys.platform == "linux":
+            # Not every loop can wait for a descriptor, and there may be none left.
+            with contextlib.suppress(NotImplementedError, OSError):
+                return self._context.run(_KernelTimer, self.loop, function)
+        return self._context.run(_LoopTimer, self.loop, function)
 
 
 def current() -> Runtime:

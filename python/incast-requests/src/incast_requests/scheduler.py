@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger("incast_requests")
 
-_NS_PER_S = 1_000_000_000
 _NS_PER_MS = 1_000_000
 _DRAIN_CHECK_NS = 10_000_000
 # asyncio closes a socket in the turn after the one in which its transport was closed.
@@ -58,7 +57,7 @@ class Scheduler(Slots):
         plan: Plan | None = None,  # noqa: ARG002 - of __new__
         *,
         on_decision: Callable[[Decision], None] | None = None,
-        clock: Callable[[], int] | None = None,  # noqa: ARG002 - of __new__
+        clock: Callable[[], int] | None = None,
     ) -> None:
         self._watches = self._core.watches_progress()
         self._clock = self._core.now_ns
@@ -69,6 +68,8 @@ class Scheduler(Slots):
         # With the time at which each was given up.
         self._draining: dict[int, tuple[Slot, int]] = {}
         self._drain_checks = 0
+        # A clock of the program's own may not go as that of the kernel.
+        self._precise = clock is None
         self._timer: Timer | None = None
         self._changes = 0
         self._warned = False
@@ -99,7 +100,8 @@ class Scheduler(Slots):
         """
         self._closed = True
         withdrawn = self._core.close()
-        self._cancel_timer()
+        if self._timer is not None:
+            self._timer.close()
         if self._hooks:
             for request, _waiter in withdrawn:
                 self._tell("withdrawn", request, self._clock())
@@ -299,14 +301,7 @@ class Scheduler(Slots):
             self._tell("withdrawn", request, self._clock())
             self._tell_woken()
 
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
     def _set_timer(self) -> None:
-        assert self._runtime is not None  # noqa: S101 - slots are outstanding
-        self._cancel_timer()
         if self._closed:
             return
         now = self._clock()
@@ -316,10 +311,14 @@ class Scheduler(Slots):
             times.append(now if self._drain_checks < _DRAIN_FIRST_CHECKS else now + _DRAIN_CHECK_NS)
         self._core.timer_ns = min(times, default=None)
         if times:
-            self._timer = self._runtime.call_later((min(times) - now) / _NS_PER_S, self._on_timer)
+            if self._timer is None:
+                assert self._runtime is not None  # noqa: S101 - slots are outstanding
+                self._timer = self._runtime.timer(self._on_timer, precise=self._precise)
+            self._timer.set(min(times) - now)
+        elif self._timer is not None:
+            self._timer.cancel()
 
     def _on_timer(self) -> None:
-        self._timer = None
         self._core.acknowledge()
         if self._draining:
             self._look_at_drains()

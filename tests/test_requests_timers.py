@@ -1,0 +1,197 @@
+"""The timers of the scheduler for programs: those of event loops have steps of a millisecond."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import os
+import select
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from conftest import Run, nothing_left
+from incast import requests
+from incast.requests import Decision, Plan, Port
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no such timer")
+NS_PER_MS = 1_000_000
+# The port has room for two responses of 10,000 bytes, and its link carries one with its headers in 0.11 ms.
+THINKING = Plan(port=Port(rate_bps=800_000_000, buffer_bytes=28_600), think_ms=20)
+
+
+def timers() -> int:
+    """Return how many timers of the kernel this process has."""
+    found = 0
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += str(fd.readlink()) == "anon_inode:[timerfd]"
+    return found
+
+
+async def paced(scheduler: requests.Scheduler) -> None:
+    """Ask for three slots. The pace holds one back while none of the others is left, unless the machine is slow."""
+    while scheduler._timer is None:
+        await _three(scheduler)
+
+
+async def _three(scheduler: requests.Scheduler) -> None:
+    entered = 0
+
+    async def ask() -> None:
+        nonlocal entered
+        async with scheduler.slot(expect_bytes=10_000):
+            entered += 1
+            while entered < 3:
+                await anyio.sleep(0.0001)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(3):
+            group.start_soon(ask)
+
+
+@linux
+def test_the_kernels_timer_can_be_read_when_its_time_has_come() -> None:
+    from incast_requests import _core
+
+    timer = _core.Timer()
+
+    def ready(wait_s: float = 0) -> bool:
+        return select.select([timer], [], [], wait_s)[0] == [timer]
+
+    assert not ready(), "it was not set"
+    timer.set(3_600_000 * NS_PER_MS)
+    assert not ready()
+    timer.set(0)
+    assert ready(60), "none at all is soon, and not never"
+    timer.set(3_600_000 * NS_PER_MS)
+    assert not ready(), "it was set anew"
+    began_ns = time.monotonic_ns()
+    timer.set(3 * NS_PER_MS)
+    assert ready(60)
+    assert time.monotonic_ns() - began_ns >= 3 * NS_PER_MS
+    timer.cancel()
+    assert not ready()
+    fd = timer.fileno()
+    timer.close()
+    assert timer.fileno() == -1
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+    timer.set(1)
+    timer.cancel()
+    timer.close()
+
+
+@linux
+def test_a_scheduler_has_one_descriptor_while_it_is_open(run: Run) -> None:
+    async def program() -> None:
+        before = timers()
+        async with requests.open(THINKING) as scheduler:
+            assert timers() == before, "not before it is needed"
+            await paced(scheduler)
+            for _ in range(3):
+                await _three(scheduler)
+                assert timers() == before + 1
+        nothing_left(scheduler)
+        # Trio closes it in a task.
+        while timers() != before:
+            await anyio.sleep(0)
+
+    run(program)
+
+
+def test_where_the_kernel_has_no_timer_that_of_the_loop_does(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Timer:
+        def __init__(self) -> None:
+            raise OSError(24, "Too many open files")
+
+    async def program() -> None:
+        async with requests.open(THINKING) as scheduler:
+            await paced(scheduler)
+            assert type(scheduler._timer).__name__ == "_LoopTimer"
+        nothing_left(scheduler)
+
+    monkeypatch.setattr("incast_requests._core.Timer", Timer, raising=False)
+    run(program)
+
+
+def test_a_loop_that_cannot_wait_for_descriptors_has_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add_reader(*_: Any) -> None:  # noqa: ANN401
+        raise NotImplementedError
+
+    async def program() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", add_reader)
+        async with requests.open(THINKING) as scheduler:
+            await paced(scheduler)
+            assert type(scheduler._timer).__name__ == "_LoopTimer"
+        nothing_left(scheduler)
+
+    asyncio.run(program())
+
+
+def test_a_clock_of_the_program_is_not_mixed_with_that_of_the_kernel(run: Run) -> None:
+    async def program() -> None:
+        async with requests.open(THINKING, clock=time.monotonic_ns) as scheduler:
+            await paced(scheduler)
+            assert type(scheduler._timer).__name__ == "_LoopTimer"
+
+    run(program)
+
+
+@linux
+@pytest.mark.parametrize("by_loop", [False, True])
+def test_hooks_that_a_timer_calls_have_the_context_of_the_program_that_opened_it(by_loop: bool) -> None:
+    whose = contextvars.ContextVar("whose", default="nobody")
+    heard: list[tuple[str, str]] = []
+
+    def hear(decision: Decision) -> None:
+        heard.append((decision.kind, whose.get()))
+
+    async def program() -> None:
+        whose.set("opener")
+        scheduler = requests.open(THINKING, on_decision=hear, clock=time.monotonic_ns if by_loop else None)
+        async with scheduler:
+            whose.set("asker")
+            await paced(scheduler)
+
+    asyncio.run(program())
+    # The first goes at once, and the pace lets others go.
+    assert {whose for kind, whose in heard if kind == "granted"} == {"asker", "opener"}
+
+
+@linux
+def test_a_timer_that_is_closed_is_not_called_any_more() -> None:
+    async def program() -> None:
+        called = 0
+
+        def call() -> None:
+            nonlocal called
+            called += 1
+
+        scheduler = requests.open()
+        async with scheduler:
+            assert scheduler._runtime is not None
+            both = [scheduler._runtime.timer(call, precise=precise) for precise in (False, True)]
+            for timer in both:
+                timer.set(0)
+            while called < 2:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.005)
+            assert called == 2, "once each"
+            for timer in both:
+                timer.set(0)
+                timer.cancel()
+            await asyncio.sleep(0.005)
+            assert called == 2
+            for timer in both:
+                timer.set(0)
+                timer.close()
+            await asyncio.sleep(0.005)
+            assert called == 2
+
+    asyncio.run(program())
