@@ -31,7 +31,9 @@ CLIENTS = {
 IN_RUST = ("hyper", "tokio")
 CONTROLS = ("cubic", "reno", "bbr", "dctcp")
 # Those that are told how long servers think: half of it, all, or twice as much.
-TOLD_HOW_LONG = {"told-half": 0.5, "told": 1.0, "told-twice": 2.0}
+TOLD_HOW_LONG = {"told-half": 0.5, "told": 1.0, "told-twice": 2.0, "told-by-loop": 1.0}
+# One of them has the timers of the event loop, as a scheduler has with a clock of the program's own.
+BY_LOOP = "told-by-loop"
 # One that finds out.
 THINK_LEARNED = "think-learned"
 POLICIES = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fan_in.cells import MSS_BYTES, THINK_LEARNED, TOLD_HOW_LONG
+from fan_in.cells import BY_LOOP, MSS_BYTES, THINK_LEARNED, TOLD_HOW_LONG
 from fan_in.gradient import Gradient
 from incast import requests
 from incast.requests import Peer, Plan, Port, sockets
@@ -27,6 +28,7 @@ POLICIES = {
     "told-half": "credit, told half of the think time",
     "told": "credit, told the think time",
     "told-twice": "credit, told twice the think time",
+    "told-by-loop": "credit, told, with timers of the event loop",
     "think-learned": "credit, think time learned",
     "learned": "credit, learned",
     "gradient": "adaptive limiter",
@@ -116,7 +118,8 @@ async def opened(policy: str, cell: Cell, client: Client, state: dict[str, Any])
         yield lambda fetches: asyncio.gather(*(limiter.run(fetch()) for fetch in fetches))
         state["limit"] = limiter.limit
     else:
-        async with requests.open(plan(policy, cell)) as scheduler:
+        clock = time.monotonic_ns if policy == BY_LOOP else None
+        async with requests.open(plan(policy, cell), clock=clock) as scheduler:
             known = None
             if policy != "bytes":
                 known = [Peer(client.socket(worker)) for worker in range(cell.workers)] * cell.streams
