@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import gc
 import os
 import select
 import sys
@@ -14,10 +15,14 @@ from typing import Any
 
 import anyio
 import pytest
+import trio
+import trio.testing
 
 from conftest import Run, nothing_left
 from incast import requests
 from incast.requests import Decision, Plan, Port
+from incast_requests import short
+from incast_requests.runtime import Asyncio, _LoopTimer
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no such timer")
 NS_PER_MS = 1_000_000
@@ -101,6 +106,7 @@ def test_a_scheduler_has_one_descriptor_while_it_is_open(run: Run) -> None:
         # Trio closes it in a task.
         while timers() != before:
             await anyio.sleep(0)
+        await scheduler.__aexit__(None, None, None)
 
     run(program)
 
@@ -120,18 +126,43 @@ def test_where_the_kernel_has_no_timer_that_of_the_loop_does(run: Run, monkeypat
     run(program)
 
 
-def test_a_loop_that_cannot_wait_for_descriptors_has_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [NotImplementedError, RuntimeError("File descriptor 7 is used by transport")])
+def test_a_loop_that_cannot_wait_for_descriptors_has_a_timer(
+    error: type[Exception] | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def add_reader(*_: Any) -> None:  # noqa: ANN401
-        raise NotImplementedError
+        raise error
 
     async def program() -> None:
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", add_reader)
         async with requests.open(THINKING) as scheduler:
             await paced(scheduler)
-            assert type(scheduler._timer).__name__ == "_LoopTimer"
+            timer = scheduler._timer
+            assert isinstance(timer, _LoopTimer)
+            timer.set(3_600_000 * NS_PER_MS)
+        assert timer._handle is None, "it is closed"
         nothing_left(scheduler)
 
     asyncio.run(program())
+
+
+def test_a_loop_with_a_clock_of_its_own_has_a_timer_by_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def program() -> None:
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: time.monotonic() - 1000)
+        async with requests.open(THINKING) as scheduler:
+            await paced(scheduler)
+            assert isinstance(scheduler._timer, _LoopTimer)
+
+    asyncio.run(program())
+
+
+def test_a_run_of_trio_with_a_clock_of_its_own_has_a_timer_by_that() -> None:
+    async def program() -> None:
+        async with requests.open(THINKING) as scheduler:
+            await paced(scheduler)
+            assert type(scheduler._timer).__name__ == "_LoopTimer"
+
+    trio.run(program, clock=trio.testing.MockClock(rate=1))
 
 
 def test_a_clock_of_the_program_is_not_mixed_with_that_of_the_kernel(run: Run) -> None:
@@ -195,3 +226,30 @@ def test_a_timer_that_is_closed_is_not_called_any_more() -> None:
             assert called == 2
 
     asyncio.run(program())
+
+
+@linux
+def test_short_forms_leave_no_timer_of_a_loop_that_is_over() -> None:
+    whose = contextvars.ContextVar("whose", default="nobody")
+    before = timers()
+
+    async def program(timed: bool) -> None:
+        whose.set("first")
+        assert await requests.gather(asyncio.sleep(0, 1), expect_bytes=1000) == [1]
+        scheduler = short._shared_scheduler(None)
+        assert isinstance(scheduler._runtime, Asyncio)
+        assert whose not in scheduler._runtime._context, "who came first would be kept as long as the loop"
+        if timed:
+            scheduler._timer = scheduler._runtime.timer(scheduler._on_timer, precise=True)
+
+    # Not by the garbage collector.
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            asyncio.run(program(True))
+            assert timers() == before + 1
+        asyncio.run(program(False))
+        assert timers() == before
+    finally:
+        gc.enable()

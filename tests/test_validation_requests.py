@@ -145,7 +145,8 @@ def test_a_sample_is_drawn_by_its_seed_alone(tmp_path: Path) -> None:
 
 def test_the_client_in_rust_is_told_of_a_policy_by_the_numbers_of_the_others() -> None:
     planned = {"rate_bps": 100_000_000, "buffer_bytes": 65_536, "window_bytes": 4 * cells.MSS_BYTES}
-    assert policies.in_rust("planned", replace(CELL, window_segments=4)) == {"planned": planned}
+    for policy in ("planned", "told", "think-learned"):
+        assert policies.in_rust(policy, replace(CELL, window_segments=4)) == {policy: planned}
     assert policies.in_rust("learned", CELL) == {"learned": {"window_bytes": None}}
     # One response of 32 KB fits into 70 % of 64 KB.
     assert policies.in_rust("tower", CELL) == {"tower": {"requests": 1}}

@@ -13,7 +13,7 @@ mod client {
     use std::pin::Pin;
     use std::sync::Arc;
     use std::task::{Context, Poll};
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use bytes::Bytes;
     use futures_util::future::try_join_all;
@@ -69,9 +69,21 @@ mod client {
         /// A budget, and windows as they are.
         Bytes { budget_bytes: u64 },
         /// Credit with the budget of a port, and windows that follow from it unless they are given.
-        Planned { rate_bps: u64, buffer_bytes: u64, window_bytes: Option<u64> },
+        Planned(Port),
+        /// The same, told that servers think for `think_us`, as the setting says.
+        Told(Port),
+        /// The same, finding out how long servers think.
+        ThinkLearned(Port),
         /// Credit that is learned.
         Learned { window_bytes: Option<u64> },
+    }
+
+    #[derive(Clone, Copy, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Port {
+        rate_bps: u64,
+        buffer_bytes: u64,
+        window_bytes: Option<u64>,
     }
 
     enum Way {
@@ -150,28 +162,36 @@ mod client {
         Credit(Credit, bool),
     }
 
-    async fn gate(policy: &Policy, servers: &[Asked], sizes: &[u64]) -> Result<Gate, Failed> {
-        Ok(match *policy {
+    async fn gate(setting: &Setting, servers: &[Asked]) -> Result<Gate, Failed> {
+        Ok(match setting.policy {
             Policy::All {} => Gate::Open,
             Policy::Semaphore { permits } => Gate::Semaphore(Semaphore::new(permits)),
             Policy::Tower { requests } => Gate::Tower(GlobalConcurrencyLimitLayer::new(requests)),
             Policy::Bytes { budget_bytes } => Gate::Credit(Credit::with_budget(budget_bytes), false),
             Policy::Clamp { window_bytes } => {
                 let permits = Semaphore::new(4);
-                let drained =
-                    servers.iter().zip(sizes).map(|(server, &bytes)| drained(server, bytes, window_bytes, &permits));
+                let drained = servers
+                    .iter()
+                    .zip(&setting.sizes)
+                    .map(|(server, &bytes)| drained(server, bytes, window_bytes, &permits));
                 try_join_all(drained).await?;
                 Gate::Open
             }
-            Policy::Planned { rate_bps, buffer_bytes, window_bytes } => {
-                let builder = Credit::builder().port(rate_bps, buffer_bytes).workers(servers.len() as u32);
-                Gate::Credit(window(builder, window_bytes).build(), true)
+            Policy::Planned(port) => Gate::Credit(planned(port, servers.len()).build(), true),
+            Policy::Told(port) => {
+                let think = Duration::from_micros(setting.think_us);
+                Gate::Credit(planned(port, servers.len()).think(think).build(), true)
             }
+            Policy::ThinkLearned(port) => Gate::Credit(planned(port, servers.len()).learn_think().build(), true),
             Policy::Learned { window_bytes } => {
                 let builder = Credit::builder();
                 Gate::Credit(window(builder, window_bytes).build(), true)
             }
         })
+    }
+
+    fn planned(Port { rate_bps, buffer_bytes, window_bytes }: Port, servers: usize) -> Builder {
+        window(Credit::builder().port(rate_bps, buffer_bytes).workers(servers as u32), window_bytes)
     }
 
     fn window(builder: Builder, bytes: Option<u64>) -> Builder {
@@ -260,7 +280,7 @@ mod client {
             line?;
             let gate = match &chosen {
                 Some(gate) => gate,
-                None => &*chosen.insert(runtime.block_on(gate(&setting.policy, &servers, &setting.sizes))?),
+                None => &*chosen.insert(runtime.block_on(gate(&setting, &servers))?),
             };
             say(&runtime.block_on(query(gate, &servers, &setting.sizes))?)?;
         }

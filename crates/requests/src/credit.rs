@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
+use std::hint::spin_loop;
 #[cfg(target_os = "linux")]
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use futures_util::future::{Either, select};
 use incast_protocols::analysis::batch::Bottleneck;
 use incast_protocols::application::credit::{self, Search, Why};
 use incast_protocols::application::{
@@ -20,7 +22,8 @@ use incast_protocols::application::{
 use incast_protocols::{Bytes, Conflict, Duration, Rate, Time};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout_at};
 
 use crate::events;
 #[cfg(target_os = "linux")]
@@ -30,6 +33,9 @@ use incast_protocols::application::tell_late;
 
 const PS_PER_NS: u64 = 1000;
 const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+/// A timer of tokio is late by up to a millisecond, in which a fast link brings many responses. So a thread sleeps for the rest: it is late by
+/// some fifty microseconds.
+const TIMERS_STEP: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The largest that TCP can announce.
 const LARGEST_WINDOW: u64 = 1 << 30;
@@ -170,8 +176,7 @@ impl Builder {
 
     /// How long servers usually think before they answer. Meanwhile their requests hold nothing of the budget of a [port](Self::port),
     /// and others go at the pace of its link: a task of tokio sees to that, so slots have to be asked for in a runtime that has
-    /// time. Its timers have steps of a millisecond: where the link carries several responses in one, these go together. Few requests of
-    /// known windows go at once, until a loss is told (`socket::Tcp::report`).
+    /// time. Few requests of known windows go at once, until a loss is told (`socket::Tcp::report`).
     pub fn think(mut self, think: std::time::Duration) -> Self {
         self.config.think = Duration(u64::try_from(think.as_nanos()).unwrap_or(u64::MAX).saturating_mul(PS_PER_NS));
         self
@@ -459,7 +464,7 @@ impl Shared {
             let wait = std::time::Duration::from_nanos(at.0.saturating_sub(now.0).div_ceil(PS_PER_NS));
             drop(held);
             // A clock that wraps would have it wait for months.
-            if timeout(wait.min(LONGEST_PAUSE), sooner.notified()).await.is_ok() {
+            if told_within(wait.min(LONGEST_PAUSE), &sooner).await {
                 continue;
             }
             let Some(held) = pace.shared.upgrade() else { return };
@@ -499,6 +504,34 @@ impl Shared {
             unharmed(|| hook(decision, status));
         }
     }
+}
+
+/// Waits to be told, for so long at most. Whether it was.
+async fn told_within(time: std::time::Duration, sooner: &Notify) -> bool {
+    let until = Instant::now() + time;
+    let mut told = pin!(sooner.notified());
+    let is_stopped = is_stopped();
+    if is_stopped || time > TIMERS_STEP {
+        let coarsely = if is_stopped { until } else { until - TIMERS_STEP };
+        if timeout_at(coarsely, told.as_mut()).await.is_ok() {
+            return true;
+        }
+    }
+    let rest = until.saturating_duration_since(Instant::now());
+    if rest.is_zero() {
+        return false;
+    }
+    let slept = spawn_blocking(move || std::thread::sleep(rest));
+    matches!(select(told, slept).await, Either::Left(_))
+}
+
+/// Whether a test has stopped the clock of tokio: it stands still while that of the machine goes on.
+fn is_stopped() -> bool {
+    let (told, real) = (Instant::now(), std::time::Instant::now());
+    while std::time::Instant::now() == real {
+        spin_loop();
+    }
+    Instant::now() == told
 }
 
 /// The task that lets requests go when their time has come. If its runtime ends before, another task has to.

@@ -70,6 +70,8 @@ fn every_policy_asks_both_servers_and_says_how_long_each_took() {
         r#"{"clamp": {"window_bytes": 20000}}"#,
         r#"{"bytes": {"budget_bytes": 30000}}"#,
         r#"{"planned": {"rate_bps": 100000000, "buffer_bytes": 65536, "window_bytes": null}}"#,
+        r#"{"told": {"rate_bps": 100000000, "buffer_bytes": 65536, "window_bytes": null}}"#,
+        r#"{"think-learned": {"rate_bps": 100000000, "buffer_bytes": 65536, "window_bytes": null}}"#,
         r#"{"learned": {"window_bytes": 5792}}"#,
     ];
     for (name, connection) in [("echo", echo as fn(TcpStream)), ("http", http)] {
@@ -88,7 +90,7 @@ fn every_policy_asks_both_servers_and_says_how_long_each_took() {
             // 70 % of the port.
             let budget = said.get(5).map(String::as_str);
             match policy {
-                _ if policy.contains("planned") => assert_eq!(budget, Some("budget 45871 0")),
+                _ if policy.contains("rate_bps") => assert_eq!(budget, Some("budget 45871 0")),
                 _ if policy.contains("bytes\": 30000") => assert_eq!(budget, Some("budget 30000 0")),
                 _ => assert_eq!(budget.is_some(), policy.contains("learned"), "{policy}"),
             }

@@ -576,6 +576,28 @@ async fn a_request_goes_when_its_time_gets_sooner() {
     nothing_left(&credit);
 }
 
+/// A timer of tokio would be late by more than this link takes for a response, and is not asked: this runtime has none.
+#[test]
+fn a_pace_of_less_than_a_millisecond_is_not_that_of_timers() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+            // It carries a response with its headers in 106 us.
+            let credit = Credit::builder().port(800_000_000, 28_600).think(Duration::from_secs(9)).build();
+            let began = std::time::Instant::now();
+            let mut slots = Vec::new();
+            for _ in 0..6 {
+                slots.push(credit.slot(Expect::bytes(10_000)).await);
+            }
+            assert!(began.elapsed() >= Duration::from_micros(4 * 106), "two go at once");
+            drop(slots);
+            nothing_left(&credit);
+        });
+        sender.send(()).unwrap();
+    });
+    receiver.recv_timeout(Duration::from_secs(60)).expect("all have gone");
+}
+
 /// The task that lets requests go is gone with its runtime.
 #[test]
 fn requests_keep_their_pace_in_another_runtime() {

@@ -40,7 +40,7 @@ POLICIES = (
     "all", "semaphore", "ars", "clamp", "bytes", "planned", *TOLD_HOW_LONG, THINK_LEARNED, "learned", "gradient",
     "tower",
 )  # fmt: skip
-_ONLY_IN_PYTHON, _ONLY_IN_RUST = ("ars", *TOLD_HOW_LONG, THINK_LEARNED, "gradient"), ("tower",)
+_ONLY_IN_PYTHON, _ONLY_IN_RUST = ("ars", "told-half", "told-twice", BY_LOOP, "gradient"), ("tower",)
 # Of a grid that names none.
 USUAL = tuple(name for name in POLICIES if name not in {*TOLD_HOW_LONG, THINK_LEARNED, *_ONLY_IN_RUST})
 _FEWEST_QUERIES, _MOST_QUERIES, _MOST_ASKS = 10, 30, 1000

@@ -42,7 +42,7 @@ class Fabric:
         self._home = os.open(namespaces.HERE, os.O_RDONLY | os.O_CLOEXEC)
         self._open = {name: namespaces.made(self._home) for name in (CLIENT, SWITCH, SERVERS)}
         self._dctcp: dctcp.Attached | None = None
-        self._link_mbps = 0
+        self._link_mbps, self._in_order = 0, False
         try:
             self._build()
         except BaseException:
@@ -183,12 +183,15 @@ class Fabric:
         with self.inside(SERVERS):
             namespaces.run("tc", "-batch", "-", given="\n".join(commands) + "\n")
         self._link_mbps = mbps
-        for name, devices in ((CLIENT, ["eth0"]), (SWITCH, ["client", "servers"]), (SERVERS, ["eth0"])):
-            with self.inside(name):
-                self._in_order(devices, mbps > _LEAF_MBPS)
+        in_order = mbps > _LEAF_MBPS
+        if in_order != self._in_order:
+            for name, devices in ((CLIENT, ["eth0"]), (SWITCH, ["client", "servers"]), (SERVERS, ["eth0"])):
+                with self.inside(name):
+                    self._keep_in_order(devices, in_order)
+            self._in_order = in_order
 
     @staticmethod
-    def _in_order(devices: list[str], wanted: bool) -> None:
+    def _keep_in_order(devices: list[str], wanted: bool) -> None:
         """Have one CPU take all packets that come over these devices, or any, so that they may overtake each other.
 
         They rarely do at 100 Mbit/s.

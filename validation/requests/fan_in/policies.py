@@ -86,12 +86,15 @@ def plan(policy: str, cell: Cell) -> Plan:
 def in_rust(policy: str, cell: Cell) -> dict[str, Any]:
     """Return a policy as the client in Rust is told of it."""
     window = {"window_bytes": _window(cell)}
+    port = {"rate_bps": cell.rate_mbps * 10**6, "buffer_bytes": cell.buffer_bytes, **window}
     told: dict[str, dict[str, Any]] = {
         "all": {},
         "semaphore": {"permits": PERMITS},
         "clamp": {"window_bytes": window_bytes(cell)},
         "bytes": {"budget_bytes": budget_bytes(cell)},
-        "planned": {"rate_bps": cell.rate_mbps * 10**6, "buffer_bytes": cell.buffer_bytes, **window},
+        "planned": port,
+        "told": port,
+        THINK_LEARNED: port,
         "learned": window,
         "tower": {"requests": batch(cell)},
     }

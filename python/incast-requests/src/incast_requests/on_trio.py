@@ -193,6 +193,8 @@ class Trio:
 
     def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
         """Return a timer."""
+        # A run of a test may have a clock of its own.
+        precise = precise and type(trio.lowlevel.current_clock()).__name__ == "SystemClock"
         if precise and sys.platform == "linux":
             # There may be no descriptor left.
             with contextlib.suppress(OSError):

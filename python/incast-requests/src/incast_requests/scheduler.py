@@ -100,15 +100,18 @@ class Scheduler(Slots):
         """
         self._closed = True
         withdrawn = self._core.close()
-        if self._timer is not None:
-            self._timer.close()
         if self._hooks:
             for request, _waiter in withdrawn:
                 self._tell("withdrawn", request, self._clock())
         for _request, waiter in withdrawn:
             if not waiter.done():
                 waiter.set_exception(SchedulerClosedError("the scheduler was closed"))
+        self._close_timer()
         self._look_at_drains()
+
+    def _close_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.close()
 
     @overload
     def gather(
@@ -309,14 +312,15 @@ class Scheduler(Slots):
         times = [max(at, now) for at in wanted if at is not None]
         if self._draining:
             times.append(now if self._drain_checks < _DRAIN_FIRST_CHECKS else now + _DRAIN_CHECK_NS)
-        self._core.timer_ns = min(times, default=None)
-        if times:
+        at = min(times, default=None)
+        if at is not None:
             if self._timer is None:
                 assert self._runtime is not None  # noqa: S101 - slots are outstanding
                 self._timer = self._runtime.timer(self._on_timer, precise=self._precise)
-            self._timer.set(min(times) - now)
+            self._timer.set(at - now)
         elif self._timer is not None:
             self._timer.cancel()
+        self._core.timer_ns = at
 
     def _on_timer(self) -> None:
         self._core.acknowledge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from incast_requests import runtime
@@ -32,7 +33,8 @@ def open(  # noqa: A001 - the module is meant to be named before it
     Args:
         plan: what is known of the link. Without it, the scheduler learns how much it holds.
         on_decision: is called with every decision. What it raises is logged.
-        clock: nanoseconds that never go back, in place of `time.monotonic_ns`; for tests.
+        clock: nanoseconds that never go back, in place of `time.monotonic_ns`; for tests. Its timers are those of the
+            event loop then.
 
     Raises:
         ValueError: the plan does not fit together.
@@ -99,7 +101,8 @@ def _shared_scheduler(budget_bytes: int | None) -> Scheduler:
     known = _of_loop(here)
     if budget_bytes not in known:
         scheduler = Scheduler(None if budget_bytes is None else Plan(budget_bytes=budget_bytes))
-        scheduler._start()
+        # What others hear of it has nothing to do with who happened to come first.
+        contextvars.Context().run(scheduler._start)
         known[budget_bytes] = scheduler
     return known[budget_bytes]
 
@@ -109,7 +112,8 @@ def _of_loop(here: runtime.Runtime) -> _Shared:
         found = _shared.get(here.loop)
         if found is None:
             for loop in [loop for loop in _shared if loop.is_closed()]:
-                del _shared[loop]
+                for scheduler in _shared.pop(loop).values():
+                    scheduler._close_timer()
             found = _shared[here.loop] = {}
         return found
     from incast_requests.on_trio import SHARED
