@@ -8,6 +8,7 @@ import contextvars
 import gc
 import os
 import select
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,8 +27,8 @@ from incast_requests.runtime import Asyncio, _LoopTimer
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the kernel has no such timer")
 NS_PER_MS = 1_000_000
-# The port has room for two responses of 10,000 bytes, and its link carries one with its headers in 0.11 ms.
-THINKING = Plan(port=Port(rate_bps=800_000_000, buffer_bytes=28_600), think_ms=20)
+# The port has room for two responses of 10,000 bytes, and its link carries one with its headers in 10.6 ms.
+THINKING = Plan(port=Port(rate_bps=8_000_000, buffer_bytes=28_600), think_ms=9000)
 
 
 def timers() -> int:
@@ -42,10 +43,10 @@ def timers() -> int:
 async def paced(scheduler: requests.Scheduler) -> None:
     """Ask for three slots. The pace holds one back while none of the others is left, unless the machine is slow."""
     while scheduler._timer is None:
-        await _three(scheduler)
+        await three(scheduler)
 
 
-async def _three(scheduler: requests.Scheduler) -> None:
+async def three(scheduler: requests.Scheduler) -> None:
     entered = 0
 
     async def ask() -> None:
@@ -100,12 +101,14 @@ def test_a_scheduler_has_one_descriptor_while_it_is_open(run: Run) -> None:
             assert timers() == before, "not before it is needed"
             await paced(scheduler)
             for _ in range(3):
-                await _three(scheduler)
+                await three(scheduler)
                 assert timers() == before + 1
         nothing_left(scheduler)
-        # Trio closes it in a task.
-        while timers() != before:
-            await anyio.sleep(0)
+        with anyio.move_on_after(20):
+            # Trio closes it in a task.
+            while timers() != before:
+                await anyio.sleep(0)
+        assert timers() == before
         await scheduler.__aexit__(None, None, None)
 
     run(program)
@@ -126,6 +129,7 @@ def test_where_the_kernel_has_no_timer_that_of_the_loop_does(run: Run, monkeypat
     run(program)
 
 
+@linux
 @pytest.mark.parametrize("error", [NotImplementedError, RuntimeError("File descriptor 7 is used by transport")])
 def test_a_loop_that_cannot_wait_for_descriptors_has_a_timer(
     error: type[Exception] | Exception, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +138,7 @@ def test_a_loop_that_cannot_wait_for_descriptors_has_a_timer(
         raise error
 
     async def program() -> None:
+        before = timers()
         monkeypatch.setattr(asyncio.get_running_loop(), "add_reader", add_reader)
         async with requests.open(THINKING) as scheduler:
             await paced(scheduler)
@@ -142,6 +147,7 @@ def test_a_loop_that_cannot_wait_for_descriptors_has_a_timer(
             timer.set(3_600_000 * NS_PER_MS)
         assert timer._handle is None, "it is closed"
         nothing_left(scheduler)
+        assert timers() == before, "also where somebody keeps the error"
 
     asyncio.run(program())
 
@@ -196,7 +202,7 @@ def test_hooks_that_a_timer_calls_have_the_context_of_the_program_that_opened_it
 
 
 @linux
-def test_a_timer_that_is_closed_is_not_called_any_more() -> None:
+def test_a_timer_that_is_closed_is_not_called_any_more(run: Run) -> None:
     async def program() -> None:
         called = 0
 
@@ -204,34 +210,103 @@ def test_a_timer_that_is_closed_is_not_called_any_more() -> None:
             nonlocal called
             called += 1
 
-        scheduler = requests.open()
-        async with scheduler:
+        async with requests.open() as scheduler:
             assert scheduler._runtime is not None
             both = [scheduler._runtime.timer(call, precise=precise) for precise in (False, True)]
             for timer in both:
                 timer.set(0)
             while called < 2:
-                await asyncio.sleep(0.001)
-            await asyncio.sleep(0.005)
+                await anyio.sleep(0.001)
+            await anyio.sleep(0.005)
             assert called == 2, "once each"
             for timer in both:
                 timer.set(0)
                 timer.cancel()
-            await asyncio.sleep(0.005)
+            await anyio.sleep(0.005)
             assert called == 2
             for timer in both:
                 timer.set(0)
                 timer.close()
-            await asyncio.sleep(0.005)
+            await anyio.sleep(0.005)
             assert called == 2
 
-    asyncio.run(program())
+    run(program)
+
+
+@linux
+def test_trio_has_a_timer_of_its_own_where_the_kernel_waits_for_no_more_descriptors(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def wait_readable(_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def program() -> None:
+        before = timers()
+        async with requests.open(THINKING) as scheduler:
+            for _ in range(2):
+                await paced(scheduler)
+                await three(scheduler)
+        nothing_left(scheduler)
+        assert timers() == before
+
+    monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_readable)
+    trio.run(program)
+
+
+FORKS = """
+import asyncio, os
+from incast import requests
+from test_requests_timers import THINKING
+
+async def program():
+    async with requests.open(THINKING) as scheduler:
+        slots = [scheduler.slot(expect_bytes=10_000) for _ in range(3)]
+        for slot in slots[:2]:
+            await slot.__aenter__()
+        third = asyncio.ensure_future(slots[2].__aenter__())
+        await asyncio.sleep(0)
+        assert scheduler._timer._timer.is_ours()
+        if (child := os.fork()) == 0:
+            assert not scheduler._timer._timer.is_ours()
+            scheduler._timer.set(3_600_000_000_000)
+            scheduler._timer.cancel()
+            return "child"
+        os.waitpid(child, 0)
+        await third
+        for slot in slots:
+            await slot.__aexit__(None, None, None)
+    return "parent"
+
+print(asyncio.run(program()), end=" ", flush=True)
+"""
+
+
+@linux
+def test_a_child_leaves_the_timer_of_its_parent_alone() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", FORKS], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.split() == ["child", "parent"], found.stderr
+
+
+@linux
+def test_short_forms_with_many_budgets_have_one_timer(run: Run) -> None:
+    async def program() -> None:
+        before = timers()
+        for budget_bytes in range(10_000, 10_020):
+            scheduler = short._shared_scheduler(budget_bytes)
+            assert scheduler._runtime is not None
+            scheduler._timer = scheduler._runtime.timer(scheduler._on_timer, precise=True)
+            # So that trio closes those of before.
+            await anyio.sleep(0.001)
+            assert timers() <= before + 1
+
+    run(program)
 
 
 @linux
 def test_short_forms_leave_no_timer_of_a_loop_that_is_over() -> None:
     whose = contextvars.ContextVar("whose", default="nobody")
-    before = timers()
 
     async def program(timed: bool) -> None:
         whose.set("first")
@@ -242,8 +317,10 @@ def test_short_forms_leave_no_timer_of_a_loop_that_is_over() -> None:
         if timed:
             scheduler._timer = scheduler._runtime.timer(scheduler._on_timer, precise=True)
 
-    # Not by the garbage collector.
+    # Without what other tests have left, and not by the garbage collector.
+    asyncio.run(program(False))
     gc.collect()
+    before = timers()
     gc.disable()
     try:
         for _ in range(3):

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -9,22 +10,42 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
+/// How many forks lie between this process and the first of its ancestors that had timers.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
 /// A descriptor that can be read from when a time has passed, until it is set again or cancelled.
+///
+/// A process that was forked shares it with its parent, and leaves it alone: whatever is done to it would be done to the parent's.
 #[pyclass(module = "incast_requests._core")]
 #[derive(Debug)]
-pub(crate) struct Timer(Option<OwnedFd>);
+pub(crate) struct Timer {
+    fd: Option<OwnedFd>,
+    forks: u64,
+}
 
 #[pymethods]
 impl Timer {
     #[new]
     fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        Ok(Self(Some(timerfd_create(TimerfdClockId::Monotonic, flags)?)))
+        let fd = Some(timerfd_create(TimerfdClockId::Monotonic, flags)?);
+        Ok(Self { fd, forks: FORKS.load(Ordering::Relaxed) })
+    }
+
+    /// This process is the child of that before.
+    #[staticmethod]
+    fn forked() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether this process made it.
+    fn is_ours(&self) -> bool {
+        self.forks == FORKS.load(Ordering::Relaxed)
     }
 
     /// Its number; -1 if it is closed.
     fn fileno(&self) -> RawFd {
-        self.0.as_ref().map_or(-1, AsRawFd::as_raw_fd)
+        self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
     /// Its time comes after so many nanoseconds.
@@ -39,13 +60,13 @@ impl Timer {
     }
 
     fn close(&mut self) {
-        self.0 = None;
+        self.fd = None;
     }
 }
 
 impl Timer {
     fn set_to(&self, after: Duration) -> io::Result<()> {
-        let Some(timer) = &self.0 else { return Ok(()) };
+        let Some(timer) = self.fd.as_ref().filter(|_| self.is_ours()) else { return Ok(()) };
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let after = Timespec::try_from(after).map_err(|_| io::ErrorKind::InvalidInput)?;
         timerfd_settime(timer, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: never, it_value: after })?;

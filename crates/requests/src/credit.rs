@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::hint::spin_loop;
 #[cfg(target_os = "linux")]
 use std::os::fd::RawFd;
@@ -521,8 +521,15 @@ async fn told_within(time: std::time::Duration, sooner: &Notify) -> bool {
     if rest.is_zero() {
         return false;
     }
-    let slept = spawn_blocking(move || std::thread::sleep(rest));
-    matches!(select(told, slept).await, Either::Left(_))
+    // There may be no thread for it: then `spawn_blocking` panics, or it sleeps when another is done. The timer has the last word.
+    let sleeps = catch_unwind(|| spawn_blocking(move || std::thread::sleep(rest))).ok();
+    let slept = pin!(async {
+        match sleeps {
+            Some(sleeps) => drop(sleeps.await),
+            None => pending().await,
+        }
+    });
+    matches!(timeout_at(until, select(told, slept)).await, Ok(Either::Left(_)))
 }
 
 /// Whether a test has stopped the clock of tokio: it stands still while that of the machine goes on.

@@ -55,7 +55,7 @@ fn told(setting: &str, queries: usize) -> (Vec<String>, String, bool) {
 
 fn setting(server: &str, address: SocketAddr, policy: &str) -> String {
     format!(
-        r#"{{"server": "{server}", "addresses": ["{address}", "{address}"], "sizes": [40000, 1000], "think_us": 0,
+        r#"{{"server": "{server}", "addresses": ["{address}", "{address}"], "sizes": [40000, 1000], "think_us": 1000,
         "policy": {policy}}}"#
     )
     .replace('\n', "")

@@ -576,26 +576,59 @@ async fn a_request_goes_when_its_time_gets_sooner() {
     nothing_left(&credit);
 }
 
-/// A timer of tokio would be late by more than this link takes for a response, and is not asked: this runtime has none.
-#[test]
-fn a_pace_of_less_than_a_millisecond_is_not_that_of_timers() {
+/// A link that carries a response with its headers in 106 us, which is the pace.
+fn of_a_fast_link() -> Credit {
+    Credit::builder().port(800_000_000, 28_600).think(Duration::from_secs(9)).build()
+}
+
+/// Runs it in a runtime of its own with this pool for blocking calls, for a minute at most.
+fn within_a_minute<F: Future<Output = ()>>(blocking: usize, run: impl FnOnce() -> F + Send + 'static) {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-            // It carries a response with its headers in 106 us.
-            let credit = Credit::builder().port(800_000_000, 28_600).think(Duration::from_secs(9)).build();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().max_blocking_threads(blocking).build().unwrap().block_on(run());
+        sender.send(()).unwrap();
+    });
+    receiver.recv_timeout(Duration::from_secs(60)).expect("all have gone");
+}
+
+/// With tokio's timers four waits took 1.4 ms or more.
+#[test]
+fn a_pace_of_less_than_a_millisecond_is_not_that_of_timers() {
+    within_a_minute(1, async || {
+        loop {
+            let credit = of_a_fast_link();
             let began = std::time::Instant::now();
             let mut slots = Vec::new();
             for _ in 0..6 {
                 slots.push(credit.slot(Expect::bytes(10_000)).await);
             }
-            assert!(began.elapsed() >= Duration::from_micros(4 * 106), "two go at once");
+            let took = began.elapsed();
             drop(slots);
             nothing_left(&credit);
-        });
-        sender.send(()).unwrap();
+            assert!(took >= Duration::from_micros(4 * 106), "two go at once");
+            // A machine that is busy needs several attempts.
+            if took < Duration::from_millis(1) {
+                break;
+            }
+        }
     });
-    receiver.recv_timeout(Duration::from_secs(60)).expect("all have gone");
+}
+
+#[test]
+fn requests_keep_their_pace_where_every_thread_is_busy() {
+    within_a_minute(1, async || {
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let busy = tokio::task::spawn_blocking(move || wait.recv());
+        let credit = of_a_fast_link();
+        let mut slots = Vec::new();
+        for _ in 0..6 {
+            slots.push(credit.slot(Expect::bytes(10_000)).await);
+        }
+        drop((done, slots));
+        busy.await.unwrap().unwrap_err();
+        nothing_left(&credit);
+    });
 }
 
 /// The task that lets requests go is gone with its runtime.

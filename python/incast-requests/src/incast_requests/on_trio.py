@@ -90,28 +90,45 @@ class _LoopTimer:
 if sys.platform == "linux":
 
     class _KernelTimer:
-        """It is late by some ten microseconds."""
+        """It is late by some tens of microseconds."""
 
         def __init__(self, function: Callable[[], None]) -> None:
             self._function = function
             self._timer = _core.Timer()
-            self.set, self.cancel = self._timer.set, self._timer.cancel
+            self._instead: _LoopTimer | None = None
             self._scope = trio.CancelScope()
             trio.lowlevel.spawn_system_task(self._run)
+
+        def set(self, after_ns: int) -> None:
+            (self._instead or self._timer).set(after_ns)
+
+        def cancel(self) -> None:
+            (self._instead or self._timer).cancel()
 
         async def _run(self) -> None:
             try:
                 with self._scope:
-                    while True:
-                        await trio.lowlevel.wait_readable(self._timer)
+                    while await self._has_come():
                         # Or it would be called again and again.
                         self.cancel()
                         self._function()
             finally:
                 self._timer.close()
 
+        async def _has_come(self) -> bool:
+            try:
+                await trio.lowlevel.wait_readable(self._timer)
+            except OSError:
+                # The kernel waits for no more descriptors. Whoever is called too early sets it again.
+                self._instead = _LoopTimer(self._function)
+                self._function()
+                return False
+            return True
+
         def close(self) -> None:
             self._scope.cancel()
+            if self._instead is not None:
+                self._instead.close()
 
 
 class _Tasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import os
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
@@ -124,16 +125,22 @@ class _LoopTimer:
 
 
 if sys.platform == "linux":
+    os.register_at_fork(after_in_child=_core.Timer.forked)
 
     class _KernelTimer:
-        """It is late by some ten microseconds."""
+        """It is late by some tens of microseconds."""
 
         def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
             self._loop = loop
             self._function = function
             self._timer = _core.Timer()
             self.set, self.cancel = self._timer.set, self._timer.cancel
-            loop.add_reader(self._timer.fileno(), self._on_time)
+            try:
+                loop.add_reader(self._timer.fileno(), self._on_time)
+            except BaseException:
+                # Somebody may keep the error, and so the descriptor.
+                self._timer.close()
+                raise
 
         def _on_time(self) -> None:
             # Or it would be called again and again.
@@ -141,8 +148,12 @@ if sys.platform == "linux":
             self._function()
 
         def close(self) -> None:
-            if (fd := self._timer.fileno()) >= 0:
-                self._loop.remove_reader(fd)
+            fd = self._timer.fileno()
+            try:
+                # A process that was forked has the same `epoll` as its parent, which still waits for the timer.
+                if fd >= 0 and self._timer.is_ours() and not self._loop.is_closed():
+                    self._loop.remove_reader(fd)
+            finally:
                 self._timer.close()
 
 

@@ -113,6 +113,13 @@ class Scheduler(Slots):
         if self._timer is not None:
             self._timer.close()
 
+    def _close_idle_timer(self) -> None:
+        """Close its timer while nothing waits or is under way. It gets another when it needs one."""
+        waiting, outstanding, *_ = self._core.status()
+        if not waiting and not outstanding:
+            self._close_timer()
+            self._timer = self._core.timer_ns = None
+
     @overload
     def gather(
         self,

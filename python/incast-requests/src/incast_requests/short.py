@@ -33,8 +33,8 @@ def open(  # noqa: A001 - the module is meant to be named before it
     Args:
         plan: what is known of the link. Without it, the scheduler learns how much it holds.
         on_decision: is called with every decision. What it raises is logged.
-        clock: nanoseconds that never go back, in place of `time.monotonic_ns`; for tests. Its timers are those of the
-            event loop then.
+        clock: nanoseconds that never go back, in place of `time.monotonic_ns`; for tests. The scheduler then uses
+            timers of the event loop.
 
     Raises:
         ValueError: the plan does not fit together.
@@ -100,6 +100,9 @@ def _shared_scheduler(budget_bytes: int | None) -> Scheduler:
     here = runtime.current()
     known = _of_loop(here)
     if budget_bytes not in known:
+        # A program may have any number of budgets, and each would keep a descriptor.
+        for other in known.values():
+            other._close_idle_timer()
         scheduler = Scheduler(None if budget_bytes is None else Plan(budget_bytes=budget_bytes))
         # What others hear of it has nothing to do with who happened to come first.
         contextvars.Context().run(scheduler._start)
