@@ -7,6 +7,7 @@ import contextlib
 import socket
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -399,13 +400,15 @@ def test_a_request_given_up_after_its_response_had_begun_keeps_its_credit(with_p
 
 
 @pytest.mark.parametrize(
-    ("expect_bytes", "counted_bytes"), [(len(BODY), len(BODY)), (1000, len(BODY) // 2), (60_000, 60_000)]
+    ("expect_bytes", "counted_bytes"), [(len(BODY), len(BODY)), (1000, len(BODY) // 2), (60_000, len(BODY))]
 )
 def test_what_had_come_before_its_connection_was_told_counts_as_expected(expect_bytes: int, counted_bytes: int) -> None:
     async def program(server: Server) -> None:
         reader, writer = streams = await asyncio.open_connection("127.0.0.1", server.port)
         await get(streams)
         async with requests.open() as scheduler:
+            async with scheduler.slot(expect_bytes=1, socket=writer):
+                pass
             for responses in range(1, 4):
                 server.may_finish.clear()
                 async with scheduler.slot(expect_bytes=expect_bytes) as slot:
@@ -690,14 +693,14 @@ def test_trio_streams_have_their_sockets() -> None:
 
 def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
     # Loopback loses nothing: the kernel's counter is made up, all else is real.
-    gaps = 0
+    gaps, ahead_ns = 0, 0
 
     def with_gaps(fd: int) -> sockets.Info | None:
         return asked_of_kernel(fd, out_of_order_segments=gaps)
 
     async def program(server: Server) -> None:
-        nonlocal gaps
-        async with requests.open() as scheduler:
+        nonlocal gaps, ahead_ns
+        async with Scheduler(clock=lambda: time.monotonic_ns() + ahead_ns) as scheduler:
             scheduler._core.ask_in_place_of_kernel(with_gaps)
             streams = await asyncio.open_connection("127.0.0.1", server.port)
 
@@ -708,15 +711,44 @@ def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
 
             for each in (1, 1, 1, 4, 4):
                 await ask(streams[1])
-                # A new connection may have counted long before.
+                # A connection may have counted long before.
                 assert scheduler.status().cuts == {}
                 gaps = each
+                ahead_ns += 10_000_001
             peer = Peer(connection=streams[1])
             for each, cuts in ((4, {}), (6, {}), (6, {"out-of-order": 1}), (6, {"out-of-order": 1})):
                 await ask(peer)
                 assert scheduler.status().cuts == cuts
                 gaps = each
             streams[1].close()
+
+    run(program)
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_requests_over_one_bare_socket_at_once_count_each_loss_once(raw: bool) -> None:
+    gaps, now_ns = 0, 0
+
+    def with_gaps(fd: int) -> sockets.Info | None:
+        return asked_of_kernel(fd, out_of_order_segments=gaps)
+
+    async def program(server: Server) -> None:
+        nonlocal gaps, now_ns
+        async with Scheduler(clock=lambda: now_ns) as scheduler:
+            scheduler._core.ask_in_place_of_kernel(with_gaps)
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            over = writer.get_extra_info("socket")
+            if raw:
+                over = over._sock
+            slots = [scheduler.slot(expect_bytes=1000, socket=over) for _ in range(3)]
+            for slot in slots:
+                await slot.__aenter__()
+                gaps, now_ns = gaps + 1, now_ns + 10_000_001
+            # Each begins a while after the one before, and finds what that would have found when it ends.
+            assert [slot._gaps for slot in slots] == [0, 1, 1]
+            for slot in slots:
+                await slot.__aexit__(None, None, None)
+            writer.close()
 
     run(program)
 
@@ -760,10 +792,19 @@ def test_a_stall_is_when_nothing_comes_not_when_nobody_looks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "kept", "asked"), [(PLAN, False, 3), (PLAN, True, 4), (Plan(), False, 6), (Plan(), True, 4)]
+    ("plan", "kept", "rests_ms", "asked"),
+    [
+        (PLAN, False, 0, 3),
+        (PLAN, True, 0, 4),
+        (Plan(), False, 10, 4),
+        (Plan(), False, 10.001, 6),
+        (Plan(), True, 10.001, 4),
+    ],
 )
-def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: bool, asked: int) -> None:
-    questions = 0
+def test_the_kernel_is_asked_only_what_somebody_wants_to_know(
+    plan: Plan, kept: bool, rests_ms: float, asked: int
+) -> None:
+    questions, now_ns = 0, 0
 
     def counted(fd: int) -> sockets.Info | None:
         nonlocal questions
@@ -771,14 +812,16 @@ def test_the_kernel_is_asked_only_what_somebody_wants_to_know(plan: Plan, kept: 
         return asked_of_kernel(fd)
 
     async def program(server: Server) -> None:
-        # With time it would also be asked whether requests have been sent (`Unsent`), once a millisecond.
-        async with Scheduler(plan, clock=lambda: 0) as scheduler:
+        nonlocal now_ns
+        # With time within a request it would also be asked whether that has been sent (`Unsent`), once a millisecond.
+        async with Scheduler(plan, clock=lambda: now_ns) as scheduler:
             scheduler._core.ask_in_place_of_kernel(counted)
             streams = await asyncio.open_connection("127.0.0.1", server.port)
             over = Peer(streams[1]) if kept else streams[1]
             for _ in range(3):
                 async with scheduler.slot(expect_bytes=len(BODY), socket=over):
                     assert await get(streams) == len(BODY)
+                now_ns += round(rests_ms * 1_000_000)
             assert questions == asked
             streams[1].close()
 

@@ -1,8 +1,7 @@
 //! Connections: what the kernel says of them, and their receive windows.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use incast_protocols::application::UNKNOWN_WINDOW;
 #[cfg(target_os = "linux")]
@@ -10,8 +9,10 @@ use incast_requests::socket::{Info, acknowledge_at_once, info, limit_window};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyWeakrefMethods, PyWeakrefReference};
 
 use crate::Core;
+use crate::slot::socket_type;
 
 /// A connection with no known window lets through all that was asked for.
 pub(crate) const NO_WINDOW: u64 = UNKNOWN_WINDOW.0;
@@ -23,15 +24,24 @@ type Fields = (u8, u32, u32, u64, u32, Option<u64>, u32, u64);
 /// Whether the other end may still send, milliseconds since data came, bytes received, and segments beyond a gap since the last look.
 pub(crate) type Look = (bool, u32, u64, u64);
 
-/// A socket of Python, and what was known of its connection when it was last looked at.
+/// So long after a look at a bare socket what it showed still holds for the next request: nothing comes between two, unless the socket is used
+/// for something else. Of a `Peer`'s connection it always holds.
+const HOLDS_NS: u64 = 10_000_000;
+
+/// A socket of Python, and what is known of its connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection. It goes before `sock` does,
-    /// as `Counted` knows it by that.
-    counted: Arc<AtomicU64>,
     sock: Py<PyAny>,
     /// Its number when that was asked for last.
     fd: i32,
+    known: Arc<Mutex<State>>,
+}
+
+/// What was known of a connection when it was last looked at.
+#[derive(Debug)]
+struct State {
+    /// Of what was received, what counts for requests that have ended: streams of HTTP/2 share a connection.
+    counted: u64,
     /// What the kernel said last; nothing if it has not been asked.
     received: Option<u64>,
     out_of_order: u32,
@@ -39,6 +49,8 @@ pub(crate) struct Connection {
     /// How much can be under way on it.
     lets_through: u64,
     limit: Limit,
+    /// When it was asked.
+    at_ns: u64,
 }
 
 /// What was done about the window of a connection.
@@ -55,35 +67,45 @@ enum Limit {
     },
 }
 
+impl State {
+    const NEW: Self = Self {
+        counted: 0,
+        received: None,
+        out_of_order: 0,
+        sent: 0,
+        lets_through: NO_WINDOW,
+        limit: Limit::Unknown,
+        at_ns: 0,
+    };
+}
+
 impl Connection {
     pub(crate) fn new(sock: Py<PyAny>) -> Self {
-        Self {
-            counted: Arc::default(),
-            sock,
-            fd: -1,
-            received: None,
-            out_of_order: 0,
-            sent: 0,
-            lets_through: NO_WINDOW,
-            limit: Limit::Unknown,
-        }
+        Self { sock, fd: -1, known: Arc::new(Mutex::new(State::NEW)) }
+    }
+
+    /// Nothing of Python runs while it is held.
+    fn known(&self) -> MutexGuard<'_, State> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks at the connection, and limits its window as the scheduler wants it. Returns nothing if it is closed.
     #[cfg(target_os = "linux")]
-    fn look(&mut self, fd: i32, core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+    fn look(&mut self, fd: i32, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<Option<Look>> {
         let py = core.py();
         self.fd = fd;
         let core = &mut core.borrow_mut();
         let Some(found) = Self::info(fd, core, py)? else { return Ok(None) };
-        let gaps = if self.received.is_some() { found.out_of_order_since(self.out_of_order) } else { 0 };
-        (self.received, self.out_of_order, self.sent) = (Some(found.received), found.out_of_order, found.sent);
-        self.lets_through = self.limit(fd, &found, core);
+        let known = &mut *self.known();
+        let gaps = if known.received.is_some() { found.out_of_order_since(known.out_of_order) } else { 0 };
+        (known.received, known.out_of_order, known.sent) = (Some(found.received), found.out_of_order, found.sent);
+        known.lets_through = known.limit(fd, &found, core);
+        known.at_ns = now_ns;
         Ok(Some((found.open(), found.last_data_ms, found.received, gaps)))
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn look(&mut self, fd: i32, _core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+    fn look(&mut self, fd: i32, _core: &Bound<'_, Core>, _now_ns: u64) -> PyResult<Option<Look>> {
         self.fd = fd;
         Ok(None)
     }
@@ -91,34 +113,66 @@ impl Connection {
     /// Bytes of a response, of all that its connection has received, without those that have been counted. It is what came after the
     /// first `before_bytes`. Of a response that had begun by then (`begun_bytes`: what is expected of it) that is the least.
     pub(crate) fn count(&self, before_bytes: u64, begun_bytes: Option<u64>, received_bytes: u64) -> u64 {
-        let counted = self.counted.swap(received_bytes, Ordering::Relaxed);
+        let counted = std::mem::replace(&mut self.known().counted, received_bytes);
         let least = received_bytes.saturating_sub(counted.max(before_bytes));
         begun_bytes.map_or(least, |expected| expected.clamp(least, received_bytes.saturating_sub(counted)))
     }
 }
 
-/// What has been counted of connections, by the addresses of their sockets: requests of a scheduler that go over one socket at once count
-/// each byte once. It lasts as long as one of them has the connection, and the connection has the socket.
+/// What is known of the connections of bare sockets, by the addresses of these: requests of a scheduler that go over one socket count each byte
+/// and each loss once.
 #[derive(Debug, Default)]
-pub(crate) struct Counted {
-    of: BTreeMap<usize, Weak<AtomicU64>>,
-    /// At this size, entries whose connection is gone are removed.
+pub(crate) struct Sockets {
+    of: BTreeMap<usize, OfSocket>,
+    /// At this size, entries whose socket is gone are removed.
     most: usize,
 }
 
-impl Counted {
-    fn over(&mut self, sock: &Py<PyAny>) -> Arc<AtomicU64> {
+/// What is known of the connection of a socket, to which there may be a weak reference.
+#[derive(Debug)]
+struct OfSocket {
+    socket: Option<Py<PyWeakrefReference>>,
+    known: Arc<Mutex<State>>,
+}
+
+impl OfSocket {
+    /// Whether its socket still is there. One without weak references is as long as a request has it.
+    fn is_there(&self, py: Python<'_>) -> bool {
+        match &self.socket {
+            Some(socket) => socket.bind(py).upgrade().is_some(),
+            None => Arc::strong_count(&self.known) > 1,
+        }
+    }
+}
+
+impl Sockets {
+    /// What is known of the connection of this socket, which the caller has as long as that is held.
+    fn over(&mut self, sock: &Bound<'_, PyAny>) -> PyResult<Arc<Mutex<State>>> {
+        let py = sock.py();
         if self.of.len() >= self.most {
-            self.of.retain(|_, counted| counted.strong_count() > 0);
+            self.of.retain(|_, entry| entry.is_there(py));
             self.most = 2 * self.of.len() + 64;
         }
-        let held = self.of.entry(sock.as_ptr() as usize).or_default();
-        held.upgrade().unwrap_or_else(|| {
-            let counted = Arc::default();
-            *held = Arc::downgrade(&counted);
-            counted
-        })
+        let inner = inner_socket(sock)?;
+        let address = inner.as_ref().unwrap_or(sock).as_ptr() as usize;
+        if let Some(entry) = self.of.get(&address).filter(|entry| entry.is_there(py)) {
+            return Ok(Arc::clone(&entry.known));
+        }
+        let known = Arc::new(Mutex::new(State::NEW));
+        let socket = inner.map(|inner| PyWeakrefReference::new(&inner)).transpose()?.map(Bound::unbind);
+        self.of.insert(address, OfSocket { socket, known: Arc::clone(&known) });
+        Ok(known)
     }
+}
+
+/// The `socket.socket` that this is, or that it has: those of asyncio's streams and of trio do. There are weak references to it.
+fn inner_socket<'py>(sock: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let kind = socket_type(sock.py())?;
+    if sock.get_type().is(kind) || sock.is_instance(kind)? {
+        return Ok(Some(sock.clone()));
+    }
+    let Ok(inner) = sock.getattr(intern!(sock.py(), "_sock")) else { return Ok(None) };
+    Ok(inner.is_instance(kind)?.then_some(inner))
 }
 
 /// A connection that a peer remembers.
@@ -154,23 +208,37 @@ impl Known {
         }
     }
 
-    /// Counts what comes together with all requests over its socket. Those of a peer share a connection anyway.
-    pub(crate) fn share(&mut self, counted: &mut Counted) {
+    /// Knows what all requests over its socket do. Those of a peer share a connection anyway.
+    pub(crate) fn share(&mut self, sockets: &mut Sockets, py: Python<'_>) -> PyResult<()> {
         if let Self::Own(connection) = self {
-            connection.counted = counted.over(&connection.sock);
+            connection.known = sockets.over(connection.sock.bind(py))?;
+        }
+        Ok(())
+    }
+
+    /// Whether what was lost before is that of a request: of a peer's, or of another that goes over the same socket. Beside this one only
+    /// `Sockets` knows of a socket that nobody else uses.
+    pub(crate) fn is_shared(&self) -> bool {
+        match self {
+            Self::Own(connection) => Arc::strong_count(&connection.known) > 2,
+            Self::Peers(_) => true,
         }
     }
 
-    /// `Connection::look`.
-    pub(crate) fn look(&mut self, core: &Bound<'_, Core>) -> PyResult<Option<Look>> {
+    /// `Connection::look`, now.
+    pub(crate) fn look(&mut self, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<Option<Look>> {
         let fd = self.fd(core.py())?;
-        self.with(core.py(), |connection| connection.look(fd, core))
+        self.with(core.py(), |connection| connection.look(fd, core, now_ns))
     }
 
-    /// What it has received, and how much can be under way on it.
-    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>) -> PyResult<(Option<u64>, u64)> {
+    /// What it has received, segments beyond a gap of others that are under way on it, and how much can be under way.
+    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<(Option<u64>, u64, u64)> {
         let fd = self.fd(core.py())?;
-        self.with(core.py(), |connection| connection.before_request(fd, core))
+        let (is_own, is_shared) = (matches!(self, Self::Own(_)), self.is_shared());
+        let (received, gaps, lets_through) = self.with(core.py(), |connection| {
+            connection.before_request(fd, core, now_ns, if is_own { HOLDS_NS } else { u64::MAX })
+        })?;
+        Ok((received, if is_shared { gaps } else { 0 }, lets_through))
     }
 
     /// The number of its socket. Nothing is borrowed while Python is asked for it: another thread may go on with the peer meanwhile.
@@ -248,24 +316,41 @@ impl Connection {
     }
 
     /// What a request goes over.
-    pub(crate) const fn way(&self) -> Way {
-        let window = match self.limit {
+    pub(crate) fn way(&self) -> Way {
+        let known = self.known();
+        let window = match known.limit {
             // A kernel before Linux 6.2 does not say what it announces.
-            Limit::Set { window, .. } => Some(if self.lets_through == NO_WINDOW { window } else { self.lets_through }),
+            Limit::Set { window, .. } => {
+                Some(if known.lets_through == NO_WINDOW { window } else { known.lets_through })
+            }
             Limit::Unknown | Limit::Lifted => None,
         };
-        Way { fd: self.fd, window, sent: self.sent }
+        Way { fd: self.fd, window, sent: known.sent }
     }
 
-    fn before_request(&mut self, fd: i32, core: &Bound<'_, Core>) -> PyResult<(Option<u64>, u64)> {
+    fn before_request(
+        &mut self,
+        fd: i32,
+        core: &Bound<'_, Core>,
+        now_ns: u64,
+        holds_ns: u64,
+    ) -> PyResult<(Option<u64>, u64, u64)> {
         self.fd = fd;
-        // Between two requests nothing comes.
-        if self.received.is_none() || fd < 0 {
-            let Some((true, ..)) = self.look(fd, core)? else { return Ok((None, NO_WINDOW)) };
+        let holds = {
+            let known = self.known();
+            known.received.is_some() && now_ns.saturating_sub(known.at_ns) <= holds_ns
+        };
+        let mut gaps = 0;
+        if !holds || fd < 0 {
+            let Some((true, _, _, new)) = self.look(fd, core, now_ns)? else { return Ok((None, 0, NO_WINDOW)) };
+            gaps = new;
         }
-        Ok((self.received, self.lets_through))
+        let known = self.known();
+        Ok((known.received, gaps, known.lets_through))
     }
+}
 
+impl State {
     /// Limits the window of a connection on which data has come, and returns how much it lets through as yet.
     #[cfg(target_os = "linux")]
     fn limit(&mut self, fd: i32, found: &Info, core: &mut Core) -> u64 {

@@ -25,7 +25,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::{Counted, Known, Peer, Remembered, Way};
+use crate::connection::{Known, Peer, Remembered, Sockets, Way};
 use crate::entering::{Callback, Entering};
 use crate::slot::{Slot, Slots};
 
@@ -85,8 +85,8 @@ struct Core {
     resumed: Vec<(Callback, Py<Entering>)>,
     /// Requests over connections that are known.
     under_way: UnderWay,
-    /// What of their connections counts for those that have ended.
-    counted: Counted,
+    /// What is known of the sockets of those that have no peer.
+    sockets: Sockets,
     /// Those that were let go and may not have been sent, whose responses may fill limited windows.
     unsent: Vec<Unsent>,
     /// When it was asked last. Not more often than every millisecond, as a program may send many requests in one.
@@ -181,15 +181,13 @@ impl Core {
     }
 
     /// A request: its number, and whether it may go at once. `window_bytes` is what its connection can have under way.
-    fn ask(this: &Bound<'_, Self>, expect_bytes: Option<u64>, window_bytes: u64) -> PyResult<(u64, bool)> {
-        let now = Self::now(this)?;
+    fn ask(this: &Bound<'_, Self>, now: Time, expect_bytes: Option<u64>, window_bytes: u64) -> PyResult<(u64, bool)> {
         let id = Self::wake(this, now, |core| core.queue(now, expect_bytes, window_bytes))?;
         Ok((id, this.borrow().grants.contains_key(&id)))
     }
 
     /// Nothing of a request's response is under way any more, of which so much has come.
-    fn finish(this: &Bound<'_, Self>, request: u64, complete: bool, outcome: Outcome) -> PyResult<()> {
-        let now = Self::now(this)?;
+    fn finish(this: &Bound<'_, Self>, now: Time, request: u64, complete: bool, outcome: Outcome) -> PyResult<()> {
         let give_back = |core: &mut Self| {
             let granted = core.give_back(now, request, outcome);
             if granted {
@@ -307,10 +305,8 @@ impl Core {
     }
 
     /// If it goes by what comes, requests over one socket count that together.
-    fn share(&mut self, known: &mut Known) {
-        if self.scheduler.heeds_outcomes() {
-            known.share(&mut self.counted);
-        }
+    fn share(&mut self, known: &mut Known, py: Python<'_>) -> PyResult<()> {
+        if self.scheduler.heeds_outcomes() { known.share(&mut self.sockets, py) } else { Ok(()) }
     }
 
     fn watched(&self) -> impl Iterator<Item = &Py<Slot>> {
@@ -399,7 +395,7 @@ impl Core {
             waiters: VecDeque::new(),
             resumed: Vec::new(),
             under_way: UnderWay::default(),
-            counted: Counted::default(),
+            sockets: Sockets::default(),
             unsent: Vec::new(),
             asked_ns: 0,
             timer_ns: None,

@@ -133,6 +133,14 @@ impl Slot {
         }
     }
 
+    fn look_at(this: &Bound<'_, Self>, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<Option<Look>> {
+        let known = this.borrow_mut().connection.take();
+        let Some(mut known) = known else { return Ok(None) };
+        let found = known.look(core, now_ns);
+        this.borrow_mut().connection = Some(known);
+        found
+    }
+
     /// Takes that the program leaves it, which it does once.
     fn leave_once(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.left {
@@ -226,8 +234,10 @@ impl Slot {
             Some(peer) => Known::Peers(Peer::remembered(peer, sock)?),
             None => Known::Own(Connection::new(sock.unbind())),
         };
-        core.borrow_mut().share(&mut known);
-        let Some((_, _, received, gaps)) = known.look(&core)? else { return Ok(()) };
+        core.borrow_mut().share(&mut known, py)?;
+        let now_ns = Core::now_ns(&core)?;
+        let Some((_, _, received, gaps)) = known.look(&core, now_ns)? else { return Ok(()) };
+        let gaps = if known.is_shared() { gaps } else { 0 };
         if let (Some(peer), Known::Peers(remembered)) = (peer, &known) {
             Peer::remember(&peer, remembered.clone_ref(py));
         }
@@ -282,17 +292,23 @@ impl Slot {
             (slot.core.bind(py).clone(), slot.expect, slot.socket.as_ref().map(|given| given.bind(py).clone()))
         };
         let mut known = given.map_or(Ok(None), |given| connection_of(&given))?;
-        let (before, window) = known.as_mut().map_or(Ok((None, NO_WINDOW)), |known| {
-            core.borrow_mut().share(known);
-            known.before_request(&core)
+        let now = Core::now(&core)?;
+        let (before, gaps, window) = known.as_mut().map_or(Ok((None, 0, NO_WINDOW)), |known| {
+            let now_ns = {
+                let core = &mut *core.borrow_mut();
+                core.share(known, py)?;
+                core.told_ns
+            };
+            known.before_request(&core, now_ns)
         })?;
-        let (request, goes) = Core::ask(&core, expect, window)?;
+        let (request, goes) = Core::ask(&core, now, expect, window)?;
         {
             let mut slot = this.borrow_mut();
             slot.request = Some(request);
             if let Some(before) = before {
                 slot.connection = known;
                 slot.received_before = before;
+                slot.gaps += gaps;
             }
         }
         if core.borrow().woken.is_some() {
@@ -311,14 +327,9 @@ impl Slot {
     /// Looks at its connection (`Connection::look`), if it has one.
     #[pyo3(name = "_look")]
     fn look(this: &Bound<'_, Self>) -> PyResult<Option<Look>> {
-        let (core, known) = {
-            let mut slot = this.borrow_mut();
-            (slot.core.bind(this.py()).clone(), slot.connection.take())
-        };
-        let Some(mut known) = known else { return Ok(None) };
-        let found = known.look(&core);
-        this.borrow_mut().connection = Some(known);
-        found
+        let core = this.borrow().core.bind(this.py()).clone();
+        let now_ns = Core::now_ns(&core)?;
+        Self::look_at(this, &core, now_ns)
     }
 
     /// Bytes of its response, of all that came over its connection. What came of a complete one before that was known counts as expected.
@@ -366,13 +377,18 @@ impl Slot {
         // Whom this lets go may use the slot.
         let scheduler = told.then(|| slot.scheduler.clone_ref(py));
         drop(slot);
-        let found = if asked { Self::look(this)? } else { None };
+        let now = Core::now(&core)?;
+        let now_ns = core.borrow().told_ns;
+        let found = if asked { Self::look_at(this, &core, now_ns)? } else { None };
         if let Some((_, _, in_all, new)) = found {
             received = this.borrow_mut().count(py, in_all, complete);
             gaps += new;
         }
+        // Programs may keep the slot, and nothing goes over its connection for it any more. Nothing is borrowed when that is dropped.
+        let over = this.borrow_mut().connection.take();
+        drop(over);
         let outcome = Outcome { received: Bytes(received.saturating_sub(already)), out_of_order: gaps };
-        Core::finish(&core, request, complete, outcome)?;
+        Core::finish(&core, now, request, complete, outcome)?;
         scheduler
             .map_or(Ok(()), |scheduler| scheduler.call_method1(py, intern!(py, "_tell_returned"), (request,)).map(drop))
     }
@@ -390,6 +406,12 @@ impl Slot {
     }
 }
 
+/// `socket.socket`.
+pub(crate) fn socket_type(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
+    static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    SOCKET.import(py, "socket", "socket")
+}
+
 /// The connection of what a program gave as a socket.
 fn connection_of(given: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
     if let Ok(peer) = given.cast::<Peer>() {
@@ -399,9 +421,8 @@ fn connection_of(given: &Bound<'_, PyAny>) -> PyResult<Option<Known>> {
 }
 
 fn socket_of<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    static SOCKET: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = given.py();
-    if given.get_type().is(SOCKET.import(py, "socket", "socket")?) {
+    if given.get_type().is(socket_type(py)?) {
         return Ok(Some(given.clone()));
     }
     let sock = py.import(intern!(py, "incast_requests.sockets"))?.call_method1(intern!(py, "socket_of"), (given,))?;

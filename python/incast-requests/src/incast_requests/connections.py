@@ -16,7 +16,7 @@ class Peer(_core.Peer):
 
     Its connection is given, or one learns of it from its responses: pass them to `Slot.use`. The scheduler remembers
     what it knows of the connection, and asks the kernel once per request. A scheduler that learns, or finds out or is
-    told how long servers think, asks twice about a bare socket.
+    told how long servers think, asks twice about a bare socket of which it has not asked for 10 ms.
 
     Share it among the requests of one scheduler. Others may use it too, also in event loops of other threads, but what
     one of them has counted of the responses the others do not count again.
