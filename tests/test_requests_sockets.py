@@ -725,29 +725,115 @@ def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
     run(program)
 
 
-@pytest.mark.parametrize("raw", [True, False])
-def test_requests_over_one_bare_socket_at_once_count_each_loss_once(raw: bool) -> None:
-    gaps, now_ns = 0, 0
+class Lossy:
+    """A scheduler that learns, and a connection whose kernel says what a test wants it to say."""
 
-    def with_gaps(fd: int) -> sockets.Info | None:
-        return asked_of_kernel(fd, out_of_order_segments=gaps)
+    def __init__(self) -> None:
+        self.gaps = self.ahead_ns = 0
+        self.state: int | None = None
+        self.scheduler = Scheduler(clock=lambda: time.monotonic_ns() + self.ahead_ns)
+        self.scheduler._core.ask_in_place_of_kernel(self.info)
+
+    def info(self, fd: int) -> sockets.Info | None:
+        """Say what the kernel says, but for what is made up."""
+        found = asked_of_kernel(fd, out_of_order_segments=self.gaps)
+        return found if found is None or self.state is None else found._replace(state=self.state)
+
+    def rest(self) -> None:
+        """Let what is known of the connection become too old."""
+        self.ahead_ns += 10_000_001
+
+
+def over_a_lossy_connection(meanwhile: Callable[[Lossy, asyncio.StreamWriter], Awaitable[None]], raw: bool) -> int:
+    """Ask for two requests over one bare socket, and another thing `meanwhile`. Return how many losses were told."""
+    told = 0
 
     async def program(server: Server) -> None:
-        nonlocal gaps, now_ns
-        async with Scheduler(clock=lambda: now_ns) as scheduler:
-            scheduler._core.ask_in_place_of_kernel(with_gaps)
+        nonlocal told
+        one = Lossy()
+        async with one.scheduler as scheduler:
             _, writer = await asyncio.open_connection("127.0.0.1", server.port)
             over = writer.get_extra_info("socket")
-            if raw:
-                over = over._sock
-            slots = [scheduler.slot(expect_bytes=1000, socket=over) for _ in range(3)]
+            over = over._sock if raw else over
+            slots = [scheduler.slot(expect_bytes=1000, socket=over) for _ in range(2)]
             for slot in slots:
                 await slot.__aenter__()
-                gaps, now_ns = gaps + 1, now_ns + 10_000_001
-            # Each begins a while after the one before, and finds what that would have found when it ends.
-            assert [slot._gaps for slot in slots] == [0, 1, 1]
+            await meanwhile(one, over)
             for slot in slots:
+                found = slot._look()
+                assert found is not None
+                told += slot._take_gaps()
                 await slot.__aexit__(None, None, None)
+            writer.close()
+
+    run(program)
+    return told
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_requests_over_one_bare_socket_count_each_loss_once(raw: bool) -> None:
+    async def lose(one: Lossy, _: Any) -> None:  # noqa: ANN401
+        one.gaps += 3
+        one.rest()
+
+    async def withdraw(one: Lossy, over: Any) -> None:  # noqa: ANN401
+        await lose(one, over)
+        # It finds the loss, and nobody hears of it.
+        slot = one.scheduler.slot(expect_bytes=1000, socket=over)
+        assert slot._ask() is None
+        assert one.scheduler._core.withdraw(slot.request)
+
+    async def give_up(one: Lossy, over: Any) -> None:  # noqa: ANN401
+        async with one.scheduler.slot(expect_bytes=1000, socket=over) as slot:
+            await lose(one, over)
+            slot.abandon()
+        assert one.scheduler.status().draining == 1
+        one.scheduler._look_at_drains()
+
+    async def use_late(one: Lossy, over: Any) -> None:  # noqa: ANN401
+        async with one.scheduler.slot(expect_bytes=1000) as slot:
+            pass
+        await lose(one, over)
+        slot.use(over)
+        assert slot._look() is None, "nothing goes over it for that slot any more"
+
+    for meanwhile in (lose, withdraw, give_up, use_late):
+        assert over_a_lossy_connection(meanwhile, raw) == 3, meanwhile.__name__
+
+
+def test_what_was_lost_between_two_requests_does_not_count() -> None:
+    async def program(server: Server) -> None:
+        one = Lossy()
+        async with one.scheduler as scheduler:
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            for _ in range(2):
+                async with scheduler.slot(expect_bytes=1000, socket=writer) as slot:
+                    assert slot._take_gaps() == 0
+                async with scheduler.slot(expect_bytes=1000) as slot:
+                    slot.use(writer)
+                    assert slot._take_gaps() == 0
+                one.gaps += 1
+                one.rest()
+            writer.close()
+
+    run(program)
+
+
+@pytest.mark.parametrize("over", [lambda writer: writer, Peer], ids=["socket", "peer"])
+def test_a_connection_that_was_closed_is_not_held_for_open(over: Over) -> None:
+    async def program(server: Server) -> None:
+        one = Lossy()
+        async with one.scheduler as scheduler:
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            place = over(writer)
+            async with scheduler.slot(expect_bytes=1000, socket=place) as slot:
+                # CLOSE_WAIT: the server has answered, and will not again.
+                one.state = 8
+            async with scheduler.slot(expect_bytes=1000, socket=place) as slot:
+                assert slot._look() is None
+            one.state = None
+            async with scheduler.slot(expect_bytes=1000, socket=place) as slot:
+                assert slot._look() is not None
             writer.close()
 
     run(program)

@@ -290,16 +290,25 @@ def test_a_child_leaves_the_timer_of_its_parent_alone() -> None:
 
 
 @linux
-def test_short_forms_with_many_budgets_have_one_timer(run: Run) -> None:
+def test_short_forms_keep_no_timer_while_nothing_is_under_way(run: Run) -> None:
     async def program() -> None:
+        # Without what other tests have left.
+        short._shared_scheduler(9999)
+        gc.collect()
         before = timers()
-        for budget_bytes in range(10_000, 10_020):
+        for budget_bytes in [*range(10_000, 10_010)] * 2:
             scheduler = short._shared_scheduler(budget_bytes)
             assert scheduler._runtime is not None
+            assert scheduler._timer is None
             scheduler._timer = scheduler._runtime.timer(scheduler._on_timer, precise=True)
-            # So that trio closes those of before.
+            scheduler._timer.set(1)
+            async with scheduler.slot(expect_bytes=1000):
+                await anyio.sleep(0.002)
+                assert scheduler._timer is not None
+            scheduler._set_timer()
+            assert scheduler._timer is None
             await anyio.sleep(0.001)
-            assert timers() <= before + 1
+            assert timers() == before
 
     run(program)
 

@@ -21,8 +21,8 @@ pub(crate) const NO_WINDOW: u64 = UNKNOWN_WINDOW.0;
 #[cfg(target_os = "linux")]
 type Fields = (u8, u32, u32, u64, u32, Option<u64>, u32, u64);
 
-/// Whether the other end may still send, milliseconds since data came, bytes received, and segments beyond a gap since the last look.
-pub(crate) type Look = (bool, u32, u64, u64);
+/// Whether the other end may still send, milliseconds since data came, and bytes received.
+pub(crate) type Look = (bool, u32, u64);
 
 /// So long after a look at a bare socket what it showed still holds for the next request: nothing comes between two, unless the socket is used
 /// for something else. Of a `Peer`'s connection it always holds.
@@ -45,12 +45,14 @@ struct State {
     /// What the kernel said last; nothing if it has not been asked.
     received: Option<u64>,
     out_of_order: u32,
+    /// Segments beyond a gap of which the scheduler has not been told.
+    untold: u64,
     sent: u32,
     /// How much can be under way on it.
     lets_through: u64,
     limit: Limit,
-    /// When it was asked.
-    at_ns: u64,
+    /// When it was asked; nothing if it was closed then.
+    at_ns: Option<u64>,
 }
 
 /// What was done about the window of a connection.
@@ -72,10 +74,11 @@ impl State {
         counted: 0,
         received: None,
         out_of_order: 0,
+        untold: 0,
         sent: 0,
         lets_through: NO_WINDOW,
         limit: Limit::Unknown,
-        at_ns: 0,
+        at_ns: None,
     };
 }
 
@@ -97,17 +100,24 @@ impl Connection {
         let core = &mut core.borrow_mut();
         let Some(found) = Self::info(fd, core, py)? else { return Ok(None) };
         let known = &mut *self.known();
-        let gaps = if known.received.is_some() { found.out_of_order_since(known.out_of_order) } else { 0 };
+        if known.received.is_some() {
+            known.untold += found.out_of_order_since(known.out_of_order);
+        }
         (known.received, known.out_of_order, known.sent) = (Some(found.received), found.out_of_order, found.sent);
         known.lets_through = known.limit(fd, &found, core);
-        known.at_ns = now_ns;
-        Ok(Some((found.open(), found.last_data_ms, found.received, gaps)))
+        known.at_ns = found.open().then_some(now_ns);
+        Ok(Some((found.open(), found.last_data_ms, found.received)))
     }
 
     #[cfg(not(target_os = "linux"))]
     fn look(&mut self, fd: i32, _core: &Bound<'_, Core>, _now_ns: u64) -> PyResult<Option<Look>> {
         self.fd = fd;
         Ok(None)
+    }
+
+    /// Segments beyond a gap of which the scheduler has not been told, and now is.
+    pub(crate) fn take_gaps(&self) -> u64 {
+        std::mem::take(&mut self.known().untold)
     }
 
     /// Bytes of a response, of all that its connection has received, without those that have been counted. It is what came after the
@@ -119,8 +129,8 @@ impl Connection {
     }
 }
 
-/// What is known of the connections of bare sockets, by the addresses of these: requests of a scheduler that go over one socket count each byte
-/// and each loss once.
+/// What is known of the connections of bare sockets, by the addresses of these: requests of a scheduler that go over one socket count no byte
+/// and no loss twice.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     of: BTreeMap<usize, OfSocket>,
@@ -146,23 +156,28 @@ impl OfSocket {
 }
 
 impl Sockets {
-    /// What is known of the connection of this socket, which the caller has as long as that is held.
-    fn over(&mut self, sock: &Bound<'_, PyAny>) -> PyResult<Arc<Mutex<State>>> {
-        let py = sock.py();
+    /// What is known of the connection of this socket, which the caller has as long as that is held. `key` is that of `key_of`.
+    fn over(&mut self, (address, socket): Key, py: Python<'_>) -> Arc<Mutex<State>> {
         if self.of.len() >= self.most {
             self.of.retain(|_, entry| entry.is_there(py));
             self.most = 2 * self.of.len() + 64;
         }
-        let inner = inner_socket(sock)?;
-        let address = inner.as_ref().unwrap_or(sock).as_ptr() as usize;
         if let Some(entry) = self.of.get(&address).filter(|entry| entry.is_there(py)) {
-            return Ok(Arc::clone(&entry.known));
+            return Arc::clone(&entry.known);
         }
         let known = Arc::new(Mutex::new(State::NEW));
-        let socket = inner.map(|inner| PyWeakrefReference::new(&inner)).transpose()?.map(Bound::unbind);
         self.of.insert(address, OfSocket { socket, known: Arc::clone(&known) });
-        Ok(known)
+        known
     }
+}
+
+/// By what `Sockets` knows a socket: its address, and a weak reference if there are any to it.
+type Key = (usize, Option<Py<PyWeakrefReference>>);
+
+/// To make a reference may collect garbage, which runs Python: nothing is borrowed meanwhile.
+fn key_of(sock: &Bound<'_, PyAny>) -> PyResult<Key> {
+    let Some(inner) = inner_socket(sock)? else { return Ok((sock.as_ptr() as usize, None)) };
+    Ok((inner.as_ptr() as usize, Some(PyWeakrefReference::new(&inner)?.unbind())))
 }
 
 /// The `socket.socket` that this is, or that it has: those of asyncio's streams and of trio do. There are weak references to it.
@@ -209,19 +224,22 @@ impl Known {
     }
 
     /// Knows what all requests over its socket do. Those of a peer share a connection anyway.
-    pub(crate) fn share(&mut self, sockets: &mut Sockets, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn share(&mut self, core: &Bound<'_, Core>) -> PyResult<()> {
         if let Self::Own(connection) = self {
-            connection.known = sockets.over(connection.sock.bind(py))?;
+            let py = core.py();
+            let key = key_of(connection.sock.bind(py))?;
+            connection.known = core.borrow_mut().sockets.over(key, py);
         }
         Ok(())
     }
 
-    /// Whether what was lost before is that of a request: of a peer's, or of another that goes over the same socket. Beside this one only
-    /// `Sockets` knows of a socket that nobody else uses.
-    pub(crate) fn is_shared(&self) -> bool {
-        match self {
-            Self::Own(connection) => Arc::strong_count(&connection.known) > 2,
-            Self::Peers(_) => true,
+    /// What was lost before its first request does not count, unless it is that of a peer, or of others over the same socket. Beside this one
+    /// only `Sockets` knows of a socket that nobody else uses.
+    pub(crate) fn forget_gaps_of_before(&self) {
+        if let Self::Own(connection) = self
+            && Arc::strong_count(&connection.known) <= 2
+        {
+            connection.take_gaps();
         }
     }
 
@@ -231,14 +249,23 @@ impl Known {
         self.with(core.py(), |connection| connection.look(fd, core, now_ns))
     }
 
-    /// What it has received, segments beyond a gap of others that are under way on it, and how much can be under way.
-    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<(Option<u64>, u64, u64)> {
+    /// What it has received, and how much can be under way on it.
+    pub(crate) fn before_request(&mut self, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<(Option<u64>, u64)> {
         let fd = self.fd(core.py())?;
-        let (is_own, is_shared) = (matches!(self, Self::Own(_)), self.is_shared());
-        let (received, gaps, lets_through) = self.with(core.py(), |connection| {
-            connection.before_request(fd, core, now_ns, if is_own { HOLDS_NS } else { u64::MAX })
-        })?;
-        Ok((received, if is_shared { gaps } else { 0 }, lets_through))
+        let holds_ns = if matches!(self, Self::Own(_)) { HOLDS_NS } else { u64::MAX };
+        if fd >= 0
+            && let Some(held) = self.with(core.py(), |connection| connection.holds(fd, now_ns, holds_ns))
+        {
+            return Ok(held);
+        }
+        let Some((true, ..)) = self.with(core.py(), |connection| connection.look(fd, core, now_ns))? else {
+            return Ok((None, NO_WINDOW));
+        };
+        self.forget_gaps_of_before();
+        Ok(self.with(core.py(), |connection| {
+            let known = connection.known();
+            (known.received, known.lets_through)
+        }))
     }
 
     /// The number of its socket. Nothing is borrowed while Python is asked for it: another thread may go on with the peer meanwhile.
@@ -328,25 +355,12 @@ impl Connection {
         Way { fd: self.fd, window, sent: known.sent }
     }
 
-    fn before_request(
-        &mut self,
-        fd: i32,
-        core: &Bound<'_, Core>,
-        now_ns: u64,
-        holds_ns: u64,
-    ) -> PyResult<(Option<u64>, u64, u64)> {
+    /// What it has received, and how much can be under way on it, if it was open when it was asked at most so long ago.
+    fn holds(&mut self, fd: i32, now_ns: u64, holds_ns: u64) -> Option<(Option<u64>, u64)> {
         self.fd = fd;
-        let holds = {
-            let known = self.known();
-            known.received.is_some() && now_ns.saturating_sub(known.at_ns) <= holds_ns
-        };
-        let mut gaps = 0;
-        if !holds || fd < 0 {
-            let Some((true, _, _, new)) = self.look(fd, core, now_ns)? else { return Ok((None, 0, NO_WINDOW)) };
-            gaps = new;
-        }
         let known = self.known();
-        Ok((known.received, gaps, known.lets_through))
+        let is_new = known.at_ns.is_some_and(|at_ns| now_ns.saturating_sub(at_ns) <= holds_ns);
+        is_new.then_some((known.received, known.lets_through))
     }
 }
 

@@ -25,7 +25,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use crate::connection::{Known, Peer, Remembered, Sockets, Way};
+use crate::connection::{Peer, Remembered, Sockets, Way};
 use crate::entering::{Callback, Entering};
 use crate::slot::{Slot, Slots};
 
@@ -302,11 +302,6 @@ impl Core {
         if let Some(granted) = self.grants.get_mut(&request) {
             granted.watched = None;
         }
-    }
-
-    /// If it goes by what comes, requests over one socket count that together.
-    fn share(&mut self, known: &mut Known, py: Python<'_>) -> PyResult<()> {
-        if self.scheduler.heeds_outcomes() { known.share(&mut self.sockets, py) } else { Ok(()) }
     }
 
     fn watched(&self) -> impl Iterator<Item = &Py<Slot>> {

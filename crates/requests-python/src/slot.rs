@@ -100,9 +100,6 @@ pub(crate) struct Slot {
     /// Whether its response had begun to come by then, as far as is known (`use`).
     #[pyo3(get, name = "_begun")]
     begun: bool,
-    /// Segments beyond a gap that were seen so far.
-    #[pyo3(get, set, name = "_gaps")]
-    gaps: u64,
     /// Bytes that `progress` was told.
     #[pyo3(get, set, name = "_told")]
     told: u64,
@@ -125,7 +122,6 @@ impl Slot {
             connection: None,
             received_before: 0,
             begun: false,
-            gaps: 0,
             told: 0,
             abandoned: false,
             left: false,
@@ -222,28 +218,37 @@ impl Slot {
     fn comes_over(this: &Bound<'_, Self>, connection: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = this.py();
         let Some(sock) = socket_of(connection)? else { return Ok(()) };
-        let (core, peer) = {
+        let (core, peer, request) = {
             let mut slot = this.borrow_mut();
             if slot.connection.as_mut().is_some_and(|known| known.with(py, |connection| connection.is_over(&sock))) {
                 return Ok(());
             }
             let peer = slot.socket.as_ref().and_then(|given| given.bind(py).cast::<Peer>().ok().cloned());
-            (slot.core.bind(py).clone(), peer)
+            (slot.core.bind(py).clone(), peer, slot.request)
         };
         let mut known = match &peer {
             Some(peer) => Known::Peers(Peer::remembered(peer, sock)?),
             None => Known::Own(Connection::new(sock.unbind())),
         };
-        core.borrow_mut().share(&mut known, py)?;
+        if request.is_some_and(|request| !core.borrow().grants.contains_key(&request)) {
+            // It is over: what is lost and what comes is that of others.
+            if let (Some(peer), Known::Peers(remembered)) = (peer, known) {
+                Peer::remember(&peer, remembered);
+            }
+            return Ok(());
+        }
+        if core.borrow().scheduler.heeds_outcomes() {
+            // If it goes by what comes, requests over one socket count that together.
+            known.share(&core)?;
+        }
         let now_ns = Core::now_ns(&core)?;
-        let Some((_, _, received, gaps)) = known.look(&core, now_ns)? else { return Ok(()) };
-        let gaps = if known.is_shared() { gaps } else { 0 };
+        let Some((_, _, received)) = known.look(&core, now_ns)? else { return Ok(()) };
+        known.forget_gaps_of_before();
         if let (Some(peer), Known::Peers(remembered)) = (peer, &known) {
             Peer::remember(&peer, remembered.clone_ref(py));
         }
         let before = {
             let mut slot = this.borrow_mut();
-            slot.gaps += gaps;
             // What has come of the response before is not told apart from what came of earlier ones.
             slot.received_before = received;
             slot.begun = true;
@@ -293,12 +298,14 @@ impl Slot {
         };
         let mut known = given.map_or(Ok(None), |given| connection_of(&given))?;
         let now = Core::now(&core)?;
-        let (before, gaps, window) = known.as_mut().map_or(Ok((None, 0, NO_WINDOW)), |known| {
-            let now_ns = {
-                let core = &mut *core.borrow_mut();
-                core.share(known, py)?;
-                core.told_ns
+        let (before, window) = known.as_mut().map_or(Ok((None, NO_WINDOW)), |known| {
+            let (heeds, now_ns) = {
+                let core = core.borrow();
+                (core.scheduler.heeds_outcomes(), core.told_ns)
             };
+            if heeds {
+                known.share(&core)?;
+            }
             known.before_request(&core, now_ns)
         })?;
         let (request, goes) = Core::ask(&core, now, expect, window)?;
@@ -308,7 +315,6 @@ impl Slot {
             if let Some(before) = before {
                 slot.connection = known;
                 slot.received_before = before;
-                slot.gaps += gaps;
             }
         }
         if core.borrow().woken.is_some() {
@@ -330,6 +336,12 @@ impl Slot {
         let core = this.borrow().core.bind(this.py()).clone();
         let now_ns = Core::now_ns(&core)?;
         Self::look_at(this, &core, now_ns)
+    }
+
+    /// Segments beyond a gap that were seen at its connection, and of which the scheduler has not been told.
+    #[pyo3(name = "_take_gaps")]
+    fn take_gaps(&mut self, py: Python<'_>) -> u64 {
+        self.connection.as_mut().map_or(0, |known| known.with(py, |connection| connection.take_gaps()))
     }
 
     /// Bytes of its response, of all that came over its connection. What came of a complete one before that was known counts as expected.
@@ -372,7 +384,7 @@ impl Slot {
         // What is learned of a peer serves the next request. Of another connection only a scheduler that learns something wants to know more.
         let asked = received_bytes.is_none()
             && (heeds || slot.socket.as_ref().is_some_and(|given| given.bind(py).is_instance_of::<Peer>()));
-        let (mut received, mut gaps) = (received_bytes.or(slot.expect).unwrap_or(0), slot.gaps);
+        let mut received = received_bytes.or(slot.expect).unwrap_or(0);
         let already = slot.told;
         // Whom this lets go may use the slot.
         let scheduler = told.then(|| slot.scheduler.clone_ref(py));
@@ -380,12 +392,12 @@ impl Slot {
         let now = Core::now(&core)?;
         let now_ns = core.borrow().told_ns;
         let found = if asked { Self::look_at(this, &core, now_ns)? } else { None };
-        if let Some((_, _, in_all, new)) = found {
+        if let Some((_, _, in_all)) = found {
             received = this.borrow_mut().count(py, in_all, complete);
-            gaps += new;
         }
         // Programs may keep the slot, and nothing goes over its connection for it any more. Nothing is borrowed when that is dropped.
-        let over = this.borrow_mut().connection.take();
+        let mut over = this.borrow_mut().connection.take();
+        let gaps = over.as_mut().map_or(0, |known| known.with(py, |connection| connection.take_gaps()));
         drop(over);
         let outcome = Outcome { received: Bytes(received.saturating_sub(already)), out_of_order: gaps };
         Core::finish(&core, now, request, complete, outcome)?;

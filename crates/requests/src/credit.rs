@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::hint::spin_loop;
 #[cfg(target_os = "linux")]
 use std::os::fd::RawFd;
@@ -22,7 +22,7 @@ use incast_protocols::application::{
 use incast_protocols::{Bytes, Conflict, Duration, Rate, Time};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
 use crate::events;
@@ -449,6 +449,7 @@ impl Shared {
 
     /// Lets requests go when their time has come, until none waits for that.
     async fn keep_pace(mut pace: Pace, sooner: Arc<Notify>) {
+        let mut has_threads = true;
         while let Some(held) = pace.shared.upgrade() {
             let now = held.now();
             let at = {
@@ -464,7 +465,7 @@ impl Shared {
             let wait = std::time::Duration::from_nanos(at.0.saturating_sub(now.0).div_ceil(PS_PER_NS));
             drop(held);
             // A clock that wraps would have it wait for months.
-            if told_within(wait.min(LONGEST_PAUSE), &sooner).await {
+            if told_within(wait.min(LONGEST_PAUSE), &sooner, &mut has_threads).await {
                 continue;
             }
             let Some(held) = pace.shared.upgrade() else { return };
@@ -507,7 +508,9 @@ impl Shared {
 }
 
 /// Waits to be told, for so long at most. Whether it was.
-async fn told_within(time: std::time::Duration, sooner: &Notify) -> bool {
+///
+/// A thread keeps the last of the time, as long as `has_threads`: after one could not be started no other is tried.
+async fn told_within(time: std::time::Duration, sooner: &Notify, has_threads: &mut bool) -> bool {
     let until = Instant::now() + time;
     let mut told = pin!(sooner.notified());
     let is_stopped = is_stopped();
@@ -522,14 +525,21 @@ async fn told_within(time: std::time::Duration, sooner: &Notify) -> bool {
         return false;
     }
     // There may be no thread for it: then `spawn_blocking` panics, or it sleeps when another is done. The timer has the last word.
-    let sleeps = catch_unwind(|| spawn_blocking(move || std::thread::sleep(rest))).ok();
-    let slept = pin!(async {
-        match sleeps {
-            Some(sleeps) => drop(sleeps.await),
-            None => pending().await,
-        }
-    });
-    matches!(timeout_at(until, select(told, slept)).await, Ok(Either::Left(_)))
+    let Some(mut sleeps) = has_threads.then(|| sleep_in_a_thread(rest)).flatten() else {
+        *has_threads = false;
+        return timeout_at(until, told).await.is_ok();
+    };
+    let was_told = matches!(timeout_at(until, select(told, &mut sleeps)).await, Ok(Either::Left(_)));
+    // It may not have begun.
+    sleeps.abort();
+    was_told
+}
+
+/// Nothing if there is no thread for it, and none can be started.
+fn sleep_in_a_thread(time: std::time::Duration) -> Option<JoinHandle<()>> {
+    let until = std::time::Instant::now() + time;
+    let sleep = move || std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
+    catch_unwind(|| spawn_blocking(sleep)).ok()
 }
 
 /// Whether a test has stopped the clock of tokio: it stands still while that of the machine goes on.

@@ -71,6 +71,7 @@ class Scheduler(Slots):
         # A clock of the program's own may not go as that of the kernel.
         self._precise = clock is None
         self._timer: Timer | None = None
+        self._keeps_timer = True
         self._changes = 0
         self._warned = False
         self._closed = False
@@ -112,13 +113,6 @@ class Scheduler(Slots):
     def _close_timer(self) -> None:
         if self._timer is not None:
             self._timer.close()
-
-    def _close_idle_timer(self) -> None:
-        """Close its timer while nothing waits or is under way. It gets another when it needs one."""
-        waiting, outstanding, *_ = self._core.status()
-        if not waiting and not outstanding:
-            self._close_timer()
-            self._timer = self._core.timer_ns = None
 
     @overload
     def gather(
@@ -269,8 +263,7 @@ class Scheduler(Slots):
         complete = complete and not slot._abandoned
         received = slot.received_bytes
         if (found := slot._look()) is not None:
-            is_open, _, in_all, gaps = found
-            slot._gaps += gaps
+            is_open, _, in_all = found
             if not complete and is_open:
                 self._drain(slot)
                 return
@@ -297,8 +290,7 @@ class Scheduler(Slots):
         for request, (slot, given_up_ns) in list(self._draining.items()):
             received = 0
             if (found := slot._look()) is not None:
-                is_open, last_data_ms, in_all, gaps = found
-                slot._gaps += gaps
+                is_open, last_data_ms, in_all = found
                 dry = self._closed or _has_run_dry(slot, last_data_ms, in_all, self._clock() - given_up_ns)
                 if is_open and not dry:
                     continue
@@ -325,8 +317,12 @@ class Scheduler(Slots):
                 assert self._runtime is not None  # noqa: S101 - slots are outstanding
                 self._timer = self._runtime.timer(self._on_timer, precise=self._precise)
             self._timer.set(at - now)
-        elif self._timer is not None:
+        elif self._timer is not None and (self._keeps_timer or self._core.status()[1]):
             self._timer.cancel()
+        elif self._timer is not None:
+            # Nothing is under way. It gets another timer when it needs one.
+            self._close_timer()
+            self._timer = None
         self._core.timer_ns = at
 
     def _on_timer(self) -> None:
@@ -351,8 +347,8 @@ class Scheduler(Slots):
         for slot in self._core.seen() if self._core.looks() else ():
             if (found := slot._look()) is None:
                 continue
-            _, since_ms, in_all, new = found
-            gaps += new
+            _, since_ms, in_all = found
+            gaps += slot._take_gaps()
             if slot._begun or in_all > slot._received_before:
                 last_data_ms = since_ms if last_data_ms is None else min(since_ms, last_data_ms)
         if last_data_ms is not None:

@@ -100,12 +100,11 @@ def _shared_scheduler(budget_bytes: int | None) -> Scheduler:
     here = runtime.current()
     known = _of_loop(here)
     if budget_bytes not in known:
-        # A program may have any number of budgets, and each would keep a descriptor.
-        for other in known.values():
-            other._close_idle_timer()
         scheduler = Scheduler(None if budget_bytes is None else Plan(budget_bytes=budget_bytes))
         # What others hear of it has nothing to do with who happened to come first.
         contextvars.Context().run(scheduler._start)
+        # A program may have any number of budgets, and each would keep a descriptor.
+        scheduler._keeps_timer = False
         known[budget_bytes] = scheduler
     return known[budget_bytes]
 
