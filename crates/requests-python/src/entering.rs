@@ -111,6 +111,7 @@ impl Entering {
             let slot = slot.borrow();
             (slot.scheduler.clone_ref(py), slot.request)
         };
+        Slot::forget_connection(slot);
         scheduler.call_method1(py, intern!(py, "_no_longer_waits"), (request,)).map(drop)
     }
 }

@@ -137,6 +137,13 @@ impl Slot {
         found
     }
 
+    /// Nothing goes over its connection for it any more, and programs may keep the slot.
+    pub(crate) fn forget_connection(this: &Bound<'_, Self>) {
+        let known = this.borrow_mut().connection.take();
+        // With its socket, if nobody else has that: nothing is borrowed.
+        drop(known);
+    }
+
     /// Takes that the program leaves it, which it does once.
     fn leave_once(&mut self, py: Python<'_>) -> PyResult<()> {
         if self.left {
@@ -224,7 +231,7 @@ impl Slot {
                 return Ok(());
             }
             let peer = slot.socket.as_ref().and_then(|given| given.bind(py).cast::<Peer>().ok().cloned());
-            (slot.core.bind(py).clone(), peer, slot.request)
+            (slot.core.bind(py).clone(), peer, slot.request.filter(|_| slot.left))
         };
         let mut known = match &peer {
             Some(peer) => Known::Peers(Peer::remembered(peer, sock)?),
@@ -395,10 +402,8 @@ impl Slot {
         if let Some((_, _, in_all)) = found {
             received = this.borrow_mut().count(py, in_all, complete);
         }
-        // Programs may keep the slot, and nothing goes over its connection for it any more. Nothing is borrowed when that is dropped.
-        let mut over = this.borrow_mut().connection.take();
-        let gaps = over.as_mut().map_or(0, |known| known.with(py, |connection| connection.take_gaps()));
-        drop(over);
+        let gaps = this.borrow_mut().take_gaps(py);
+        Self::forget_connection(this);
         let outcome = Outcome { received: Bytes(received.saturating_sub(already)), out_of_order: gaps };
         Core::finish(&core, now, request, complete, outcome)?;
         scheduler

@@ -509,7 +509,7 @@ impl Shared {
 
 /// Waits to be told, for so long at most. Whether it was.
 ///
-/// A thread keeps the last of the time, as long as `has_threads`: after one could not be started no other is tried.
+/// A thread keeps the last of the time, as long as `has_threads`: after one could not be started none is tried while requests wait.
 async fn told_within(time: std::time::Duration, sooner: &Notify, has_threads: &mut bool) -> bool {
     let until = Instant::now() + time;
     let mut told = pin!(sooner.notified());

@@ -111,8 +111,9 @@ class Scheduler(Slots):
         self._look_at_drains()
 
     def _close_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.close()
+        timer, self._timer, self._core.timer_ns = self._timer, None, None
+        if timer is not None:
+            timer.close()
 
     @overload
     def gather(
@@ -317,12 +318,11 @@ class Scheduler(Slots):
                 assert self._runtime is not None  # noqa: S101 - slots are outstanding
                 self._timer = self._runtime.timer(self._on_timer, precise=self._precise)
             self._timer.set(at - now)
-        elif self._timer is not None and (self._keeps_timer or self._core.status()[1]):
+        elif self._timer is not None and self._keeps_timer:
             self._timer.cancel()
-        elif self._timer is not None:
-            # Nothing is under way. It gets another timer when it needs one.
+        else:
+            # It gets another when it needs one.
             self._close_timer()
-            self._timer = None
         self._core.timer_ns = at
 
     def _on_timer(self) -> None:
