@@ -823,8 +823,10 @@ def test_a_scheduler_that_is_closed_waits_for_no_time(run: Run) -> None:
             assert scheduler.status().withdrawn == 1
             assert scheduler._core.next_timer_ns() is None, "who waited for it has left"
             assert scheduler._timer is not None, "the timer is not looked for"
+        assert scheduler._timer is None
         for slot in slots:
             await slot.__aexit__(None, None, None)
+        assert scheduler._timer is None
 
     run(program)
 

@@ -691,42 +691,8 @@ def test_trio_streams_have_their_sockets() -> None:
     trio.run(program)
 
 
-def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
-    # Loopback loses nothing: the kernel's counter is made up, all else is real.
-    gaps, ahead_ns = 0, 0
-
-    def with_gaps(fd: int) -> sockets.Info | None:
-        return asked_of_kernel(fd, out_of_order_segments=gaps)
-
-    async def program(server: Server) -> None:
-        nonlocal gaps, ahead_ns
-        async with Scheduler(clock=lambda: time.monotonic_ns() + ahead_ns) as scheduler:
-            scheduler._core.ask_in_place_of_kernel(with_gaps)
-            streams = await asyncio.open_connection("127.0.0.1", server.port)
-
-            async def ask(socket: object) -> None:
-                # Two at a time, as less would change nothing for one.
-                both = get(streams), asyncio.sleep(0, 0)
-                await scheduler.gather(*both, expect_bytes=[len(BODY), 1000], sockets=[socket, None])
-
-            for each in (1, 1, 1, 4, 4):
-                await ask(streams[1])
-                # A connection may have counted long before.
-                assert scheduler.status().cuts == {}
-                gaps = each
-                ahead_ns += 10_000_001
-            peer = Peer(connection=streams[1])
-            for each, cuts in ((4, {}), (6, {}), (6, {"out-of-order": 1}), (6, {"out-of-order": 1})):
-                await ask(peer)
-                assert scheduler.status().cuts == cuts
-                gaps = each
-            streams[1].close()
-
-    run(program)
-
-
 class Lossy:
-    """A scheduler that learns, and a connection whose kernel says what a test wants it to say."""
+    """A scheduler that learns. Loopback loses nothing: what the kernel counts is made up, and all else is real."""
 
     def __init__(self) -> None:
         self.gaps = self.ahead_ns = 0
@@ -744,8 +710,35 @@ class Lossy:
         self.ahead_ns += 10_000_001
 
 
-def over_a_lossy_connection(meanwhile: Callable[[Lossy, asyncio.StreamWriter], Awaitable[None]], raw: bool) -> int:
-    """Ask for two requests over one bare socket, and another thing `meanwhile`. Return how many losses were told."""
+def test_segments_beyond_a_gap_cut_the_learned_budget() -> None:
+    async def program(server: Server) -> None:
+        one = Lossy()
+        async with one.scheduler as scheduler:
+            streams = await asyncio.open_connection("127.0.0.1", server.port)
+
+            async def ask(socket: object) -> None:
+                # Two at a time, as less would change nothing for one.
+                both = get(streams), asyncio.sleep(0, 0)
+                await scheduler.gather(*both, expect_bytes=[len(BODY), 1000], sockets=[socket, None])
+
+            for each in (1, 1, 1, 4, 4):
+                await ask(streams[1])
+                # A connection may have counted long before.
+                assert scheduler.status().cuts == {}
+                one.gaps = each
+                one.rest()
+            peer = Peer(connection=streams[1])
+            for each, cuts in ((4, {}), (6, {}), (6, {"out-of-order": 1}), (6, {"out-of-order": 1})):
+                await ask(peer)
+                assert scheduler.status().cuts == cuts
+                one.gaps = each
+            streams[1].close()
+
+    run(program)
+
+
+def over_a_lossy_connection(meanwhile: Callable[[Lossy, Any], Awaitable[None]], raw: bool) -> int:
+    """Have two requests over one bare socket, and do something `meanwhile`. Return how many losses they are told of."""
     told = 0
 
     async def program(server: Server) -> None:

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use incast_protocols::application::UNKNOWN_WINDOW;
+use incast_protocols::application::{Application, UNKNOWN_WINDOW};
 #[cfg(target_os = "linux")]
 use incast_requests::socket::{Info, acknowledge_at_once, info, limit_window};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -24,8 +24,8 @@ type Fields = (u8, u32, u32, u64, u32, Option<u64>, u32, u64);
 /// Whether the other end may still send, milliseconds since data came, and bytes received.
 pub(crate) type Look = (bool, u32, u64);
 
-/// So long after a look at a bare socket what it showed still holds for the next request: nothing comes between two, unless the socket is used
-/// for something else. Of a `Peer`'s connection it always holds.
+/// How long a look at a bare socket holds for the next request. Nothing arrives between two requests unless the program uses the socket for
+/// something else. A look at a `Peer`'s connection always holds.
 const HOLDS_NS: u64 = 10_000_000;
 
 /// A socket of Python, and what is known of its connection.
@@ -45,13 +45,13 @@ struct State {
     /// What the kernel said last; nothing if it has not been asked.
     received: Option<u64>,
     out_of_order: u32,
-    /// Segments beyond a gap of which the scheduler has not been told.
+    /// Segments beyond a gap that the scheduler has not been told of.
     untold: u64,
     sent: u32,
     /// How much can be under way on it.
     lets_through: u64,
     limit: Limit,
-    /// When it was asked; nothing if it was closed then.
+    /// When it was asked last; nothing if the connection was closed then.
     at_ns: Option<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Connection {
         Self { sock, fd: -1, known: Arc::new(Mutex::new(State::NEW)) }
     }
 
-    /// Nothing of Python runs while it is held.
+    /// No Python code may run while the guard is held.
     fn known(&self) -> MutexGuard<'_, State> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -115,7 +115,7 @@ impl Connection {
         Ok(None)
     }
 
-    /// Segments beyond a gap of which the scheduler has not been told, and now is.
+    /// Takes the segments beyond a gap that the scheduler has not been told of, to tell it.
     pub(crate) fn take_gaps(&self) -> u64 {
         std::mem::take(&mut self.known().untold)
     }
@@ -129,8 +129,8 @@ impl Connection {
     }
 }
 
-/// What is known of the connections of bare sockets, by the addresses of these: requests of a scheduler that go over one socket count no byte
-/// and no loss twice.
+/// What is known of the connections of bare sockets, by the address of the socket. Requests of a scheduler over one socket share it, so that
+/// they count no byte and no loss twice.
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     of: BTreeMap<usize, OfSocket>,
@@ -138,7 +138,7 @@ pub(crate) struct Sockets {
     most: usize,
 }
 
-/// What is known of the connection of a socket, to which there may be a weak reference.
+/// What is known of the connection of a socket, with a weak reference to the socket if it allows one.
 #[derive(Debug)]
 struct OfSocket {
     socket: Option<Py<PyWeakrefReference>>,
@@ -146,7 +146,7 @@ struct OfSocket {
 }
 
 impl OfSocket {
-    /// Whether its socket still is there. One without weak references is as long as a request has it.
+    /// Whether the socket still exists. Without a weak reference, it is sure to only as long as a request holds it.
     fn is_there(&self, py: Python<'_>) -> bool {
         match &self.socket {
             Some(socket) => socket.bind(py).upgrade().is_some(),
@@ -156,7 +156,7 @@ impl OfSocket {
 }
 
 impl Sockets {
-    /// What is known of the connection of this socket, which the caller has as long as that is held. `key` is that of `key_of`.
+    /// What is known of the connection of the socket with this key. The caller keeps the socket alive as long as it holds this.
     fn over(&mut self, (address, socket): Key, py: Python<'_>) -> Arc<Mutex<State>> {
         if self.of.len() >= self.most {
             self.of.retain(|_, entry| entry.is_there(py));
@@ -171,16 +171,16 @@ impl Sockets {
     }
 }
 
-/// By what `Sockets` knows a socket: its address, and a weak reference if there are any to it.
+/// How `Sockets` finds a socket: its address, and a weak reference if it allows one.
 type Key = (usize, Option<Py<PyWeakrefReference>>);
 
-/// To make a reference may collect garbage, which runs Python: nothing is borrowed meanwhile.
+/// Making a weak reference may run the garbage collector, and so Python code: nothing may be borrowed meanwhile.
 fn key_of(sock: &Bound<'_, PyAny>) -> PyResult<Key> {
     let Some(inner) = inner_socket(sock)? else { return Ok((sock.as_ptr() as usize, None)) };
     Ok((inner.as_ptr() as usize, Some(PyWeakrefReference::new(&inner)?.unbind())))
 }
 
-/// The `socket.socket` that this is, or that it has: those of asyncio's streams and of trio do. There are weak references to it.
+/// The `socket.socket` that this is or wraps, as sockets of asyncio's streams and of trio do. It allows weak references.
 fn inner_socket<'py>(sock: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let kind = socket_type(sock.py())?;
     if sock.get_type().is(kind) || sock.is_instance(kind)? {
@@ -223,9 +223,12 @@ impl Known {
         }
     }
 
-    /// Knows what all requests over its socket do. Those of a peer share a connection anyway.
+    /// Shares what is known of its connection with all requests over its socket, if the scheduler goes by what comes. Requests of a peer share
+    /// a connection anyway.
     pub(crate) fn share(&mut self, core: &Bound<'_, Core>) -> PyResult<()> {
-        if let Self::Own(connection) = self {
+        if let Self::Own(connection) = self
+            && core.borrow().scheduler.heeds_outcomes()
+        {
             let py = core.py();
             let key = key_of(connection.sock.bind(py))?;
             connection.known = core.borrow_mut().sockets.over(key, py);
@@ -233,8 +236,8 @@ impl Known {
         Ok(())
     }
 
-    /// What was lost before its first request does not count, unless it is that of a peer, or of others over the same socket. Beside this one
-    /// only `Sockets` knows of a socket that nobody else uses.
+    /// Drops losses from before this request, unless the connection is a peer's or other requests use the socket. If none does, there are two
+    /// references: this one, and that of `Sockets`.
     pub(crate) fn forget_gaps_of_before(&self) {
         if let Self::Own(connection) = self
             && Arc::strong_count(&connection.known) <= 2
@@ -243,7 +246,7 @@ impl Known {
         }
     }
 
-    /// `Connection::look`, now.
+    /// `Connection::look`, at this time.
     pub(crate) fn look(&mut self, core: &Bound<'_, Core>, now_ns: u64) -> PyResult<Option<Look>> {
         let fd = self.fd(core.py())?;
         self.with(core.py(), |connection| connection.look(fd, core, now_ns))
@@ -355,7 +358,7 @@ impl Connection {
         Way { fd: self.fd, window, sent: known.sent }
     }
 
-    /// What it has received, and how much can be under way on it, if it was open when it was asked at most so long ago.
+    /// What it has received, and how much can be under way on it, if it was open when last looked at, at most `holds_ns` ago.
     fn holds(&mut self, fd: i32, now_ns: u64, holds_ns: u64) -> Option<(Option<u64>, u64)> {
         self.fd = fd;
         let known = self.known();

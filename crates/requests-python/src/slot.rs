@@ -137,10 +137,10 @@ impl Slot {
         found
     }
 
-    /// Nothing goes over its connection for it any more, and programs may keep the slot.
+    /// Lets go of its connection, which the request no longer uses: the program may keep the slot.
     pub(crate) fn forget_connection(this: &Bound<'_, Self>) {
         let known = this.borrow_mut().connection.take();
-        // With its socket, if nobody else has that: nothing is borrowed.
+        // This may drop the socket, and so run Python code: nothing is borrowed.
         drop(known);
     }
 
@@ -238,16 +238,13 @@ impl Slot {
             None => Known::Own(Connection::new(sock.unbind())),
         };
         if request.is_some_and(|request| !core.borrow().grants.contains_key(&request)) {
-            // It is over: what is lost and what comes is that of others.
+            // The request is over: what comes now, and what is lost, belongs to others.
             if let (Some(peer), Known::Peers(remembered)) = (peer, known) {
                 Peer::remember(&peer, remembered);
             }
             return Ok(());
         }
-        if core.borrow().scheduler.heeds_outcomes() {
-            // If it goes by what comes, requests over one socket count that together.
-            known.share(&core)?;
-        }
+        known.share(&core)?;
         let now_ns = Core::now_ns(&core)?;
         let Some((_, _, received)) = known.look(&core, now_ns)? else { return Ok(()) };
         known.forget_gaps_of_before();
@@ -306,13 +303,8 @@ impl Slot {
         let mut known = given.map_or(Ok(None), |given| connection_of(&given))?;
         let now = Core::now(&core)?;
         let (before, window) = known.as_mut().map_or(Ok((None, NO_WINDOW)), |known| {
-            let (heeds, now_ns) = {
-                let core = core.borrow();
-                (core.scheduler.heeds_outcomes(), core.told_ns)
-            };
-            if heeds {
-                known.share(&core)?;
-            }
+            known.share(&core)?;
+            let now_ns = core.borrow().told_ns;
             known.before_request(&core, now_ns)
         })?;
         let (request, goes) = Core::ask(&core, now, expect, window)?;
@@ -345,7 +337,7 @@ impl Slot {
         Self::look_at(this, &core, now_ns)
     }
 
-    /// Segments beyond a gap that were seen at its connection, and of which the scheduler has not been told.
+    /// Takes the segments beyond a gap that were seen on its connection and that the scheduler has not been told of.
     #[pyo3(name = "_take_gaps")]
     fn take_gaps(&mut self, py: Python<'_>) -> u64 {
         self.connection.as_mut().map_or(0, |known| known.with(py, |connection| connection.take_gaps()))

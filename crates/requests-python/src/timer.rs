@@ -1,4 +1,4 @@
-//! A timer of the kernel. Those of event loops have steps of a millisecond, in which a fast link brings many responses.
+//! A kernel timer (`timerfd`). Timers of event loops have steps of a millisecond, in which a fast link delivers many responses.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -10,12 +10,12 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// How many forks lie between this process and the first of its ancestors that had timers.
+/// The number of forks between this process and the first of its ancestors that had timers.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// A descriptor that can be read from when a time has passed, until it is set again or cancelled.
+/// A file descriptor that becomes readable when its time is up, and stays so until it is set again or cancelled.
 ///
-/// A process that was forked shares it with its parent, and leaves it alone: whatever is done to it would be done to the parent's.
+/// A forked child shares the descriptor with its parent and leaves it alone: anything it did would change the parent's timer.
 #[pyclass(module = "incast_requests._core")]
 #[derive(Debug)]
 pub(crate) struct Timer {
@@ -32,7 +32,7 @@ impl Timer {
         Ok(Self { fd, forks: FORKS.load(Ordering::Relaxed) })
     }
 
-    /// This process is the child of that before.
+    /// Marks this process as a forked child.
     #[staticmethod]
     fn forked() {
         FORKS.fetch_add(1, Ordering::Relaxed);
@@ -43,18 +43,18 @@ impl Timer {
         self.forks == FORKS.load(Ordering::Relaxed)
     }
 
-    /// Its number; -1 if it is closed.
+    /// The descriptor, or -1 if the timer is closed.
     fn fileno(&self) -> RawFd {
         self.fd.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
-    /// Its time comes after so many nanoseconds.
+    /// Starts it: its time is up in `after_ns` nanoseconds.
     fn set(&self, after_ns: u64) -> io::Result<()> {
-        // None at all would cancel it.
+        // Zero would cancel it.
         self.set_to(Duration::from_nanos(after_ns.max(1)))
     }
 
-    /// Its time does not come, and has not come.
+    /// Stops it. If its time was up, it is no longer readable.
     fn cancel(&self) -> io::Result<()> {
         self.set_to(Duration::ZERO)
     }

@@ -33,8 +33,8 @@ use incast_protocols::application::tell_late;
 
 const PS_PER_NS: u64 = 1000;
 const LONGEST_PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
-/// A timer of tokio is late by up to a millisecond, in which a fast link brings many responses. So a thread sleeps for the rest: it is late by
-/// some fifty microseconds.
+/// Tokio's timers are up to a millisecond late, in which time a fast link delivers many responses. So a thread sleeps through the last part of
+/// a wait: it wakes up some fifty microseconds late.
 const TIMERS_STEP: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The largest that TCP can announce.
@@ -507,42 +507,41 @@ impl Shared {
     }
 }
 
-/// Waits to be told, for so long at most. Whether it was.
+/// Waits for a notification, at most for `time`. Returns whether it came.
 ///
-/// A thread keeps the last of the time, as long as `has_threads`: after one could not be started none is tried while requests wait.
+/// A thread of the pool sleeps through the last part, as long as `has_threads` holds. It no longer does once a thread could not be started.
 async fn told_within(time: std::time::Duration, sooner: &Notify, has_threads: &mut bool) -> bool {
     let until = Instant::now() + time;
     let mut told = pin!(sooner.notified());
-    let is_stopped = is_stopped();
-    if is_stopped || time > TIMERS_STEP {
-        let coarsely = if is_stopped { until } else { until - TIMERS_STEP };
-        if timeout_at(coarsely, told.as_mut()).await.is_ok() {
-            return true;
-        }
+    if is_stopped() {
+        return timeout_at(until, told).await.is_ok();
+    }
+    if time > TIMERS_STEP && timeout_at(until - TIMERS_STEP, told.as_mut()).await.is_ok() {
+        return true;
     }
     let rest = until.saturating_duration_since(Instant::now());
     if rest.is_zero() {
         return false;
     }
-    // There may be no thread for it: then `spawn_blocking` panics, or it sleeps when another is done. The timer has the last word.
+    // If no thread is free, the sleep stays in the queue, and the timer ends the wait.
     let Some(mut sleeps) = has_threads.then(|| sleep_in_a_thread(rest)).flatten() else {
         *has_threads = false;
         return timeout_at(until, told).await.is_ok();
     };
     let was_told = matches!(timeout_at(until, select(told, &mut sleeps)).await, Ok(Either::Left(_)));
-    // It may not have begun.
+    // It may still be in the queue.
     sleeps.abort();
     was_told
 }
 
-/// Nothing if there is no thread for it, and none can be started.
+/// Sleeps in a thread of the pool. Returns nothing if none can be started: `spawn_blocking` panics then.
 fn sleep_in_a_thread(time: std::time::Duration) -> Option<JoinHandle<()>> {
     let until = std::time::Instant::now() + time;
     let sleep = move || std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
     catch_unwind(|| spawn_blocking(sleep)).ok()
 }
 
-/// Whether a test has stopped the clock of tokio: it stands still while that of the machine goes on.
+/// Whether a test has paused tokio's clock: it stands still while the machine's clock goes on.
 fn is_stopped() -> bool {
     let (told, real) = (Instant::now(), std::time::Instant::now());
     while std::time::Instant::now() == real {

@@ -60,7 +60,7 @@ async def _main() -> None:
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return a loop without steps of a millisecond, as `epoll` has: all that answer in one would do so at once."""
+    """Return a loop without the millisecond steps of `epoll`: answers due in one step would go out together."""
     return asyncio.SelectorEventLoop(selectors.SelectSelector())
 
 

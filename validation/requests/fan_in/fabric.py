@@ -42,7 +42,7 @@ class Fabric:
         self._home = os.open(namespaces.HERE, os.O_RDONLY | os.O_CLOEXEC)
         self._open = {name: namespaces.made(self._home) for name in (CLIENT, SWITCH, SERVERS)}
         self._dctcp: dctcp.Attached | None = None
-        self._link_mbps, self._in_order = 0, False
+        self._link_mbps = 0
         try:
             self._build()
         except BaseException:
@@ -182,23 +182,22 @@ class Fabric:
         ]
         with self.inside(SERVERS):
             namespaces.run("tc", "-batch", "-", given="\n".join(commands) + "\n")
-        self._link_mbps = mbps
         in_order = mbps > _LEAF_MBPS
-        if in_order != self._in_order:
+        if in_order != (self._link_mbps > _LEAF_MBPS):
             for name, devices in ((CLIENT, ["eth0"]), (SWITCH, ["client", "servers"]), (SERVERS, ["eth0"])):
                 with self.inside(name):
                     self._keep_in_order(devices, in_order)
-            self._in_order = in_order
+        self._link_mbps = mbps
 
     @staticmethod
     def _keep_in_order(devices: list[str], wanted: bool) -> None:
-        """Have one CPU take all packets that come over these devices, or any, so that they may overtake each other.
+        """Have one CPU take all packets of these devices if that is `wanted`, and any CPU otherwise.
 
-        They rarely do at 100 Mbit/s.
+        With several, packets may overtake each other. At 100 Mbit/s they rarely do.
         """
         script = ["mount -t sysfs sysfs /sys"]
         script += [f"echo {int(wanted)} > /sys/class/net/{device}/queues/rx-0/rps_cpus" for device in devices]
-        # The files are those of the namespace in which they were mounted, so they are for this process only.
+        # A sysfs shows the devices of the namespace in which it was mounted, so this process mounts one of its own.
         namespaces.run("unshare", "--mount", "sh", "-ec", "\n".join(script))
 
     def _host(self, name: str, addresses: list[str], gateway: str, beside: str) -> None:

@@ -63,7 +63,7 @@ class _Waiter:
 
 
 class _LoopTimer:
-    """It is late by up to a millisecond."""
+    """Up to a millisecond late."""
 
     def __init__(self, function: Callable[[], None]) -> None:
         self._function = function
@@ -90,7 +90,7 @@ class _LoopTimer:
 if sys.platform == "linux":
 
     class _KernelTimer:
-        """It is late by some tens of microseconds."""
+        """Some tens of microseconds late."""
 
         def __init__(self, function: Callable[[], None]) -> None:
             self._function = function
@@ -109,7 +109,7 @@ if sys.platform == "linux":
             try:
                 with self._scope:
                     while await self._has_come():
-                        # Or it would be called again and again.
+                        # Otherwise it would be called again and again.
                         self.cancel()
                         self._function()
             finally:
@@ -119,7 +119,7 @@ if sys.platform == "linux":
             try:
                 await trio.lowlevel.wait_readable(self._timer)
             except OSError:
-                # The kernel waits for no more descriptors. Whoever is called too early sets it again.
+                # The kernel cannot watch another descriptor. If called too early, the function sets the timer again.
                 self._instead = _LoopTimer(self._function)
                 self._function()
                 return False
@@ -210,7 +210,7 @@ class Trio:
 
     def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
         """Return a timer."""
-        # A run of a test may have a clock of its own.
+        # A test's run may have a clock of its own.
         precise = precise and type(trio.lowlevel.current_clock()).__name__ == "SystemClock"
         if precise and sys.platform == "linux":
             # There may be no descriptor left.

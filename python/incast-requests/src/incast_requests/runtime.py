@@ -42,13 +42,13 @@ class Timer(Protocol):
     """Calls a function, which must not raise, when its time has come."""
 
     def set(self, after_ns: int) -> None:
-        """Call it after so many nanoseconds, and no longer when it was set to before."""
+        """Call it in `after_ns` nanoseconds. This replaces an earlier setting."""
 
     def cancel(self) -> None:
         """Do not call it until the timer is set again, but for a call that this turn of the loop has begun with."""
 
     def close(self) -> None:
-        """Do not set it any more."""
+        """Stop it for good."""
 
 
 class Job(Protocol):
@@ -99,11 +99,11 @@ class Runtime(Protocol):
         """Return a group of tasks."""
 
     def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
-        """Return a timer: by the clock of the kernel if it is to be `precise`, and by that of the loop otherwise."""
+        """Return a timer: the kernel's if it is to be `precise` and there is one, and the loop's otherwise."""
 
 
 class _LoopTimer:
-    """It is late by up to a millisecond where the loop waits by `epoll`."""
+    """Up to a millisecond late, as `epoll` is."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
         self._loop = loop
@@ -128,7 +128,7 @@ if sys.platform == "linux":
     os.register_at_fork(after_in_child=_core.Timer.forked)
 
     class _KernelTimer:
-        """It is late by some tens of microseconds."""
+        """Some tens of microseconds late."""
 
         def __init__(self, loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
             self._loop = loop
@@ -138,19 +138,19 @@ if sys.platform == "linux":
             try:
                 loop.add_reader(self._timer.fileno(), self._on_time)
             except BaseException:
-                # Somebody may keep the error, and so the descriptor.
+                # Someone may keep the error, and the descriptor with it.
                 self._timer.close()
                 raise
 
         def _on_time(self) -> None:
-            # Or it would be called again and again.
+            # Otherwise it would be called again and again.
             self.cancel()
             self._function()
 
         def close(self) -> None:
             fd = self._timer.fileno()
             try:
-                # A process that was forked has the same `epoll` as its parent, which still waits for the timer.
+                # A forked child shares the `epoll` of its parent, which still waits for the timer.
                 if fd >= 0 and self._timer.is_ours() and not self._loop.is_closed():
                     self._loop.remove_reader(fd)
             finally:
@@ -251,8 +251,8 @@ class Asyncio:
         return _AsyncioTasks(self.loop)
 
     def timer(self, function: Callable[[], None], *, precise: bool) -> Timer:
-        """Return a timer, which calls in the context in which the scheduler was opened."""
-        # A loop of a test may have a clock of its own.
+        """Return a timer. It calls `function` in the context in which the scheduler was opened."""
+        # A test's loop may have a clock of its own.
         precise = precise and abs(self.loop.time() - time.monotonic()) < 1
         if precise and sys.platform == "linux":
             # Not every loop can wait for a descriptor, there may be none left, and loops differ in how they say so.

@@ -68,7 +68,7 @@ class Scheduler(Slots):
         # With the time at which each was given up.
         self._draining: dict[int, tuple[Slot, int]] = {}
         self._drain_checks = 0
-        # A clock of the program's own may not go as that of the kernel.
+        # The kernel's timers do not follow a clock of the program's own.
         self._precise = clock is None
         self._timer: Timer | None = None
         self._keeps_timer = True

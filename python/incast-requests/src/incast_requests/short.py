@@ -101,7 +101,7 @@ def _shared_scheduler(budget_bytes: int | None) -> Scheduler:
     known = _of_loop(here)
     if budget_bytes not in known:
         scheduler = Scheduler(None if budget_bytes is None else Plan(budget_bytes=budget_bytes))
-        # What others hear of it has nothing to do with who happened to come first.
+        # Its hooks and timers must not run in the context of whoever called first.
         contextvars.Context().run(scheduler._start)
         # A program may have any number of budgets, and each would keep a descriptor.
         scheduler._keeps_timer = False
