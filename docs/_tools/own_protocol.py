@@ -79,6 +79,8 @@ class Author(Runner):
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
         self.environment["PATH"] = f"{self._bin}{os.pathsep}{self.environment['PATH']}"
         self.environment["CARGO_TARGET_DIR"] = str(target)
+        # What the copy simulates is small, and half of the time would go to making it fast.
+        self.environment["CARGO_PROFILE_DEV_OPT_LEVEL"] = "0"
         self._built = False
 
     def run(self, page: list[Block]) -> None:
@@ -117,7 +119,8 @@ class Author(Runner):
     def _build(self, block: Block) -> None:
         """Build the program without changing the installed one.
 
-        In the profile of the tests, for which the dependencies have been built if `make test` came this far.
+        In the profile of the tests, for which the dependencies have been built if `make test` came this far. How much
+        these are optimized is in Cargo.toml.
         """
         wheels, package = self._bin / "wheels", self._bin / "package"
         for old in (wheels, package):

@@ -21,7 +21,7 @@ use crate::world::World;
 use crate::world::frontier::{Crossings, Frontier};
 use incast_world::{Control, RunError};
 
-/// How often one looks for the others before one sleeps. They are a few microseconds behind, unless they have no processor.
+/// How often one looks for the others before one sleeps, if each has a processor: then they are a few microseconds behind.
 /// To yield instead of sleeping would hand the processor to anybody for a whole slice of time.
 const SPINS: u32 = 1 << 13;
 
@@ -29,6 +29,7 @@ const SPINS: u32 = 1 << 13;
 #[derive(Debug)]
 struct Barrier {
     threads: usize,
+    spins: u32,
     waiting: AtomicUsize,
     /// How often all have met.
     met: AtomicUsize,
@@ -40,9 +41,12 @@ struct Barrier {
 }
 
 impl Barrier {
-    const fn new(threads: usize) -> Self {
+    fn new(threads: usize) -> Self {
+        // Where there are fewer processors, the others wait for this one.
+        let has_one_each = thread::available_parallelism().is_ok_and(|processors| threads <= processors.get());
         Self {
             threads,
+            spins: if has_one_each { SPINS } else { 0 },
             waiting: AtomicUsize::new(0),
             met: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
@@ -61,7 +65,7 @@ impl Barrier {
             self.wake_others();
             return;
         }
-        for _ in 0..SPINS {
+        for _ in 0..self.spins {
             if self.is_over(met) {
                 return;
             }
