@@ -392,6 +392,15 @@ fn how_long_servers_think_is_found_out() {
     assert_eq!(finds_think_time().status().think, Duration::ZERO);
 }
 
+/// They think for 25 times as long as the link takes for the budget.
+#[test]
+fn that_less_is_tried_makes_no_query_slow() {
+    let world = World { think: Duration::from_ms(4), ..World::default() };
+    let found = world.queries(&mut finds_think_time(), 60);
+    let slowest = found[1..].iter().map(|query| query.0).max().unwrap();
+    assert!(slowest < Duration::from_us(8_000), "7.5 ms at best, {slowest} once");
+}
+
 /// What is found in eight queries. Seven responses of 0.7 ms come side by side, so that they end together, and an eighth for which the
 /// budget had no room ends so long after the first of them. Together they cost eight sevenths of the budget, `cost` in turn.
 fn found_side_by_side(eighth: Duration, cost: [Bytes; 2]) -> Option<Duration> {
@@ -457,6 +466,25 @@ fn a_burst_of_losses_cuts_what_was_found_once() {
     }
     assert_eq!(changes.len(), 2, "more, and one cut: {changes:?}");
     assert!(changes[1].1 < changes[0].1 && changes[1].0 < 85, "the burst goes on after the cut: {changes:?}");
+}
+
+/// A response a millisecond, each ten milliseconds after its request, and 7.5 % more of them from ten milliseconds after more was tried.
+#[test]
+fn what_is_tried_is_judged_once_it_has_settled() {
+    let mut search = ThinkTime::new(Bytes(1000), Duration::from_ms(1));
+    search.waits(true);
+    let (mut changes, mut us, mut faster_from) = (Vec::new(), 10_000, u64::MAX);
+    for _ in 0..200 {
+        let [asked, now] = [us - 10_000, us].map(|us| Time(0) + Duration::from_us(us));
+        search.on_granted(asked, true);
+        let grant = Grant::new(asked, RequestId(0), Bytes(500));
+        if let Some(found) = search.on_finished(now, &grant, Duration::from_us(500), false, false) {
+            changes.push(found);
+            faster_from = faster_from.min(us + 20_000);
+        }
+        us += if us < faster_from { 1000 } else { 930 };
+    }
+    assert!(changes.len() > 1 && changes.iter().all(|found| *found >= changes[0]), "it pays: {changes:?}");
 }
 
 #[test]

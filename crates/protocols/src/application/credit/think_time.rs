@@ -6,7 +6,7 @@
 //! comes back than before. So a program that cannot keep up with its link, or a port that others fill, is not taken for servers that think.
 //!
 //! What is lost says that too many answered at once: that is a cut, and it takes longer each time until more is tried again. Where the link
-//! is full, less is tried.
+//! is full, less is tried, down to what responses take beyond the time that the budget covers.
 
 use super::super::Grant;
 use crate::units::{Bytes, Duration, Time};
@@ -22,8 +22,12 @@ const PAYS: f64 = 1.05;
 /// Each step up lets go of at least this many times the requests, unless that takes more than twice the think time found so far. A budget of
 /// 70 % of the port leaves room for 1.4 times its windows.
 const MORE: f64 = 1.4;
-/// By how much less is tried.
-const LESS: f64 = 0.9;
+/// How much less is tried: a part of what was found, and no more than a part of the time in which the link brings the budget. If less is
+/// found than servers think, requests are late that are not, and once these fill the budget no other goes.
+const LESS: f64 = 0.1;
+const LESS_OF_BUDGET: f64 = 0.25;
+/// Less stays if the link is full, and used at least so much of what it was before: else the next step would be too much.
+const COSTS: f64 = 0.98;
 /// By how much what was too much may be more by now.
 const FORGETS: f64 = 1.25;
 /// What is left after a loss.
@@ -80,7 +84,7 @@ impl Sample {
 #[derive(Clone, Copy, Debug)]
 enum Trial {
     More { before: f64, used: f64 },
-    Less { before: f64 },
+    Less { before: f64, used: f64 },
 }
 
 /// How long until something is tried again, and how long that is the next time.
@@ -122,8 +126,10 @@ pub(super) struct ThinkTime {
     waited: Time,
     /// When the last response came, if the next one is to be measured.
     last: Option<Time>,
-    /// When what was found has changed. Responses to requests of before tell nothing of it.
+    /// When what was found has changed. Losses of requests of before tell nothing of it.
     changed: Time,
+    /// When all that was under way then should be over. Requests of before went when that left room, and say little of what was found.
+    settled: Time,
     sample: Sample,
     /// How long responses took when the link was not full, if that was so in the last measurement: once may be chance, and nothing was found
     /// before.
@@ -145,6 +151,7 @@ impl ThinkTime {
             waited: Time(0),
             last: None,
             changed: Time(0),
+            settled: Time(0),
             sample: Sample::default(),
             not_full: None,
             most: f64::INFINITY,
@@ -190,7 +197,8 @@ impl ThinkTime {
         let goes_on = is_measured && (self.waits || !is_idle);
         let last = core::mem::replace(&mut self.last, goes_on.then_some(now)).filter(|_| is_measured);
         // Nor does one tell anything that has failed.
-        let last = last.filter(|_| asked >= self.changed && on_the_link != Duration::ZERO);
+        let from = if self.sample.lost { self.changed } else { self.settled };
+        let last = last.filter(|_| asked >= from && on_the_link != Duration::ZERO);
         if let Some(last) = last {
             self.sample.count(now.since(last), now.since(asked), on_the_link, grant.cost());
         }
@@ -218,6 +226,8 @@ impl ThinkTime {
             return None;
         }
         self.changed = now;
+        let took = if is_idle { 0.0 } else { sample.took / responses };
+        self.settled = Time(now.0.saturating_add(took as u64));
         Some(Duration(self.found as u64))
     }
 
@@ -246,7 +256,7 @@ impl ThinkTime {
                 self.for_more.grow();
                 return self.set(before);
             }
-            Some(Trial::Less { before }) if used < FULL => {
+            Some(Trial::Less { before, used: used_before }) if used < FULL || used < used_before * COSTS => {
                 self.for_less.grow();
                 return self.set(before);
             }
@@ -255,25 +265,26 @@ impl ThinkTime {
             Some(Trial::Less { .. }) => self.for_less = Patience::NONE,
             _ => {}
         }
+        let took = sample.took / f64::from(sample.responses);
+        // For so long the link is busy with as many such responses as the budget has room for.
+        let at_once = (self.budget.0 as f64 * f64::from(sample.responses) / sample.cost.max(1.0)).max(1.0);
+        let covered = at_once * sample.on_the_link / f64::from(sample.responses);
         if used >= FULL {
-            if self.found > 0.0 && self.for_less.allows() {
-                self.trial = Some(Trial::Less { before: self.found });
-                self.set(LESS * self.found);
+            let least = took - covered;
+            if self.found > least.max(0.0) && self.for_less.allows() {
+                self.trial = Some(Trial::Less { before: self.found, used });
+                self.set((self.found - (LESS * self.found).min(LESS_OF_BUDGET * self.covered)).max(least));
             }
             return;
         }
         if !self.for_more.allows() {
             return;
         }
-        let took = sample.took / f64::from(sample.responses);
         if self.found == 0.0 && not_full.is_none() {
             self.not_full = Some(took);
             return;
         }
         let took = took.min(not_full.unwrap_or(took));
-        // For so long the link is busy with as many such responses as the budget has room for.
-        let at_once = (self.budget.0 as f64 * f64::from(sample.responses) / sample.cost.max(1.0)).max(1.0);
-        let covered = at_once * sample.on_the_link / f64::from(sample.responses);
         let most = if self.found > 0.0 { self.most.min(2.0 * self.found) } else { self.most };
         let more = (took - covered).max(MORE * (covered + self.found) - covered).min(took).min(most);
         // What was too much may have been so then.
