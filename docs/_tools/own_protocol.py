@@ -79,7 +79,8 @@ class Author(Runner):
         target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
         self.environment["PATH"] = f"{self._bin}{os.pathsep}{self.environment['PATH']}"
         self.environment["CARGO_TARGET_DIR"] = str(target)
-        # What the copy simulates is small, and half of the time would go to making it fast.
+        # What the copy simulates is small, and half of the time would go to making it fast. The two crates that
+        # simulate have a level of their own in Cargo.toml.
         self.environment["CARGO_PROFILE_DEV_OPT_LEVEL"] = "0"
         self._built = False
 

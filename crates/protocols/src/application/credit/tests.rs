@@ -392,9 +392,9 @@ fn how_long_servers_think_is_found_out() {
     assert_eq!(finds_think_time().status().think, Duration::ZERO);
 }
 
-/// They think for 25 times as long as the link takes for the budget.
+/// They think for 25 times as long as the link takes for the budget: even a little less would leave it empty.
 #[test]
-fn that_less_is_tried_makes_no_query_slow() {
+fn less_than_servers_think_is_not_tried() {
     let world = World { think: Duration::from_ms(4), ..World::default() };
     let found = world.queries(&mut finds_think_time(), 60);
     let slowest = found[1..].iter().map(|query| query.0).max().unwrap();
@@ -468,7 +468,7 @@ fn a_burst_of_losses_cuts_what_was_found_once() {
     assert!(changes[1].1 < changes[0].1 && changes[1].0 < 85, "the burst goes on after the cut: {changes:?}");
 }
 
-/// A response a millisecond, each ten milliseconds after its request, and 7.5 % more of them from ten milliseconds after more was tried.
+/// A response a millisecond, each ten milliseconds after its request, and 7.5 % more of them for requests from ten milliseconds after more was tried.
 #[test]
 fn what_is_tried_is_judged_once_it_has_settled() {
     let mut search = ThinkTime::new(Bytes(1000), Duration::from_ms(1));

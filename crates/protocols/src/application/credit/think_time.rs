@@ -23,10 +23,10 @@ const PAYS: f64 = 1.05;
 /// 70 % of the port leaves room for 1.4 times its windows.
 const MORE: f64 = 1.4;
 /// How much less is tried: a part of what was found, and no more than a part of the time in which the link brings the budget. If less is
-/// found than servers think, requests are late that are not, and once these fill the budget no other goes.
+/// found than servers think, requests count as late that are not, and once these fill the budget no other goes.
 const LESS: f64 = 0.1;
 const LESS_OF_BUDGET: f64 = 0.25;
-/// Less stays if the link is full, and used at least so much of what it was before: else the next step would be too much.
+/// Less stays if the link is full, and used at least so much of what it was before. The step after one that costs a little may cost a lot.
 const COSTS: f64 = 0.98;
 /// By how much what was too much may be more by now.
 const FORGETS: f64 = 1.25;
@@ -128,7 +128,7 @@ pub(super) struct ThinkTime {
     last: Option<Time>,
     /// When what was found has changed. Losses of requests of before tell nothing of it.
     changed: Time,
-    /// When all that was under way then should be over. Requests of before went when that left room, and say little of what was found.
+    /// When most of what was under way then should be over. Until then requests go when that leaves room, and say little of what was found.
     settled: Time,
     sample: Sample,
     /// How long responses took when the link was not full, if that was so in the last measurement: once may be chance, and nothing was found

@@ -25,7 +25,7 @@ use incast_world::{Control, RunError};
 /// To yield instead of sleeping would hand the processor to anybody for a whole slice of time.
 const SPINS: u32 = 1 << 13;
 
-/// Where threads wait for each other: awake, since that is short, but not for ever, since others may need the processor.
+/// Where threads wait for each other: awake where that is short, but not for ever, since others may need the processor.
 #[derive(Debug)]
 struct Barrier {
     threads: usize,
@@ -42,7 +42,7 @@ struct Barrier {
 
 impl Barrier {
     fn new(threads: usize) -> Self {
-        // Where there are fewer processors, the others wait for this one.
+        // Where there are fewer, a thread that waits awake takes a processor that another needs.
         let has_one_each = thread::available_parallelism().is_ok_and(|processors| threads <= processors.get());
         Self {
             threads,
