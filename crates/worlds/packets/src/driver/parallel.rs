@@ -44,9 +44,14 @@ impl Barrier {
     fn new(threads: usize) -> Self {
         // Where there are fewer, a thread that waits awake takes a processor that another needs.
         let has_one_each = thread::available_parallelism().is_ok_and(|processors| threads <= processors.get());
+        Self::with_spins(threads, if has_one_each { SPINS } else { 0 })
+    }
+
+    /// Looks for the others so often before it sleeps.
+    fn with_spins(threads: usize, spins: u32) -> Self {
         Self {
             threads,
-            spins: if has_one_each { SPINS } else { 0 },
+            spins,
             waiting: AtomicUsize::new(0),
             met: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
@@ -318,32 +323,43 @@ mod tests {
     #[test]
     fn nobody_goes_on_before_all_have_come() {
         const ROUNDS: usize = 500;
-        let (barrier, come) = (Barrier::new(3), AtomicUsize::new(0));
-        on_threads(0..3, |thread| {
-            for round in 1..=ROUNDS {
-                if thread == 0 && round % 100 == 0 {
-                    // The others are asleep by then.
-                    (0..20 * SPINS).for_each(|_| spin_loop());
+        for spins in [0, 10, SPINS] {
+            let (barrier, come) = (Barrier::with_spins(2, spins), AtomicUsize::new(0));
+            on_threads(0..2, |thread| {
+                for round in 1..=ROUNDS {
+                    if thread == 0 && round % 100 == 0 {
+                        // The other is asleep by then.
+                        (0..20 * SPINS).for_each(|_| spin_loop());
+                    }
+                    come.fetch_add(1, Ordering::SeqCst);
+                    barrier.wait();
+                    assert_eq!(come.load(Ordering::SeqCst), 2 * round);
+                    barrier.wait();
                 }
-                come.fetch_add(1, Ordering::SeqCst);
-                barrier.wait();
-                assert_eq!(come.load(Ordering::SeqCst), 3 * round);
-                barrier.wait();
-            }
-        });
+            });
+        }
     }
 
     #[test]
     fn nobody_waits_for_a_thread_that_has_failed() {
-        let barrier = Barrier::new(3);
-        let all = catch_unwind(AssertUnwindSafe(|| {
-            on_threads(0..3, |thread| {
-                let _leaving = Leaving(&barrier);
-                (0..20 * SPINS).for_each(|_| spin_loop());
-                assert!(thread != 1, "one fails");
-                barrier.wait();
-            })
-        }));
-        assert!(all.is_err());
+        for spins in [0, u32::MAX] {
+            let barrier = Barrier::with_spins(3, spins);
+            let all = catch_unwind(AssertUnwindSafe(|| {
+                on_threads(0..3, |thread| {
+                    let _leaving = Leaving(&barrier);
+                    (0..20 * SPINS).for_each(|_| spin_loop());
+                    assert!(thread != 1, "one fails");
+                    barrier.wait();
+                })
+            }));
+            assert!(all.is_err());
+        }
+    }
+
+    /// Where there are fewer, nobody waits awake.
+    #[test]
+    fn threads_wait_awake_where_each_has_a_processor() {
+        let processors = thread::available_parallelism().unwrap().get();
+        assert_eq!([processors, processors + 1].map(|threads| Barrier::new(threads).spins), [SPINS, 0]);
     }
 }
