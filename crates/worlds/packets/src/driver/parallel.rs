@@ -47,7 +47,7 @@ impl Barrier {
         Self::with_spins(threads, if has_one_each { SPINS } else { 0 })
     }
 
-    /// Looks for the others so often before it sleeps.
+    /// One at which a thread looks for the others so often before it sleeps.
     fn with_spins(threads: usize, spins: u32) -> Self {
         Self {
             threads,
@@ -324,16 +324,17 @@ mod tests {
     fn nobody_goes_on_before_all_have_come() {
         const ROUNDS: usize = 500;
         for spins in [0, 10, SPINS] {
-            let (barrier, come) = (Barrier::with_spins(2, spins), AtomicUsize::new(0));
-            on_threads(0..2, |thread| {
+            let (barrier, come) = (Barrier::with_spins(3, spins), AtomicUsize::new(0));
+            on_threads(0..3, |thread| {
+                let _leaving = Leaving(&barrier);
                 for round in 1..=ROUNDS {
                     if thread == 0 && round % 100 == 0 {
-                        // The other is asleep by then.
+                        // The others are asleep by then.
                         (0..20 * SPINS).for_each(|_| spin_loop());
                     }
                     come.fetch_add(1, Ordering::SeqCst);
                     barrier.wait();
-                    assert_eq!(come.load(Ordering::SeqCst), 2 * round);
+                    assert_eq!(come.load(Ordering::SeqCst), 3 * round);
                     barrier.wait();
                 }
             });
@@ -344,19 +345,18 @@ mod tests {
     fn nobody_waits_for_a_thread_that_has_failed() {
         for spins in [0, u32::MAX] {
             let barrier = Barrier::with_spins(3, spins);
-            let all = catch_unwind(AssertUnwindSafe(|| {
-                on_threads(0..3, |thread| {
-                    let _leaving = Leaving(&barrier);
-                    (0..20 * SPINS).for_each(|_| spin_loop());
-                    assert!(thread != 1, "one fails");
-                    barrier.wait();
-                })
-            }));
-            assert!(all.is_err());
+            let fails = |thread| {
+                let _leaving = Leaving(&barrier);
+                (0..20 * SPINS).for_each(|_| spin_loop());
+                assert!(thread != 1, "one fails");
+                barrier.wait();
+            };
+            let failed = on_threads(0..3, |thread| catch_unwind(AssertUnwindSafe(|| fails(thread))).is_err());
+            assert_eq!(failed, [true; 3], "{spins}");
         }
     }
 
-    /// Where there are fewer, nobody waits awake.
+    /// Where there are fewer processors than threads, nobody waits awake.
     #[test]
     fn threads_wait_awake_where_each_has_a_processor() {
         let processors = thread::available_parallelism().unwrap().get();
