@@ -450,6 +450,13 @@ fn where_windows_are_smaller_than_responses_less_is_tried() {
     }
 }
 
+/// A response over which the link is busy for half a millisecond ends so long after its request; others are under way. What is found by that.
+fn respond(search: &mut ThinkTime, now: Time, took: Duration, cost: Bytes, lost: bool) -> Option<Duration> {
+    let asked = Time(now.0 - took.0);
+    search.on_granted(asked, true);
+    search.on_finished(now, &Grant::new(asked, RequestId(0), cost), Duration::from_us(500), lost, false)
+}
+
 /// A response a millisecond, each ten milliseconds after its request, over a link that could bring two.
 #[test]
 fn a_burst_of_losses_cuts_what_was_found_once() {
@@ -457,12 +464,10 @@ fn a_burst_of_losses_cuts_what_was_found_once() {
     search.waits(true);
     let mut changes = Vec::new();
     for ms in 10..130 {
-        let [asked, now] = [ms - 10, ms].map(|ms| Time(0) + Duration::from_ms(ms));
-        search.on_granted(asked, true);
         // From the first request that left after more was tried, until those have come that were under way at the cut.
         let lost = (65..89).contains(&ms);
-        let grant = Grant::new(asked, RequestId(0), Bytes(500));
-        changes.extend(search.on_finished(now, &grant, Duration::from_us(500), lost, false).map(|found| (ms, found)));
+        let (now, took) = (Time(0) + Duration::from_ms(ms), Duration::from_ms(10));
+        changes.extend(respond(&mut search, now, took, Bytes(500), lost).map(|found| (ms, found)));
     }
     assert_eq!(changes.len(), 2, "more, and one cut: {changes:?}");
     assert!(changes[1].1 < changes[0].1 && changes[1].0 < 85, "the burst goes on after the cut: {changes:?}");
@@ -475,10 +480,8 @@ fn what_is_tried_is_judged_once_it_has_settled() {
     search.waits(true);
     let (mut changes, mut us, mut faster_from) = (Vec::new(), 10_000, u64::MAX);
     for _ in 0..200 {
-        let [asked, now] = [us - 10_000, us].map(|us| Time(0) + Duration::from_us(us));
-        search.on_granted(asked, true);
-        let grant = Grant::new(asked, RequestId(0), Bytes(500));
-        if let Some(found) = search.on_finished(now, &grant, Duration::from_us(500), false, false) {
+        let (now, took) = (Time(0) + Duration::from_us(us), Duration::from_ms(10));
+        if let Some(found) = respond(&mut search, now, took, Bytes(500), false) {
             changes.push(found);
             faster_from = faster_from.min(us + 20_000);
         }
@@ -499,10 +502,8 @@ fn found_where_less_costs(covered_ms: u64, slower_us: u64) -> Vec<Duration> {
             Some(found) if *found < Duration::from_us(8_500) => (slower_us, 4_100),
             Some(_) => (500, 4_100),
         };
-        let [asked, now] = [us - took_us, us].map(|us| Time(0) + Duration::from_us(us));
-        search.on_granted(asked, true);
-        let grant = Grant::new(asked, RequestId(0), Bytes(500 * covered_ms));
-        changes.extend(search.on_finished(now, &grant, Duration::from_us(500), false, false));
+        let (now, took) = (Time(0) + Duration::from_us(us), Duration::from_us(took_us));
+        changes.extend(respond(&mut search, now, took, Bytes(500 * covered_ms), false));
         us += interval_us;
     }
     changes
