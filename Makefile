@@ -21,7 +21,7 @@ SPHINX := $(BIN)/sphinx-build -q -W --keep-going -E
 .DEFAULT_GOAL := help
 .PHONY: help install quick demo linux linux-prerequisites test test-rust test-python test-linux test-kills docs docs-links \
 	docs-output test-cluster test-own-protocol test-aarch64 test-kernels coverage mutants lint lint-rust lint-python lint-dependencies lint-linux \
-	audit sbom release-check version fuzz format reproduce bench bench-peers validate-ns3 validate-linux validate-requests soak requests-prerequisites \
+	audit sbom release-check version fuzz format reproduce bench bench-works bench-peers validate-ns3 validate-linux validate-requests soak requests-prerequisites \
 	schema tables clean prerequisites
 
 help: ## list the targets
@@ -157,6 +157,9 @@ bench: install ## measure the simulator's speed, and count instructions (needs v
 	@$(BIN)/incast bench leaf-spine
 	@$(BIN)/python .ci/instructions.py $(if $(UPDATE),--update)
 
+bench-works: prerequisites ## time the works of make bench in turns, and their ratios (minutes; WORK="leaf-spine, detector" one of them; as root alone on a CPU)
+	@$(PYTHON) .ci/turns.py $(if $(WORK),"$(WORK)")
+
 bench-peers: install ## time the same work here, in ns-3 and in Days, in turns (installs both; needs g++; LARGE=1: a quarter of an hour)
 	@$(MAKE) --silent -C validation/ns3/programs
 	@test -x out/peers/bin/daytone || { $(PYTHON) -m venv out/peers && \
@@ -171,11 +174,11 @@ validate-linux: install ## compare the simulator with this machine's Linux (an h
 	@$(BIN)/python validation/linux/compare_linux.py all
 
 validate-requests: requests-prerequisites install ## judge the request scheduler on real servers (half an hour, GRID=full: hours; needs root)
-	@cargo build --quiet --release -p incast-requests --features tower --example fan_in
+	@cargo build --quiet --release -p incast-requests --features hyper --example fan_in
 	@$(BIN)/python validation/requests/validate_requests.py $(if $(GRID),--grid $(GRID)) $(if $(SHARD),--shard $(SHARD))
 
-soak: install ## run the request scheduler beside servers that misbehave for ten minutes (MINUTES=1): does anything grow?
-	@$(BIN)/python validation/requests/soak.py $(if $(MINUTES),--minutes $(MINUTES))
+soak: install ## run the request scheduler beside servers that misbehave for ten minutes (MINUTES=1, BUFFER_KB=128: told a port): does anything grow?
+	@$(BIN)/python validation/requests/soak.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(BUFFER_KB),--buffer-kb $(BUFFER_KB))
 
 schema: prerequisites ## update the JSON Schema of scenario files
 	cargo run --quiet -p incast-scenario --example schema > .schema.new && mv .schema.new schema/scenario.schema.json

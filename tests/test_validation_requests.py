@@ -120,10 +120,13 @@ def test_a_grid_that_cannot_be_measured_is_refused_by_name(tmp_path: Path, chang
     assert str(file) in str(error.value)
 
 
-@pytest.mark.parametrize(("client", "policy"), [("tokio", "ars"), ("tokio", "gradient"), ("streams", "tower")])
+@pytest.mark.parametrize(
+    ("client", "policy"), [("tokio", "ars"), ("tokio", "gradient"), ("streams", "tower"), ("hyper-pool", "clamp")]
+)
 def test_a_policy_that_a_client_has_not_is_refused(tmp_path: Path, client: str, policy: str) -> None:
     file = tmp_path / "grid.toml"
-    cell = f'[[cells]]\nserver = "echo"\nclient = "{client}"\nworkers = 2\nsize_kb = 8\nbuffer_kb = 64\n'
+    server = "nginx" if client == "hyper-pool" else "echo"
+    cell = f'[[cells]]\nserver = "{server}"\nclient = "{client}"\nworkers = 2\nsize_kb = 8\nbuffer_kb = 64\n'
     file.write_text(f'repetitions = 5\npolicies = ["all", "{policy}"]\n{cell}', encoding="utf-8")
     with pytest.raises(BadGridError, match=f"cells 1: client: '{client}' has no policy '{policy}'"):
         cells.read(file)

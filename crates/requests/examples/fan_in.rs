@@ -18,10 +18,17 @@ mod client {
     use bytes::Bytes;
     use futures_util::future::try_join_all;
     use http::Request;
+    use http::Response;
+    use http_body::Body;
     use http_body_util::{BodyExt as _, Empty};
     use hyper::client::conn::http1::{SendRequest, handshake};
-    use hyper_util::rt::TokioIo;
+    use hyper_util::client::legacy::Client;
+    use hyper_util::client::legacy::connect::HttpConnector;
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    use incast_requests::connections::Connections;
+    use incast_requests::hyper::Connector;
     use incast_requests::socket::Tcp;
+    use incast_requests::tower::CreditLayer;
     use incast_requests::{Builder, Credit, Expect};
     use serde::Deserialize;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -31,6 +38,7 @@ mod client {
     use tower::{Layer as _, Service, ServiceExt as _};
 
     type Failed = Box<dyn Error + Send + Sync>;
+    type Pool = Client<Connector<HttpConnector>, Empty<Bytes>>;
 
     /// A window has to be used up before a smaller one holds: so often at most is a server asked for that.
     const MOST_DRAINING: usize = 40;
@@ -52,6 +60,8 @@ mod client {
     #[serde(rename_all = "kebab-case")]
     enum Server {
         Http,
+        /// The same, over one pool for all servers.
+        HttpPool,
         Echo,
     }
 
@@ -87,51 +97,80 @@ mod client {
     }
 
     enum Way {
-        Http(SendRequest<Empty<Bytes>>),
-        Echo(TcpStream),
+        Http(SendRequest<Empty<Bytes>>, Tcp),
+        HttpPool(Pool, SocketAddr),
+        Echo(TcpStream, Tcp),
     }
 
     struct Connection {
         way: Way,
-        tcp: Tcp,
         think_us: u64,
     }
 
     impl Connection {
-        async fn open(server: Server, address: SocketAddr, think_us: u64) -> Result<Self, Failed> {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            let tcp = Tcp::of(&stream)?;
+        async fn open(server: Server, address: SocketAddr, think_us: u64, pool: &Pool) -> Result<Self, Failed> {
+            let connect = async || {
+                let stream = TcpStream::connect(address).await?;
+                stream.set_nodelay(true)?;
+                let tcp = Tcp::of(&stream)?;
+                std::io::Result::Ok((stream, tcp))
+            };
             let way = match server {
-                Server::Echo => Way::Echo(stream),
+                Server::Echo => {
+                    let (stream, tcp) = connect().await?;
+                    Way::Echo(stream, tcp)
+                }
                 Server::Http => {
+                    let (stream, tcp) = connect().await?;
                     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
                     tokio::spawn(connection);
-                    Way::Http(sender)
+                    Way::Http(sender, tcp)
                 }
+                Server::HttpPool => Way::HttpPool(pool.clone(), address),
             };
-            Ok(Self { way, tcp, think_us })
+            Ok(Self { way, think_us })
+        }
+
+        /// Its TCP, if that is at hand.
+        fn tcp(&mut self) -> Option<&mut Tcp> {
+            match &mut self.way {
+                Way::Http(_, tcp) | Way::Echo(_, tcp) => Some(tcp),
+                Way::HttpPool(..) => None,
+            }
         }
 
         async fn fetch(&mut self, bytes: u64) -> Result<(), Failed> {
-            let got = match &mut self.way {
-                Way::Echo(stream) => {
+            match &mut self.way {
+                Way::Echo(stream, _) => {
                     stream.write_all(format!("{bytes} {}\n", self.think_us).as_bytes()).await?;
                     let mut response = vec![0; bytes as usize];
-                    stream.read_exact(&mut response).await? as u64
+                    check(stream.read_exact(&mut response).await? as u64, bytes)
                 }
-                Way::Http(sender) => {
+                Way::Http(sender, _) => {
                     sender.ready().await?;
                     let request = Request::get(format!("/s{bytes}")).header("Host", "server").body(Empty::new())?;
-                    let response = sender.send_request(request).await?;
-                    if response.status() != 200 {
-                        return Err(format!("status {}", response.status()).into());
-                    }
-                    response.into_body().collect().await?.to_bytes().len() as u64
+                    whole(sender.send_request(request).await?, bytes).await
                 }
-            };
-            if got == bytes { Ok(()) } else { Err(format!("{got} bytes when asked for {bytes}").into()) }
+                Way::HttpPool(pool, address) => whole(pool.request(of_pool(*address, bytes)?).await?, bytes).await,
+            }
         }
+    }
+
+    fn of_pool(address: SocketAddr, bytes: u64) -> Result<Request<Empty<Bytes>>, Failed> {
+        Ok(Request::get(format!("http://{address}/s{bytes}")).body(Empty::new())?)
+    }
+
+    /// Waits for all of a response.
+    async fn whole<B: Body<Error: Into<Failed>>>(response: Response<B>, bytes: u64) -> Result<(), Failed> {
+        if response.status() != 200 {
+            return Err(format!("status {}", response.status()).into());
+        }
+        let body = response.into_body().collect().await.map_err(Into::into)?;
+        check(body.to_bytes().len() as u64, bytes)
+    }
+
+    fn check(got: u64, bytes: u64) -> Result<(), Failed> {
+        if got == bytes { Ok(()) } else { Err(format!("{got} bytes when asked for {bytes}").into()) }
     }
 
     /// One server as a tower service. A request is the size of the response, and completes when the whole response has arrived.
@@ -202,8 +241,9 @@ mod client {
     async fn drained(server: &Asked, bytes: u64, window_bytes: u64, permits: &Semaphore) -> Result<(), Failed> {
         for _ in 0..MOST_DRAINING {
             let mut connection = server.0.lock().await;
-            connection.tcp.limit(Some(window_bytes))?;
-            if connection.tcp.window()?.is_none_or(|announced| announced <= window_bytes + SEGMENT) {
+            let tcp = connection.tcp().ok_or("windows of a pool are limited by the layer only")?;
+            tcp.limit(Some(window_bytes))?;
+            if tcp.window()?.is_none_or(|announced| announced <= window_bytes + SEGMENT) {
                 break;
             }
             let _permit = permits.acquire().await?;
@@ -212,7 +252,14 @@ mod client {
         Ok(())
     }
 
-    async fn ask(gate: &Gate, server: &Asked, bytes: u64) -> Result<(), Failed> {
+    async fn ask(gate: &Gate, server: &Asked, bytes: u64, connections: &Connections) -> Result<(), Failed> {
+        if let Gate::Credit(credit, has_windows) = gate
+            && let Way::HttpPool(pool, address) = &server.0.lock().await.way
+        {
+            let layer = CreditLayer::new(credit.clone(), move |_: &Request<Empty<Bytes>>| Expect::bytes(bytes));
+            let layer = if *has_windows { layer.over(connections) } else { layer };
+            return whole(layer.layer(pool.clone()).call(of_pool(*address, bytes)?).await?, bytes).await;
+        }
         let mut service = server.clone();
         match gate {
             Gate::Open => service.call(bytes).await,
@@ -224,21 +271,25 @@ mod client {
             Gate::Credit(credit, false) => credit.run(Expect::bytes(bytes), service.call(bytes)).await,
             Gate::Credit(credit, true) => {
                 let mut connection = server.0.lock().await;
-                let expect = connection.tcp.expect(credit, Some(bytes))?;
+                let tcp = connection.tcp().expect("a pool is asked by the layer");
+                let expect = tcp.expect(credit, Some(bytes))?;
                 let mut slot = credit.slot(expect).await;
-                slot.comes_over(&connection.tcp);
+                slot.comes_over(tcp);
                 connection.fetch(bytes).await?;
-                connection.tcp.report(&mut slot)?;
+                if let Some(tcp) = connection.tcp() {
+                    tcp.report(&mut slot)?;
+                }
                 slot.finish(bytes);
                 Ok(())
             }
         }
     }
 
-    async fn query(gate: &Gate, servers: &[Asked], sizes: &[u64]) -> Result<String, Failed> {
+    async fn query(gate: &Gate, servers: &Servers, sizes: &[u64]) -> Result<String, Failed> {
         let began = Instant::now();
-        let asked = servers.iter().zip(sizes).map(|(server, &bytes)| async move {
-            ask(gate, server, bytes).await.map(|()| began.elapsed().as_secs_f64())
+        let Servers { asked, connections } = servers;
+        let asked = asked.iter().zip(sizes).map(|(server, &bytes)| async move {
+            ask(gate, server, bytes, connections).await.map(|()| began.elapsed().as_secs_f64())
         });
         let responses = try_join_all(asked).await?;
         let mut said = format!("query {}", began.elapsed().as_secs_f64());
@@ -248,15 +299,25 @@ mod client {
         Ok(said)
     }
 
-    async fn opened(setting: &Setting) -> Result<Vec<Asked>, Failed> {
-        let mut servers = Vec::new();
+    struct Servers {
+        asked: Vec<Asked>,
+        /// Those of the pool, if there is one.
+        connections: Connections,
+    }
+
+    async fn opened(setting: &Setting) -> Result<Servers, Failed> {
+        let connections = Connections::new();
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let pool = Client::builder(TokioExecutor::new()).build(Connector::new(connector, &connections));
+        let mut asked = Vec::new();
         for &address in &setting.addresses {
-            let mut connection = Connection::open(setting.server, address, setting.think_us).await?;
+            let mut connection = Connection::open(setting.server, address, setting.think_us, &pool).await?;
             // Windows can be limited once data has come.
             connection.fetch(1).await?;
-            servers.push(Asked(Arc::new(Mutex::new(connection))));
+            asked.push(Asked(Arc::new(Mutex::new(connection))));
         }
-        Ok(servers)
+        Ok(Servers { asked, connections })
     }
 
     fn say(line: &str) -> std::io::Result<()> {
@@ -280,14 +341,14 @@ mod client {
             line?;
             let gate = match &chosen {
                 Some(gate) => gate,
-                None => &*chosen.insert(runtime.block_on(gate(&setting, &servers))?),
+                None => &*chosen.insert(runtime.block_on(gate(&setting, &servers.asked))?),
             };
             say(&runtime.block_on(query(gate, &servers, &setting.sizes))?)?;
         }
         let mut windows = String::from("windows");
-        for server in &servers {
-            let window = runtime.block_on(server.0.lock()).tcp.window()?;
-            write!(windows, " {}", window.unwrap_or(0))?;
+        for server in &servers.asked {
+            let window = runtime.block_on(server.0.lock()).tcp().map(|tcp| tcp.window()).transpose()?;
+            write!(windows, " {}", window.flatten().unwrap_or(0))?;
         }
         say(&windows)?;
         if let Some(Gate::Credit(credit, _)) = chosen {

@@ -68,6 +68,16 @@ impl Expect {
     pub const fn window(self, bytes: u64) -> Self {
         Self { window: Some(bytes), ..self }
     }
+
+    #[cfg(all(feature = "tower", target_os = "linux"))]
+    pub(crate) const fn expected(self) -> Option<u64> {
+        self.bytes
+    }
+
+    #[cfg(all(feature = "tower", target_os = "linux"))]
+    pub(crate) const fn announced(self) -> Option<u64> {
+        self.window
+    }
 }
 
 /// What the scheduler decided, for gauges and logs. It is told after the fact, outside of all locks.
@@ -805,7 +815,11 @@ impl Slot {
     /// A scheduler that learns also asks the connection whether bytes have come, before it takes silence for a stall.
     #[cfg(target_os = "linux")]
     pub fn comes_over(&mut self, tcp: &crate::socket::Tcp) {
-        let connection = tcp.connection();
+        self.comes_over_connection(tcp.connection());
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(crate) fn comes_over_connection(&mut self, connection: Connection) {
         self.comes_over = Some(connection);
         if self.shared.watches
             && let Some(request) = self.request()
@@ -848,6 +862,13 @@ impl Slot {
         {
             self.comes_over = None;
         }
+    }
+
+    /// The response is complete, and has as many bytes as were told of as they came.
+    #[cfg(feature = "tower")]
+    pub(crate) fn finish_as_told(self) {
+        let told = self.told;
+        self.finish(told);
     }
 
     /// Nothing more came of the response than was told of as it came: it failed.

@@ -45,9 +45,13 @@
 //! a fixed budget may leave the link to them; [`Credit::adaptive`] looks whether no limit is better. It wants to hear of lost segments, as it
 //! does from [`Tcp`](socket::Tcp): with [`gather`](Credit::gather), [`run`](Credit::run) and the layer it notices only stalls.
 
+#[cfg(all(feature = "tower", target_os = "linux"))]
+pub mod connections;
 mod credit;
 mod events;
 mod gather;
+#[cfg(all(feature = "hyper", target_os = "linux"))]
+pub mod hyper;
 #[cfg(target_os = "linux")]
 pub mod socket;
 #[cfg(feature = "tower")]

@@ -132,6 +132,15 @@ impl Tcp {
         Ok(())
     }
 
+    /// A response has come: what arrives from now on is of the next. Returns what came out of order since this was asked last.
+    #[cfg(feature = "tower")]
+    pub(crate) fn settle(&mut self) -> io::Result<u64> {
+        let info = self.socket.info()?;
+        (self.received, self.sent) = (info.received, info.sent);
+        let before = std::mem::replace(&mut self.out_of_order, info.out_of_order);
+        Ok(info.out_of_order_since(before))
+    }
+
     /// The connection, from what had arrived when [`expect`](Self::expect) looked at it: before its next request.
     pub(crate) const fn connection(&self) -> Connection {
         Connection {

@@ -13,12 +13,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
+#[cfg(target_os = "linux")]
+use http::Extensions;
 use http::{Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
+#[cfg(target_os = "linux")]
+use crate::connections::{Claim, ConnectionId, Connections};
 use crate::{Credit, Expect, Slot};
 
 /// Gives every request of a service its slot.
@@ -26,12 +30,29 @@ use crate::{Credit, Expect, Slot};
 pub struct CreditLayer<E> {
     credit: Credit,
     expect: E,
+    #[cfg(target_os = "linux")]
+    connections: Option<Connections>,
 }
 
 impl<E> CreditLayer<E> {
     /// `expect` says what is expected of the response to a request.
     pub const fn new(credit: Credit, expect: E) -> Self {
-        Self { credit, expect }
+        Self {
+            credit,
+            expect,
+            #[cfg(target_os = "linux")]
+            connections: None,
+        }
+    }
+
+    /// Requests go over these connections, so their windows are limited, and a request costs no more than the widest of those over which it
+    /// can go. What comes out of order is told to the scheduler. The credit of a body that is dropped is kept until nothing
+    /// more can come of it.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn over(mut self, connections: &Connections) -> Self {
+        self.connections = Some(connections.clone());
+        self
     }
 }
 
@@ -39,7 +60,13 @@ impl<S, E: Clone> Layer<S> for CreditLayer<E> {
     type Service = CreditService<S, E>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        CreditService { inner, credit: self.credit.clone(), expect: self.expect.clone() }
+        CreditService {
+            inner,
+            credit: self.credit.clone(),
+            expect: self.expect.clone(),
+            #[cfg(target_os = "linux")]
+            connections: self.connections.clone(),
+        }
     }
 }
 
@@ -49,6 +76,8 @@ pub struct CreditService<S, E> {
     inner: S,
     credit: Credit,
     expect: E,
+    #[cfg(target_os = "linux")]
+    connections: Option<Connections>,
 }
 
 impl<S, E, A, B> Service<Request<A>> for CreditService<S, E>
@@ -70,16 +99,81 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        let slot = self.credit.slot((self.expect)(&request));
+        let expect = (self.expect)(&request);
+        let credit = self.credit.clone();
         let mut inner = self.inner.clone();
+        #[cfg(target_os = "linux")]
+        let connections = self.connections.clone();
         Box::pin(async move {
-            let mut slot = slot.await;
-            // What comes of the body is told. Nothing else has come, however it ends.
-            slot.fails_unless_it_came();
+            #[cfg(target_os = "linux")]
+            let (expect, claim) = match connections {
+                Some(connections) => connections.claim(request.uri(), &credit, expect),
+                None => (expect, None),
+            };
+            let mut held = Held {
+                slot: credit.slot(expect).await,
+                #[cfg(target_os = "linux")]
+                claim,
+            };
+            held.goes();
             poll_fn(|context| inner.poll_ready(context)).await?;
             let response = inner.call(request).await?;
-            Ok(response.map(|body| CreditBody { slot: Some(slot).filter(|_| !body.is_end_stream()), body }))
+            #[cfg(target_os = "linux")]
+            held.comes(response.extensions());
+            Ok(response.map(|body| {
+                if body.is_end_stream() {
+                    held.ends();
+                    return CreditBody { body, held: None };
+                }
+                CreditBody { body, held: Some(held) }
+            }))
         })
+    }
+}
+
+/// What a request holds until its response has come.
+#[derive(Debug)]
+struct Held {
+    slot: Slot,
+    #[cfg(target_os = "linux")]
+    claim: Option<Claim>,
+}
+
+impl Held {
+    fn goes(&mut self) {
+        // What comes of the body is told. Nothing else has come, however it ends.
+        self.slot.fails_unless_it_came();
+        #[cfg(target_os = "linux")]
+        if let Some(claim) = &mut self.claim {
+            claim.goes(&mut self.slot);
+        }
+    }
+
+    /// Its head has come.
+    #[cfg(target_os = "linux")]
+    fn comes(&mut self, extensions: &Extensions) {
+        if let (Some(claim), Some(id)) = (&mut self.claim, extensions.get::<ConnectionId>()) {
+            claim.comes_over(*id, &mut self.slot);
+        }
+    }
+
+    /// All of it has come.
+    fn ends(self) {
+        #[cfg(target_os = "linux")]
+        let slot = match self.claim {
+            Some(claim) => claim.came(self.slot),
+            None => self.slot,
+        };
+        #[cfg(not(target_os = "linux"))]
+        let slot = self.slot;
+        slot.finish_as_told();
+    }
+}
+
+/// All of a response has come, if it has not come before.
+fn end(held: &mut Option<Held>) {
+    if let Some(held) = held.take() {
+        held.ends();
     }
 }
 
@@ -90,7 +184,7 @@ pin_project! {
         // Dropped before its slot.
         #[pin]
         body: B,
-        slot: Option<Slot>,
+        held: Option<Held>,
     }
 }
 
@@ -103,16 +197,17 @@ impl<B: Body> Body for CreditBody<B> {
         let frame = ready!(this.body.as_mut().poll_frame(context));
         match &frame {
             Some(Ok(frame)) => {
-                if let (Some(slot), Some(data)) = (this.slot.as_mut(), frame.data_ref()) {
-                    slot.progress(data.remaining() as u64);
+                if let (Some(held), Some(data)) = (this.held.as_mut(), frame.data_ref()) {
+                    held.slot.progress(data.remaining() as u64);
                 }
                 // It may be kept, and not be asked again.
                 if this.body.is_end_stream() {
-                    drop(this.slot.take());
+                    end(this.held);
                 }
             }
+            None => end(this.held),
             // What is wrong with the body is wrong with its connection.
-            Some(Err(_)) | None => drop(this.slot.take()),
+            Some(Err(_)) => drop(this.held.take()),
         }
         Poll::Ready(frame)
     }

@@ -1,10 +1,10 @@
 //! Clients that others have written, each with a server that counts how many requests it has at once.
-#![cfg(feature = "tower")]
+#![cfg(feature = "hyper")]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use futures_util::stream::iter;
@@ -12,10 +12,15 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::StreamBody;
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
+use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use incast_requests::connections::Connections;
+use incast_requests::hyper::Connector;
+use incast_requests::socket::Tcp;
 use incast_requests::tower::CreditLayer;
-use incast_requests::{Credit, Expect};
-use redis::AsyncTypedCommands as _;
+use incast_requests::{Credit, Decision, Expect};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, AsyncTypedCommands as _, RedisConnectionInfo};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Duration, sleep};
@@ -206,4 +211,73 @@ async fn servers_of_redis_are_asked_as_many_at_once_as_fit() {
     let values = credit.try_gather(asked).await.unwrap();
     assert!(values.iter().flatten().all(|value| value.len() == BODY) && values.len() == REQUESTS);
     three_at_a_time(&load, &credit);
+}
+
+/// Credit that limits windows to less than a response has, and what its requests cost.
+fn with_windows() -> (Credit, Arc<Mutex<Vec<u64>>>) {
+    let costs = Arc::<Mutex<Vec<u64>>>::default();
+    let told = Arc::clone(&costs);
+    let hook = move |decision: Decision, _: &_| {
+        if let Decision::Granted { cost_bytes, .. } = decision {
+            told.lock().unwrap().push(cost_bytes);
+        }
+    };
+    (Credit::builder().budget_bytes(BUDGET).window_bytes(6000).on_decision(hook).build(), costs)
+}
+
+/// At first no data has come, and then what was announced before is used up.
+#[track_caller]
+fn cost_windows_in_the_end(costs: &Mutex<Vec<u64>>) {
+    let costs = costs.lock().unwrap();
+    assert_eq!(costs.first(), Some(&(BODY as u64)));
+    assert!(costs.last().is_some_and(|&last| last <= 6000 + 1024), "{costs:?}");
+}
+
+#[tokio::test]
+async fn requests_of_a_channel_cost_the_window_of_its_connection() {
+    let (address, _) = serve(grpc).await;
+    let (credit, costs) = with_windows();
+    let connections = Connections::shared();
+    let connector = Connector::new(HttpConnector::new(), &connections);
+    let endpoint = tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap();
+    let channel = endpoint.connect_with_connector(connector).await.unwrap();
+    let expect = |_: &Request<tonic::body::Body>| Expect::bytes(BODY as u64);
+    let client = tonic::client::Grpc::new(CreditLayer::new(credit.clone(), expect).over(&connections).layer(channel));
+    for _ in 0..REQUESTS {
+        let asked = (0..2).map(|_| {
+            let mut client = client.clone();
+            async move {
+                client.ready().await.unwrap();
+                let path = http::uri::PathAndQuery::from_static("/values.Values/Get");
+                client
+                    .unary(tonic::Request::new(Bytes::from_static(b"key")), path, Raw)
+                    .await
+                    .unwrap()
+                    .into_inner()
+                    .len()
+            }
+        });
+        assert_eq!(futures_util::future::join_all(asked).await, [BODY; 2]);
+        assert_eq!(credit.status().outstanding, 0);
+    }
+    cost_windows_in_the_end(&costs);
+}
+
+#[tokio::test]
+async fn with_a_stream_of_ones_own_a_request_of_redis_costs_its_window() {
+    let (address, _) = serve(redis_server).await;
+    let (credit, costs) = with_windows();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let mut tcp = Tcp::of(&stream).unwrap();
+    let (info, config) = (RedisConnectionInfo::default(), AsyncConnectionConfig::new());
+    let (mut connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await.unwrap();
+    tokio::spawn(driver);
+    for _ in 0..REQUESTS {
+        let mut slot = credit.slot(tcp.expect(&credit, Some(BODY as u64)).unwrap()).await;
+        slot.comes_over(&tcp);
+        let value = connection.get("key").await.unwrap().unwrap();
+        tcp.report(&mut slot).unwrap();
+        slot.finish(value.len() as u64);
+    }
+    cost_windows_in_the_end(&costs);
 }

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", _ROOT / "target")) / "release" / "examples" / "fan_in"
-BUILD = "cargo build --release -p incast-requests --features tower --example fan_in"
+BUILD = "cargo build --release -p incast-requests --features hyper --example fan_in"
+
+
+# How the client in Rust asks.
+_SERVERS = {"hyper": "http", "hyper-pool": "http-pool", "tokio": "echo"}
 
 
 class Asking(Protocol):
@@ -132,7 +136,7 @@ class _InRust:
     async def begin(self, cell: Cell, policy: str) -> None:
         port = PORTS[cell.server]
         setting = {
-            "server": "echo" if cell.server == "echo" else "http",
+            "server": _SERVERS[cell.client],
             "addresses": [f"{address(worker)}:{port}" for worker in range(cell.workers)],
             "sizes": list(cell.sizes),
             "think_us": cell.think_ms * 1000,

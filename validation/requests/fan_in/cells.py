@@ -19,8 +19,8 @@ MSS_BYTES, PACKET_BYTES = 1448, 1514
 MOST_WORKERS, MOST_LONG_FLOWS, MOST_STREAMS = 90, 8, 32
 # Which clients can ask which server.
 CLIENTS = {
-    "nginx": ("aiohttp", "httpx", "httpx-each", "hyper"),
-    "nginx-uncorked": ("aiohttp", "httpx", "httpx-each", "hyper"),
+    "nginx": ("aiohttp", "httpx", "httpx-each", "hyper", "hyper-pool"),
+    "nginx-uncorked": ("aiohttp", "httpx", "httpx-each", "hyper", "hyper-pool"),
     "nginx-tls": ("aiohttp", "httpx"),
     "nginx-h2": ("httpx",),
     "redis": ("redis",),
@@ -28,7 +28,7 @@ CLIENTS = {
     "echo": ("streams", "tokio"),
 }
 # A program of its own, in Rust.
-IN_RUST = ("hyper", "tokio")
+IN_RUST = ("hyper", "hyper-pool", "tokio")
 CONTROLS = ("cubic", "reno", "bbr", "dctcp")
 # Those that are told how long servers think: half of it, all, or twice as much.
 TOLD_HOW_LONG = {"told-half": 0.5, "told": 1.0, "told-twice": 2.0, "told-by-loop": 1.0}
@@ -198,6 +198,9 @@ def read(file: Path) -> Grid:
             if cell in found:
                 raise BadGridError(f"{file}: cells {number}: {cell.name} is there already, in cells {found[cell]}")
             unfit = _ONLY_IN_PYTHON if cell.client in IN_RUST else _ONLY_IN_RUST
+            if cell.client == "hyper-pool":
+                # What limits its windows is the layer.
+                unfit += ("clamp",)
             if lacking := [name for name in chosen if name in unfit]:
                 raise BadGridError(f"{file}: cells {number}: client: {cell.client!r} has no policy {lacking[0]!r}")
             found[cell] = number
