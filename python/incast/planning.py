@@ -321,12 +321,12 @@ class Plan:
             thinks = f"thinks for {text.seconds(network.think_ps / _PS_PER_S)} and " if network.think_ps else ""
             lines += [
                 f"  That brings at most {found} of {rate}: each {thinks}sends a window per round trip.",
-                "  A scheduler that learns tries if more at once pays (`learn = true`; the library without a plan).",
+                "  A scheduler that has the port can find out if more at once pays (`learn_think = true`; the library",
+                "  for Python does so by itself).",
             ]
             if network.think_ps:
                 lines += [
-                    "  One that is told how long they think lets others go at the pace of the link meanwhile (`think`;",
-                    "  `think_ms` of the library's plan).",
+                    "  If you tell it how long they think, it need not find out (`think`; `think_ms` in the library).",
                 ]
         return lines
 
