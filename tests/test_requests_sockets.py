@@ -22,7 +22,7 @@ import trio
 
 from fan_in import unruly
 from incast import requests
-from incast.requests import Decision, Peer, Plan, Scheduler, sockets
+from incast.requests import Decision, Peer, Plan, Port, Scheduler, sockets
 from incast_requests import _core
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LEFT OUT: only Linux says what sockets have seen")
@@ -1041,3 +1041,65 @@ def test_the_kernel_puts_its_numbers_where_they_are_read() -> None:
         server.close()
         client.recv(1)
         assert sockets.is_closed(client)
+
+
+def test_with_a_port_alone_it_is_found_out_how_long_servers_think() -> None:
+    """40 servers think for 50 ms and send 2,000 bytes; ten fit at a time. All take the link 87 ms."""
+    now_ns = 1_000_000_000_000
+
+    async def program() -> None:
+        nonlocal now_ns
+        answered, thinking = 0, dict[int, tuple[int, asyncio.Event]]()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(1):
+                writer.write(bytes(2000))
+            writer.close()
+            await writer.wait_closed()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        connections = [await asyncio.open_connection(*server.sockets[0].getsockname()[:2]) for _ in range(40)]
+
+        async def ask(number: int) -> None:
+            nonlocal answered
+            reader, writer = connections[number]
+            thinking[number] = (now_ns + 50_000_000, begins := asyncio.Event())
+            await begins.wait()
+            writer.write(b"x")
+            assert len(await reader.readexactly(2000)) == 2000
+            answered += 1
+
+        async def query(scheduler: Scheduler) -> int:
+            """Ask all; return how many milliseconds pass meanwhile."""
+            nonlocal now_ns, answered
+            answered, begun, asked_ns = 0, 0, now_ns
+            peers = [Peer(writer) for _, writer in connections]
+            asked = asyncio.ensure_future(
+                scheduler.gather(*map(ask, range(40)), expect_bytes=2000, sockets=peers),
+            )
+            while not asked.done():
+                for number in [number for number, (until_ns, _) in thinking.items() if until_ns <= now_ns]:
+                    thinking.pop(number)[1].set()
+                    begun += 1
+                while answered < begun:
+                    await asyncio.sleep(0)
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                now_ns += 1_000_000
+                scheduler._on_timer()
+            await asked
+            return (now_ns - asked_ns) // 1_000_000
+
+        plan = Plan(port=Port(rate_bps=8_000_000, buffer_bytes=28_600))
+        async with requests.open(plan, clock=lambda: now_ns) as scheduler:
+            took_ms = [await query(scheduler) for _ in range(12)]
+            assert took_ms[0] >= 200, "ten at a time"
+            assert took_ms[-1] < 150, took_ms
+            assert scheduler.status().think_ms > 0
+        for _, writer in connections:
+            writer.close()
+            await writer.wait_closed()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(program())

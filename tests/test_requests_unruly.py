@@ -12,16 +12,18 @@ import pytest
 import soak
 from fan_in import unruly
 from incast import requests
-from incast.requests import Peer, Plan
+from incast.requests import Peer, Plan, Port
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="LEFT OUT: only Linux says what sockets have seen")
 
 # Some fit at a time, also into a budget that was cut: a stall holds its own part, not the others.
 SIZE_BYTES = 3000
 FIXED, LEARNED = Plan(budget_bytes=10_000), Plan()
+# As most programs have it: it also finds out how long servers think.
+OF_PORT = Plan(port=Port(rate_bps=10**9, buffer_bytes=16_384))
 
 
-@pytest.mark.parametrize("plan", [FIXED, LEARNED], ids=["fixed", "learned"])
+@pytest.mark.parametrize("plan", [FIXED, LEARNED, OF_PORT], ids=["fixed", "learned", "of a port"])
 @pytest.mark.parametrize("way", unruly.WAYS[1:])
 def test_one_bad_server_costs_neither_the_others_nor_any_credit(way: str, plan: Plan) -> None:
     async def program() -> None:
@@ -75,7 +77,7 @@ def test_one_bad_server_costs_neither_the_others_nor_any_credit(way: str, plan: 
     asyncio.run(bounded())
 
 
-@pytest.mark.parametrize("plan", [FIXED, LEARNED], ids=["fixed", "learned"])
+@pytest.mark.parametrize("plan", [FIXED, LEARNED, OF_PORT], ids=["fixed", "learned", "of a port"])
 def test_a_short_soak_leaves_nothing_behind(plan: Plan) -> None:
     samples = asyncio.run(soak.soak(lambda queries: queries < 60, lambda queries: queries % 10 == 0, plan, 0, 1))
     assert [sample.queries for sample in samples] == [10, 20, 30, 40, 50, 60]

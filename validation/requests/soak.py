@@ -23,7 +23,7 @@ import cyclopts
 
 from fan_in import unruly
 from incast import requests
-from incast.requests import Peer, Plan
+from incast.requests import Peer, Plan, Port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,15 +148,21 @@ def judge(samples: list[Sample], *, rss: bool) -> None:
 
 
 @app.default
-def main(*, minutes: float = 10, pause_ms: float = 20, budget_bytes: int | None = None) -> None:
+def main(
+    *, minutes: float = 10, pause_ms: float = 20, budget_bytes: int | None = None, buffer_kb: int | None = None
+) -> None:
     """Ask for some minutes, and say whether anything grew.
 
     Args:
         minutes: how long.
         pause_ms: milliseconds between two queries: without them it takes a whole CPU.
         budget_bytes: a budget; without it the scheduler learns.
+        buffer_kb: the buffer of a port of 1 Gbit/s instead; then the scheduler finds out how long servers think.
 
     """
+    if budget_bytes and buffer_kb:
+        sys.exit("error: --buffer-kb: not beside --budget-bytes")
+    port = Port(rate_bps=10**9, buffer_bytes=1024 * buffer_kb) if buffer_kb else None
     began = last = time.monotonic()
     every_s = 60 * minutes / _LINES
 
@@ -169,7 +175,13 @@ def main(*, minutes: float = 10, pause_ms: float = 20, budget_bytes: int | None 
         return False
 
     samples = asyncio.run(
-        soak(lambda _: time.monotonic() < began + 60 * minutes, due, Plan(budget_bytes=budget_bytes), pause_ms / 1e3, 1)
+        soak(
+            lambda _: time.monotonic() < began + 60 * minutes,
+            due,
+            Plan(budget_bytes=budget_bytes, port=port),
+            pause_ms / 1e3,
+            1,
+        )
     )
     print("| s | queries | completed | failed | memory, MB | descriptors | tasks | credit in use |\n|" + "---|" * 8)
     for at in samples:
