@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Command, small_paper
 from incast._native import RunError
-from incast.studies import batches, execution, plan, reading
+from incast.studies import batches, execution, places, plan, reading
 from incast.studies.batches import Batch, Report
 from incast.studies.places import Lost
 from incast.studies.store import Store
@@ -98,6 +98,10 @@ class Here:
         self._count += 1
         yield batch, Lost("it was struck by lightning") if self._count in self._losses else report
 
+    def finished(self, store: Store) -> int:  # noqa: ARG002
+        """Tell nothing of it."""
+        return 0
+
     def close(self) -> None:
         """Leave."""
 
@@ -112,6 +116,16 @@ def test_lost_batches_are_computed_again_and_workers_without_the_store_send_thei
     assert execution.run(tasks, store, place=Here([1, 2, 4], sees=sees)) == RUNS
     assert inside("sweep", study, "--out", "out").stderr.count("0 runs computed") == 1
     assert contents(tmp_path / "out") == whole
+
+
+def test_what_is_done_of_the_share_of_a_job_is_seen_in_the_store(study: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "out" / "runs")
+    store.prepare()
+    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))
+    batch = batches.of(tasks, store)
+    for done in (0, 1, 5, RUNS):
+        execution.run(tasks[:done], store)
+        assert places.begun(batch, store) == done
 
 
 def test_what_kills_every_worker_is_named(study: Path, tmp_path: Path) -> None:

@@ -74,6 +74,18 @@ def against_ns3(name: str, file: str, changed: dict[str, Any]) -> Work:
     return Work(name, {"ours": lambda: ours(ROOT / file, changed), "ns-3": lambda: ns3(flows, arguments)})
 
 
+def days(head: str, ports: int, flows: list[str]) -> tuple[int, float]:
+    """Run Days; return how many packets its flows have received, and what it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "days.toml"
+        file.write_text("\n".join([head.format(folder=folder, ports=ports), *flows]), encoding="utf-8")
+        before_s = cost.cpu_s_of_children()
+        subprocess.run([DAYS, file], capture_output=True, check=True)
+        cpu_s = cost.cpu_s_of_children() - before_s
+        with (Path(folder) / "sinks.csv").open(encoding="utf-8") as rows:
+            return sum(int(row["received_packets"]) for row in csv.DictReader(rows)), cpu_s
+
+
 # Days leaves out the links of hosts: of the six links between two pods it has four. So its flows are half as large
 # again, and both programs send as many packets over links. Its segments have 512 bytes, and each is acknowledged.
 SEGMENT_BYTES, LINKS, DAYS_LINKS = 512, 6, 4
@@ -99,21 +111,58 @@ def fat_tree(ports: int, flows: int, segments: int) -> Work:
         size = segments * SEGMENT_BYTES * LINKS // DAYS_LINKS
         per_edge = hosts // edges
         flows = [days_flow(source // per_edge, to // per_edge, size) for source, to in ends]
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "days.toml"
-            head = DAYS_HEAD.format(folder=folder, ports=ports)
-            file.write_text("\n".join([head, *flows]), encoding="utf-8")
-            before_s = cost.cpu_s_of_children()
-            subprocess.run([DAYS, file], capture_output=True, check=True)
-            cpu_s = cost.cpu_s_of_children() - before_s
-            with (Path(folder) / "sinks.csv").open(encoding="utf-8") as rows:
-                received = sum(int(row["received_packets"]) for row in csv.DictReader(rows))
+        received, cpu_s = days(DAYS_HEAD, ports, flows)
         return Turn(received * 2 * DAYS_LINKS, cpu_s)
 
     return Work(
         f"fat tree, k = {ports}, {flows:,} flows of {segments * SEGMENT_BYTES // 1024} KiB",
         {"ours": of_ours, "Days": of_days},
     )
+
+
+# The benchmark that Days comes with (`configs/benchmarks/fattree_k32_f4096_st.toml` of its sources), but that flows go
+# from pod to pod, where that one draws both ends. A packet of 1,000 bytes leaves each second, and nothing acknowledges
+# it. Ours are messages of one segment, which is acknowledged over the same six links: a third of the seconds has as
+# many packet-hops.
+OWN_PORTS, OWN_FLOWS, OWN_S, OWN_BYTES = 32, 4096, 1500, 1000
+
+
+def own_of_days(seconds: int) -> Work:
+    """Return the benchmark of Days, of so many seconds there."""
+    edges, hosts = OWN_PORTS**2 // 2, OWN_PORTS**3 // 4
+    ends = [(flow * hosts // OWN_FLOWS, (flow * hosts // OWN_FLOWS + hosts // 2) % hosts) for flow in range(OWN_FLOWS)]
+
+    def of_ours() -> Turn:
+        with tempfile.TemporaryDirectory() as folder:
+            lasts = seconds * DAYS_LINKS // (2 * LINKS)
+            with (Path(folder) / "flow.txt").open("w", encoding="utf-8") as flows:
+                flows.write(f"{lasts * OWN_FLOWS}\n")
+                for second in range(1, lasts + 1):
+                    flows.writelines(f"{source} {to} 3 5000 {OWN_BYTES} {second}\n" for source, to in ends)
+            file = Path(folder) / "fat-tree.toml"
+            file.write_text(FAT_TREE, encoding="utf-8")
+            link = {"rate": "320kbps", "delay": "1us"}
+            changed = {
+                "topology.ports": OWN_PORTS, "topology.host_link": link, "topology.fabric_link": link,
+                "switch.buffer.limit": "100packets", "tcp.mss": f"{OWN_BYTES}B",
+                "tcp.rto_min": "2s", "tcp.rto_initial": "2s",
+            }  # fmt: skip
+            return ours(file, changed)
+
+    def of_days() -> Turn:
+        per_edge = hosts // edges
+        every = 'arr_dist = { type = "Uniform", low = 1, high = 1 }'
+        sizes = f'pkt_size_dist = {{ type = "Uniform", low = {OWN_BYTES}, high = {OWN_BYTES} }}'
+        flows = [
+            f'[[flow]]\nflow_type = "PacketDistribution"\ngraph = [[{source // per_edge}, {to // per_edge}]]\n'
+            f"[flow.traffic]\ninitial_delay = 1.0\nduration = {seconds}\n{every}\n{sizes}"
+            for source, to in ends
+        ]
+        head = DAYS_HEAD.replace("duration = 20.0\n", "").replace("10000000000", "320000").replace("100000", "100")
+        received, cpu_s = days(head, OWN_PORTS, flows)
+        return Turn(received * DAYS_LINKS, cpu_s)
+
+    return Work(f"Days' own: fat tree, k = 32, 4,096 packets a second, {seconds} s", {"ours": of_ours, "Days": of_days})
 
 
 FAT_TREE = """\
@@ -213,10 +262,12 @@ def main() -> None:
         partial(against_ns3, "incast 40:1, NewReno, 1 MiB each", "validation/ns3/incast.toml", incast_40),
         partial(against_ns3, "leaf-spine, 2,000 flows", "scenarios/leaf-spine.toml", {"traffic.messages.flows": 2000}),
         partial(fat_tree, 8, 128, 256),
+        partial(own_of_days, OWN_S // 10),
     ]
     if arguments.large:
         works += [
             partial(fat_tree, 32, 4096, 128),
+            partial(own_of_days, OWN_S),
             partial(against_ns3, "leaf-spine, 20,000 flows", "scenarios/leaf-spine.toml", {}),
         ]
     print("| work | program | packet-hops | ns of CPU per packet-hop | times ours |\n|---|---|---|---|---|")

@@ -70,7 +70,8 @@ def run(
 
     def state(elapsed_s: float) -> progress.State:
         others = (f"{len(elsewhere):,} computed by another process",) if elsewhere else ()
-        return progress.of_runs(here.total(), len(missing), elapsed_s, what=f"{what}: ", also=(*already, *others))
+        done = here.total() + (place.finished(store) if place else 0)
+        return progress.of_runs(done, len(missing), elapsed_s, what=f"{what}: ", also=(*already, *others))
 
     with progress.Meter(state) as meter:
         # What is measured in real time comes last, one run at a time: others would take its CPUs away.

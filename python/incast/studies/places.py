@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import bisect
 import contextlib
 import json
+import math
 import os
 import pickle
 import queue
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from incast.studies.batches import Batch
+    from incast.studies.store import Store
 
 _KINDS = "local, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
 # A batch takes about as long: little is lost with a worker, and little said about each.
@@ -70,6 +73,9 @@ class Place(Protocol):
             RunError: nothing will come any more.
 
         """
+
+    def finished(self, store: Store) -> int:
+        """Say how many runs of batches under way are done, as far as that can be told."""
 
     def close(self) -> None:
         """Cancel what is under way, and leave."""
@@ -155,6 +161,9 @@ class _Hosts:
             while True:
                 yield from self._pick(*self._ended.get_nowait())
         self._refuse_nobody()
+
+    def finished(self, store: Store) -> int:  # noqa: ARG002 - batches take seconds
+        return 0
 
     def _pick(self, batch: Batch | None, report: Report | Lost) -> Iterator[tuple[Batch, Report | Lost]]:
         if batch:
@@ -341,6 +350,8 @@ class _Slurm:
         self._under_way: list[tuple[Any, Batch]] = []
         self._missed: set[str] = set()
         self._looked_s = time.monotonic()
+        self._finished: dict[str, int] = {}
+        self._counted_s = -math.inf
 
     def about(self) -> tuple[str, int]:
         return f"Slurm, {self._jobs} jobs", self._jobs * self._cores
@@ -373,6 +384,13 @@ class _Slurm:
                     yield batch, Lost(f"job {job.job_id} of Slurm ended without a result; see {job.paths.stderr}")
                 self._missed.add(job.job_id)
 
+    def finished(self, store: Store) -> int:
+        # A job has its whole share at once, so that what it has done shows only in the store.
+        if time.monotonic() - self._counted_s >= _SQUEUE_EVERY_S:
+            self._finished = {job.job_id: begun(batch, store) for job, batch in self._under_way}
+            self._counted_s = time.monotonic()
+        return sum(self._finished.get(job.job_id, 0) for job, _ in self._under_way)
+
     def _alive(self) -> set[str] | None:
         """Return the jobs that wait or run, every now and then; `None` if Slurm is not asked or does not answer."""
         if time.monotonic() - self._looked_s < _SQUEUE_EVERY_S:
@@ -393,6 +411,11 @@ class _Slurm:
             subprocess.run(["scancel", *names], capture_output=True, check=False)  # noqa: S607
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def begun(batch: Batch, store: Store) -> int:
+    """Return how many runs come before the first that is not done: they are computed in their order."""
+    return bisect.bisect_left(batch.tasks, True, key=lambda task: not store.has(task.key, task.tables))
 
 
 def _result(job: Any) -> Report | Lost:  # noqa: ANN401 - submitit's
@@ -475,6 +498,9 @@ class _Dask:
                     yield batch, Lost(f"the scheduler of Dask at {self._address} has lost it")
                 case _:
                     self._under_way.append((future, batch))
+
+    def finished(self, store: Store) -> int:  # noqa: ARG002 - batches take seconds
+        return 0
 
     def _is_connected(self) -> bool:
         """Whether the scheduler is there; for a while it may come back."""

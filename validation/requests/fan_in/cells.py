@@ -197,10 +197,10 @@ def read(file: Path) -> Grid:
         for cell in _cells(f"{file}: cells {number}", entry):
             if cell in found:
                 raise BadGridError(f"{file}: cells {number}: {cell.name} is there already, in cells {found[cell]}")
-            unfit = _ONLY_IN_PYTHON if cell.client in IN_RUST else _ONLY_IN_RUST
+            unfit: tuple[str, ...] = _ONLY_IN_PYTHON if cell.client in IN_RUST else _ONLY_IN_RUST
             if cell.client == "hyper-pool":
                 # What limits its windows is the layer.
-                unfit += ("clamp",)
+                unfit = (*unfit, "clamp")
             if lacking := [name for name in chosen if name in unfit]:
                 raise BadGridError(f"{file}: cells {number}: client: {cell.client!r} has no policy {lacking[0]!r}")
             found[cell] = number

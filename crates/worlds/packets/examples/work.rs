@@ -1,8 +1,12 @@
 //! `cargo run --release -p incast-packets --example work -- NAME [FLOWS]` carries out one of the works whose cost is kept in
-//! `instructions.json`, and says how many packet-hops it took; without a name it lists them. `make bench` counts instructions.
+//! `instructions.json` on one thread, and says how many packet-hops and how many seconds that took; without a name it lists them. `make bench` counts
+//! instructions, and `make bench-works` times the works in turns.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use incast_packets::{Control, RunOptions, run};
 use incast_plan::{Network, Plan};
@@ -35,18 +39,30 @@ fn leaf_spine(flows: u32) -> Plan {
     leaf_spine_load(20, 20, 10, flows, 1, 250, 65)
 }
 
+fn with_detector(plan: Plan) -> Plan {
+    with_links(plan, |link| {
+        if let Some(port) = link.port.as_mut().map(Arc::make_mut) {
+            port.marker = MarkerChoice::Ein(ein::Config::default());
+        }
+    })
+}
+
+/// All ports of a switch share 4 MB.
+fn with_shared_memory(mut plan: Plan) -> Plan {
+    for switch in &mut plan.network.switches {
+        switch.buffers.fill(shared(4_000_000, 1.0, 0));
+    }
+    plan
+}
+
 /// A name, and the plan with this many flows (or rounds).
 type Work = (&'static str, u32, fn(u32) -> Plan);
 
-const WORKS: [Work; 8] = [
+const WORKS: [Work; 11] = [
     ("leaf-spine", 1_000, leaf_spine),
-    ("leaf-spine, detector", 1_000, |flows| {
-        with_links(leaf_spine(flows), |link| {
-            if let Some(port) = link.port.as_mut().map(Arc::make_mut) {
-                port.marker = MarkerChoice::Ein(ein::Config::default());
-            }
-        })
-    }),
+    ("leaf-spine, detector", 1_000, |flows| with_detector(leaf_spine(flows))),
+    ("leaf-spine, shared", 1_000, |flows| with_shared_memory(leaf_spine(flows))),
+    ("leaf-spine, shared, detector", 1_000, |flows| with_detector(with_shared_memory(leaf_spine(flows)))),
     ("leaf-spine, 100 Gbit/s", 1_000, |flows| {
         let mut plan = with_links(leaf_spine(flows), |link| {
             link.rate.0 *= 10;
@@ -58,6 +74,7 @@ const WORKS: [Work; 8] = [
         plan
     }),
     ("incast 127:1", 10, |rounds| incast(127, rounds)),
+    ("incast 127:1, shared", 10, |rounds| with_shared_memory(incast(127, rounds))),
     ("incast 1000:1", 1, |rounds| incast(1_000, rounds)),
     ("star of 41, static", 2_000, |flows| star_load(41, flows, &packets(250))),
     ("star of 41, shared", 2_000, |flows| star_load(41, flows, &shared(4_000_000, 1.0, 0))),
@@ -77,7 +94,12 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let size = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(*size);
-    let run = run(&make(size), &RunOptions::default(), &Control::default()).expect("the plan is sound");
-    println!("packet_hops={}", run.totals.packet_hops);
+    let plan = make(size);
+    let control = Control::default();
+    control.use_threads(NonZeroUsize::MIN);
+    let begin = Instant::now();
+    let run = run(&plan, &RunOptions::default(), &control).expect("the plan is sound");
+    let run_s = begin.elapsed().as_secs_f64();
+    println!("packet_hops={}\nrun_s={run_s}", run.totals.packet_hops);
     ExitCode::SUCCESS
 }
