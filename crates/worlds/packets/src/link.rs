@@ -251,7 +251,8 @@ impl<M: Marker> Link<M> {
         self.plain_line =
             self.ps_per_byte > 0 && self.burst == 0 && self.receiving.is_none() && self.impairment.is_none();
         let apart = self.port.as_ref().filter(|port| port.sharing == Sharing::Apart);
-        self.plain = self.plain_line && (apart.is_some() || !self.departures_matter);
+        let unseen = apart.map_or(!self.departures_matter, |port| !port.sees_departures);
+        self.plain = self.plain_line && unseen;
         let shares = self.port.as_ref().is_some_and(Port::shares);
         self.foresees = self.plain_line && self.classes.is_none() && !self.keeps_queue && !shares;
         self.counts_late = self.foresees && self.plain;
@@ -893,8 +894,8 @@ impl<M: Marker> Link<M> {
 
     /// Whether it can go [apart](Self::go_apart) from the memory that it shares.
     pub(crate) fn can_go_apart(&self) -> bool {
-        let asks_only = self.port.as_ref().is_some_and(|port| port.shares() && !port.sees_departures);
-        asks_only && self.plain_line && self.classes.is_none() && !self.keeps_queue
+        let shares = self.port.as_ref().is_some_and(Port::shares);
+        shares && self.plain_line && self.classes.is_none() && !self.keeps_queue
     }
 
     /// Goes without the memory that it shares, and takes along what waits: it foresees, as if it shared nothing. All transmissions have
@@ -903,24 +904,26 @@ impl<M: Marker> Link<M> {
         let Some(port) = &mut self.port else { return };
         (port.sharing, port.listed) = (Sharing::Apart, false);
         let index = port.index;
+        self.note_what_is_plain();
+        self.begun_until = self.busy_until;
         self.longest = self.longest.max(self.in_service);
         self.unbegun = self.waiting.len();
         while !self.waiting.is_empty() {
             let packet = self.waiting.pop();
-            let wire = u64::from(packet.wire);
-            buffer.on_departure(index, Bytes(wire));
-            self.packets += 1;
-            self.bytes += wire;
+            buffer.on_departure(index, Bytes(u64::from(packet.wire)));
             self.longest = self.longest.max(packet.wire);
             self.put_on_wire(self.busy_until, packet);
         }
-        self.waiting_bytes = 0;
-        self.note_what_is_plain();
+        if self.counts_late {
+            self.packets += u64::from(self.unbegun);
+            self.bytes += self.waiting_bytes;
+            self.waiting_bytes = 0;
+        }
     }
 
     /// What waits where the port is apart: packets, and their bytes. Transmissions that are due at `now` have begun.
     pub(crate) fn waiting_apart(&mut self, now: u64) -> (u32, u64) {
-        self.count_waiting(now);
+        self.count_until(now);
         (self.unbegun, self.waiting_bytes)
     }
 
@@ -937,8 +940,10 @@ impl<M: Marker> Link<M> {
         }
         self.flying.truncate(on_wire);
         self.busy_until -= bytes * self.ps_per_byte;
-        self.packets -= u64::from(waits);
-        self.bytes -= bytes;
+        if self.counts_late {
+            self.packets -= u64::from(waits);
+            self.bytes -= bytes;
+        }
         self.unbegun = 0;
         self.note_what_is_plain();
     }
@@ -1387,11 +1392,13 @@ mod tests {
     fn a_port_that_goes_apart_from_its_memory_does_as_one_that_stays() {
         let mut source = Random(11);
         let mut random = |below: u64| u64::from(source.below(below as u32));
-        let (mut marked, mut longest, mut came_back, mut at_once) = (0, 0, 0, 0);
+        let (mut marked, mut longest, mut came_back, mut at_once, mut left) = (0, 0, 0, 0, 0);
         for round in 0..3_000 {
             let marker = Scripted {
                 on_enqueue: [Marks::NONE, Marks::CE, Marks::EIN][random(3) as usize],
-                looks_away: true,
+                on_dequeue: [Marks::NONE, Marks::EIN][random(2) as usize],
+                looks_away: random(2) == 0,
+                takes_up_to: [0, 4_000][random(2) as usize],
                 quiet_below: [8, u32::MAX][random(2) as usize],
                 ..Scripted::default()
             };
@@ -1413,7 +1420,10 @@ mod tests {
                 if random(5) == 0 && now > 0 {
                     let [_, goes] = &mut benches;
                     if apart {
-                        goes.with(|link, around| link.come_back(now - 1, &mut around.buffers[1]));
+                        goes.with(|link, around| {
+                            link.advance(now - 1, around);
+                            link.come_back(now - 1, &mut around.buffers[1]);
+                        });
                         assert!(!goes.link.foresees);
                         assert_eq!(goes.link.waiting_bytes.cast_signed(), goes.buffers[1].held, "round {round}");
                         came_back += u64::from(goes.link.has_backlog());
@@ -1423,7 +1433,7 @@ mod tests {
                             link.advance(now - 1, around);
                             link.go_apart(&mut around.buffers[1]);
                         });
-                        assert!(goes.link.counts_late);
+                        assert_eq!(goes.link.counts_late, marker.looks_away);
                         assert_eq!(goes.buffers[1].held, 0, "round {round}");
                     }
                     apart = !apart;
@@ -1442,7 +1452,8 @@ mod tests {
                         });
                         let Counters { ce_marks, ein_marks, .. } = bench.link.counters;
                         let begun = (bench.link.begun(), bench.link.begun_bytes(), bench.link.max_waiting);
-                        (arrived, begun, ce_marks + ein_marks, bench.marker().arrivals.clone())
+                        let seen = (bench.marker().arrivals.clone(), bench.marker().left.clone());
+                        (arrived, begun, ce_marks + ein_marks, seen)
                     });
                     assert_eq!(stays, goes, "round {round}");
                 }
@@ -1450,9 +1461,10 @@ mod tests {
             let [stays, _] = &benches;
             marked += stays.link.counters.ce_marks + stays.link.counters.ein_marks;
             longest = longest.max(stays.link.max_waiting);
+            left += stays.marker().left.len();
         }
         assert!(marked > 10_000 && longest > 10 && came_back > 1_000, "{marked} {longest} {came_back}");
-        assert!(at_once > 1_000, "{at_once}");
+        assert!(at_once > 1_000 && left > 10_000, "{at_once} {left}");
     }
 
     /// A short packet is in service, two long ones wait, and a short one comes while one of them is nearly gone: 3,164 bytes are at the port.

@@ -236,9 +236,15 @@ impl<O: Observer> World<'_, O> {
     /// A port has a backlog from now on.
     #[inline]
     fn list_departure(&mut self, link: u32, schedule: &mut impl Schedule) {
+        schedule.backlog(link, self.links[link as usize].next_departure());
+        self.list_at_memory(link);
+    }
+
+    /// The memory that a port with a backlog shares has to know when it departs.
+    #[inline]
+    fn list_at_memory(&mut self, link: u32) {
         let port = &mut self.links[link as usize];
         let next = port.next_departure();
-        schedule.backlog(link, next);
         if let Some(port_of_switch) = port.port.as_mut().filter(|port| port.shares() && !port.listed) {
             port_of_switch.listed = true;
             self.departures[port_of_switch.buffer as usize].push(Reverse((next, link)));

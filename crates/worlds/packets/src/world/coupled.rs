@@ -2,7 +2,7 @@
 //!
 //! A memory that ports share hears of arrivals and departures in order of time, at whichever port they are. But while all that it holds
 //! and all that may come to it would fit, every packet is admitted in whatever order they come. Then the ports go apart: each is run over
-//! its own arrivals, as if it shared nothing, and nobody counts what leaves. What has come since the memory was counted last is taken for
+//! its own arrivals, as if it shared nothing, and nobody counts what leaves but a marker that wants to know. What has come since the memory was counted last is taken for
 //! held. Once that may be too much the memory is counted again, and the ports come back if it holds nearly as much.
 
 use incast_protocols::Bytes;
@@ -83,8 +83,12 @@ impl<O: Observer> World<'_, O> {
         let (memory, ports) = (coupled.memory, std::mem::take(&mut coupled.ports));
         for &link in &ports {
             let port = &mut self.links[link as usize];
+            // A port that does not count late is asked already.
+            let is_asked = port.has_backlog();
             port.come_back(before, &mut self.buffers[memory as usize]);
-            if port.has_backlog() {
+            if is_asked {
+                self.list_at_memory(link);
+            } else if port.has_backlog() {
                 self.list_departure(link, schedule);
             }
         }
@@ -103,13 +107,17 @@ mod tests {
     use crate::observe::Silent;
     use incast_protocols::switch::buffer::BufferChoice;
     use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
+    use incast_protocols::switch::marker::{MarkerChoice, ein};
     use incast_testing::star_load;
     use incast_world::Control;
+    use std::sync::Arc;
 
     /// The memory is at times too small for all that comes. The event loop knows nothing of going apart.
     #[test]
     fn ports_go_apart_and_come_back_and_nobody_can_tell() {
-        for (size, alpha, reserve, cell) in [(700_000, 1.0, 0, 1), (2_000_000, 0.25, 3_000, 1), (800_000, 1.0, 0, 256)]
+        let memories = [(700_000, 1.0, 0, 1), (2_000_000, 0.25, 3_000, 1), (800_000, 1.0, 0, 256)];
+        for (with_detector, (size, alpha, reserve, cell)) in
+            memories.iter().flat_map(|&memory| [false, true].map(|with_detector| (with_detector, memory)))
         {
             let memory = BufferChoice::DynamicThreshold(dynamic_threshold::Config {
                 size: Bytes(size),
@@ -117,7 +125,12 @@ mod tests {
                 reserve: Bytes(reserve),
                 cell: Bytes(cell),
             });
-            let plan = star_load(41, 2_000, &memory);
+            let mut plan = star_load(41, 2_000, &memory);
+            for link in &mut plan.network.links {
+                if let Some(port) = link.port.as_mut().filter(|_| with_detector).map(Arc::make_mut) {
+                    port.marker = MarkerChoice::Ein(ein::Config { growth: 0.05, ..Default::default() });
+                }
+            }
             let mut world = World::new(&plan, Silent, None).unwrap();
             let mut sweep = Sweep::new(&mut world, &plan);
             let horizon = Horizon::new(&plan);
@@ -143,6 +156,11 @@ mod tests {
             assert_eq!(ports(&world), ports(&other), "{size}");
             let dropped: u64 = world.links.iter().map(|link| link.counters.drops).sum();
             assert!(dropped > 0, "{size}: the memory is never full");
+            let marks = |world: &World<'_, Silent>| -> Vec<u64> {
+                world.links.iter().map(|link| link.counters.ein_marks).collect()
+            };
+            assert_eq!(marks(&world), marks(&other), "{size}");
+            assert_eq!(marks(&world).iter().any(|&marks| marks > 0), with_detector, "{size}");
         }
     }
 }
