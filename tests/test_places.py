@@ -173,6 +173,16 @@ def test_hosts_by_ssh_of_which_one_is_not_there_and_one_breaks(
     assert (done.returncode, "no host is left" in done.stderr) == (1, True), done.stderr
 
 
+def test_processes_of_this_machine_make_the_same_store(
+    inside: Command, study: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    done = inside("sweep", study, "--on", "processes", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert "computed on processes of this machine: 2 runs at once" in done.stderr
+    assert f"{RUNS} runs computed" in done.stderr
+    assert contents(tmp_path / "out") == whole
+
+
 def test_a_place_that_is_not_there_is_one_message(
     inside: Command, study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,8 +192,8 @@ def test_a_place_that_is_not_there_is_one_message(
         return done.stderr
 
     monkeypatch.setenv("PATH", "/nowhere")
-    expected = "expected local, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
-    for on in ("cloud", "dask", "dask:", "local:2"):
+    expected = "expected local, processes, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
+    for on in ("cloud", "dask", "dask:", "local:2", "processes:2"):
         assert f"--on {on}: {expected}" in said(on)
     for on in ("ssh", "ssh:a,,b", "ssh:-oProxyCommand=x", "ssh:a b"):
         assert f"--on {on}: expected ssh:HOST" in said(on)

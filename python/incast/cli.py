@@ -57,7 +57,9 @@ Worlds = Annotated[
         help="world that runs the scenario (incast list worlds), or several: packets,linux [default: the scenario's]",
     ),
 ]
-On = Annotated[str, Parameter(help="where to compute: local, ssh:HOST[,HOST], slurm[:KEY=VALUE,...] or dask:ADDRESS")]
+On = Annotated[
+    str, Parameter(help="where to compute: local, processes, ssh:HOST[,HOST], slurm[:KEY=VALUE,...] or dask:ADDRESS")
+]
 Runs = Annotated[Path, Parameter(help="directory of a sweep, or of the finished runs themselves")]
 Listed = Literal["protocols", "profiles", "workloads", "topologies", "worlds", "examples", "keys"]
 DryRun = Annotated[

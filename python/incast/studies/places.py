@@ -1,4 +1,4 @@
-"""Where runs are computed: in this process, or as batches on other machines, by ssh, Slurm or Dask."""
+"""Where runs are computed: in this process, or as batches in others, here or on machines by ssh, Slurm or Dask."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from incast.studies.batches import Batch
     from incast.studies.store import Store
 
-_KINDS = "local, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
+_KINDS = "local, processes, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
+# Not a host that anybody could name.
+_HERE = "processes of this machine"
 # A batch takes about as long: little is lost with a worker, and little said about each.
 _BATCH_S = 5.0
 _MOST_RUNS = 256
@@ -92,6 +94,8 @@ def of(on: str, workers: int | None) -> Callable[[Path], Place] | None:
     match kind:
         case "local" if on == "local":
             return None
+        case "processes" if on == "processes":
+            return lambda _: _Hosts([_HERE], workers)
         case "ssh":
             hosts = where.split(",")
             if not all(re.fullmatch(r"[\w.@:\[\]][\w.@:\[\]-]*", host) for host in hosts):
@@ -133,7 +137,7 @@ def _by_time(left: int, slots: int, mean_s: float | None) -> int:
 
 
 class _Hosts:
-    """Workers that ssh starts, one on each host, which computes as many runs at once as the host has cores."""
+    """Workers, one on each host, that ssh starts, or here. Each computes as many runs at once as its host has cores."""
 
     def __init__(self, hosts: list[str], workers: int | None) -> None:
         self._ended: queue.Queue[tuple[Batch | None, Report | Lost]] = queue.Queue()
@@ -235,8 +239,9 @@ class _Host:
         path = os.environ.get("PYTHONPATH")
         before = f"PYTHONPATH={shlex.quote(path)} " if path else ""
         command = f"cd {shlex.quote(str(Path.cwd()))} && exec env {before}{shlex.join(words)}"
+        by_ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", self.name, command]
         process = subprocess.Popen(
-            ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", self.name, command],  # noqa: S607
+            ["sh", "-c", command] if self.name == _HERE else by_ssh,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,  # Ctrl-C is for us: we close it
         )  # fmt: skip
