@@ -157,10 +157,10 @@ bench: install ## measure the simulator's speed, and count instructions (needs v
 	@$(BIN)/incast bench leaf-spine
 	@$(BIN)/python .ci/instructions.py $(if $(UPDATE),--update)
 
-bench-works: prerequisites ## time the works of make bench in turns, and their ratios (minutes; WORK="leaf-spine, detector" one of them; as root alone on a CPU)
+bench-works: prerequisites ## time the works of make bench in turns, and their ratios (a minute; WORK="leaf-spine, detector" one of them; as root alone on a CPU)
 	@$(PYTHON) .ci/turns.py $(if $(WORK),"$(WORK)")
 
-bench-peers: install ## time the same work here, in ns-3 and in Days, in turns (installs both; needs g++; LARGE=1: a quarter of an hour)
+bench-peers: install ## time the same work here, in ns-3 and in Days, in turns (installs both; needs g++; LARGE=1: twenty minutes)
 	@$(MAKE) --silent -C validation/ns3/programs
 	@test -x out/peers/bin/daytone || { $(PYTHON) -m venv out/peers && \
 		out/peers/bin/pip --disable-pip-version-check install --quiet --no-deps daytone==0.3.4; }

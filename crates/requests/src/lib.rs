@@ -43,7 +43,8 @@
 //!
 //! **When not to use it.** Where nothing collapses, a budget can only cost: measure first. Beside long flows at the same port
 //! a fixed budget may leave the link to them; [`Credit::adaptive`] looks whether no limit is better. It wants to hear of lost segments, as it
-//! does from [`Tcp`](socket::Tcp): with [`gather`](Credit::gather), [`run`](Credit::run) and the layer it notices only stalls.
+//! does from [`Tcp`](socket::Tcp): with [`gather`](Credit::gather), [`run`](Credit::run) and a layer that
+//! knows no connections it notices only stalls.
 
 #[cfg(all(feature = "tower", target_os = "linux"))]
 pub mod connections;
