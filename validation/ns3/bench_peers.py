@@ -254,7 +254,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each program runs (default 3)")
-    parser.add_argument("--large", action="store_true", help="also k = 32, 20,000 flows in ns-3, and all of Days' own: a quarter of an hour more")
+    parser.add_argument("--large", action="store_true", help="also what is large: a quarter of an hour more")
     arguments = parser.parse_args()
     incast_40: dict[str, Any] = {
         "traffic.burst.size": "1048576B",

@@ -815,12 +815,13 @@ impl Slot {
     /// A scheduler that learns also asks the connection whether bytes have come, before it takes silence for a stall.
     #[cfg(target_os = "linux")]
     pub fn comes_over(&mut self, tcp: &crate::socket::Tcp) {
-        self.comes_over_connection(tcp.connection());
+        self.comes_over_connection(tcp.connection(), true);
     }
 
+    /// The same. Whether all that comes over it is of the response, so that it [drains](Self::drains).
     #[cfg(target_os = "linux")]
-    pub(crate) fn comes_over_connection(&mut self, connection: Connection) {
-        self.comes_over = Some(connection);
+    pub(crate) fn comes_over_connection(&mut self, connection: Connection, alone: bool) {
+        self.comes_over = Some(connection).filter(|_| alone);
         if self.shared.watches
             && let Some(request) = self.request()
         {
@@ -830,6 +831,18 @@ impl Slot {
         self.no_longer_comes_over();
         if let Some(request) = self.request() {
             self.over = Some(Unsent::add(&self.shared.unsent, request, connection, self.expected));
+        }
+    }
+
+    /// It comes over another connection, of which nothing is known.
+    #[cfg(all(feature = "tower", target_os = "linux"))]
+    pub(crate) fn comes_over_nothing_known(&mut self) {
+        self.comes_over = None;
+        self.no_longer_comes_over();
+        if std::mem::take(&mut self.is_watched)
+            && let Some(request) = self.request()
+        {
+            self.shared.lock().watched.remove(&request);
         }
     }
 

@@ -141,6 +141,12 @@ impl Tcp {
         Ok(info.out_of_order_since(before))
     }
 
+    /// Whether neither end has closed it.
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_established(&self) -> bool {
+        self.socket.info().is_ok_and(|info| info.state == ESTABLISHED)
+    }
+
     /// The connection, from what had arrived when [`expect`](Self::expect) looked at it: before its next request.
     pub(crate) const fn connection(&self) -> Connection {
         Connection {
@@ -294,6 +300,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
+    /// The same, with the window to which it is limited by now.
+    #[cfg(feature = "tower")]
+    pub(crate) const fn with_window_of(self, tcp: &Tcp) -> Self {
+        Self { lets_through: tcp.lets_through, ..self }
+    }
+
     /// Bytes that came of the response, segments that came out of order, and whether more can come.
     pub(crate) fn look(&self, expected: Option<u64>) -> (u64, u64, bool) {
         let Ok(info) = self.socket.info() else { return (0, 0, false) };

@@ -45,9 +45,9 @@ impl<E> CreditLayer<E> {
         }
     }
 
-    /// Requests go over these connections, so their windows are limited, and a request costs no more than the widest of those over which it
-    /// can go. What comes out of order is told to the scheduler. The credit of a body that is dropped is kept until nothing
-    /// more can come of it.
+    /// Requests go over these connections, so their windows are limited. If some are free, a request costs no more than the widest of them.
+    /// What comes out of order is told to the scheduler. Where a connection takes one request at a time, the credit of a body that is dropped
+    /// is kept until nothing more can come of it.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn over(mut self, connections: &Connections) -> Self {
@@ -115,8 +115,11 @@ where
                 #[cfg(target_os = "linux")]
                 claim,
             };
-            held.goes();
+            // What comes of the body is told. Nothing else has come, however it ends.
+            held.slot.fails_unless_it_came();
             poll_fn(|context| inner.poll_ready(context)).await?;
+            #[cfg(target_os = "linux")]
+            held.goes();
             let response = inner.call(request).await?;
             #[cfg(target_os = "linux")]
             held.comes(response.extensions());
@@ -140,10 +143,9 @@ struct Held {
 }
 
 impl Held {
+    /// It is sent next.
+    #[cfg(target_os = "linux")]
     fn goes(&mut self) {
-        // What comes of the body is told. Nothing else has come, however it ends.
-        self.slot.fails_unless_it_came();
-        #[cfg(target_os = "linux")]
         if let Some(claim) = &mut self.claim {
             claim.goes(&mut self.slot);
         }
@@ -206,7 +208,7 @@ impl<B: Body> Body for CreditBody<B> {
                 }
             }
             None => end(this.held),
-            // What is wrong with the body is wrong with its connection.
+            // Nothing more is asked for.
             Some(Err(_)) => drop(this.held.take()),
         }
         Poll::Ready(frame)

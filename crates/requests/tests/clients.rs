@@ -1,5 +1,5 @@
 //! Clients that others have written, each with a server that counts how many requests it has at once.
-#![cfg(feature = "hyper")]
+#![cfg(all(target_os = "linux", feature = "hyper"))]
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

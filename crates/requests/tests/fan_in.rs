@@ -1,5 +1,5 @@
 //! The client of `validation/requests`, beside servers on this machine. `cargo test` builds it with the tests.
-#![cfg(all(target_os = "linux", feature = "tower"))]
+#![cfg(all(target_os = "linux", feature = "hyper"))]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-"""A worker that ssh or a sweep starts: takes batches from its input, a line each, and writes their reports to its output.
+"""A worker, in a process that ssh or a sweep starts: takes batches from its input and writes their reports, a line each.
 
 It ends when its input does, whatever is under way: a run is in the store completely or not at all.
 """

@@ -107,7 +107,7 @@ mod tests {
     use crate::observe::Silent;
     use incast_protocols::switch::buffer::BufferChoice;
     use incast_protocols::switch::buffer::dynamic_threshold::{self, Alpha};
-    use incast_protocols::switch::marker::{MarkerChoice, ein};
+    use incast_protocols::switch::marker::{MarkerChoice, ein, red};
     use incast_testing::star_load;
     use incast_world::Control;
     use std::sync::Arc;
@@ -116,8 +116,11 @@ mod tests {
     #[test]
     fn ports_go_apart_and_come_back_and_nobody_can_tell() {
         let memories = [(700_000, 1.0, 0, 1), (2_000_000, 0.25, 3_000, 1), (800_000, 1.0, 0, 256)];
-        for (with_detector, (size, alpha, reserve, cell)) in
-            memories.iter().flat_map(|&memory| [false, true].map(|with_detector| (with_detector, memory)))
+        // A threshold does not see departures, the others do.
+        let detector = MarkerChoice::Ein(ein::Config { growth: 0.05, ..Default::default() });
+        let markers = [None, Some(detector), Some(MarkerChoice::Red(red::Config::default()))];
+        for (marker, (size, alpha, reserve, cell)) in
+            memories.iter().flat_map(|&memory| markers.each_ref().map(|marker| (marker, memory)))
         {
             let memory = BufferChoice::DynamicThreshold(dynamic_threshold::Config {
                 size: Bytes(size),
@@ -127,8 +130,8 @@ mod tests {
             });
             let mut plan = star_load(41, 2_000, &memory);
             for link in &mut plan.network.links {
-                if let Some(port) = link.port.as_mut().filter(|_| with_detector).map(Arc::make_mut) {
-                    port.marker = MarkerChoice::Ein(ein::Config { growth: 0.05, ..Default::default() });
+                if let (Some(port), Some(marker)) = (link.port.as_mut().map(Arc::make_mut), marker) {
+                    port.marker = marker.clone();
                 }
             }
             let mut world = World::new(&plan, Silent, None).unwrap();
@@ -156,11 +159,13 @@ mod tests {
             assert_eq!(ports(&world), ports(&other), "{size}");
             let dropped: u64 = world.links.iter().map(|link| link.counters.drops).sum();
             assert!(dropped > 0, "{size}: the memory is never full");
-            let marks = |world: &World<'_, Silent>| -> Vec<u64> {
-                world.links.iter().map(|link| link.counters.ein_marks).collect()
+            let marks = |world: &World<'_, Silent>| -> Vec<_> {
+                world.links.iter().map(|link| (link.counters.ce_marks, link.counters.ein_marks)).collect()
             };
             assert_eq!(marks(&world), marks(&other), "{size}");
-            assert_eq!(marks(&world).iter().any(|&marks| marks > 0), with_detector, "{size}");
+            assert!(marks(&world).iter().any(|&(ce, _)| ce > 0), "{size}");
+            let detects = matches!(marker, Some(MarkerChoice::Ein(_)));
+            assert_eq!(marks(&world).iter().any(|&(_, ein)| ein > 0), detects, "{size}");
         }
     }
 }
