@@ -1,4 +1,4 @@
-"""A worker, in a process that ssh or a sweep starts: takes batches from its input and writes their reports, a line each.
+"""A worker, in a process that ssh or a sweep starts: takes batches from its input, and writes their reports.
 
 It ends when its input does, whatever is under way: a run is in the store completely or not at all.
 """
