@@ -157,7 +157,7 @@ bench: install ## measure the simulator's speed, and count instructions (needs v
 	@$(BIN)/incast bench leaf-spine
 	@$(BIN)/python .ci/instructions.py $(if $(UPDATE),--update)
 
-bench-works: prerequisites ## time the works of make bench in turns, and their ratios (a minute; WORK="leaf-spine, detector" one of them; as root alone on a CPU)
+bench-works: prerequisites ## time the works of make bench in turns, and their ratios (a minute; WORK="leaf-spine, detector" one of them; as root before all of ordinary priority)
 	@$(PYTHON) .ci/turns.py $(if $(WORK),"$(WORK)")
 
 bench-peers: install ## time the same work here, in ns-3 and in Days, in turns (installs both; needs g++; LARGE=1: twenty minutes)

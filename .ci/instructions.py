@@ -25,6 +25,13 @@ COUNTED = "incast_packets::run"
 NOTABLE = 0.03
 
 
+def built() -> Path:
+    """Build the program that carries out a work, and return it."""
+    subprocess.run(PROGRAM, check=True, cwd=ROOT)
+    target = json.loads(subprocess.check_output(METADATA, cwd=ROOT))
+    return Path(target["target_directory"], "release/examples/work")
+
+
 def counted(program: Path, work: str) -> float:
     """Return the instructions per packet-hop of a work."""
     with tempfile.TemporaryDirectory() as directory:
@@ -55,9 +62,7 @@ def main() -> int:
     if shutil.which("valgrind") is None:
         print("counting instructions needs valgrind: apt-get install valgrind", file=sys.stderr)
         return 1
-    subprocess.run(PROGRAM, check=True, cwd=ROOT)
-    target = json.loads(subprocess.check_output(METADATA, cwd=ROOT))
-    program = Path(target["target_directory"], "release/examples/work")
+    program = built()
     kept: dict[str, float] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
     counts = {}
     print(f"{'instructions per hop':24} {'now':>8} {'kept':>8} {'change':>8}")

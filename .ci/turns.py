@@ -6,16 +6,18 @@ The time is that of the run, without its plan. With root, runs have one CPU and 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
 import statistics
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import instructions
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # What is compared: with the first of each group. Sizes make a run take some tenths of a second.
 GROUPS = (
@@ -60,9 +62,7 @@ def main() -> int:
     if os.geteuid() == 0 and (shutil.which("chrt") is None or shutil.which("taskset") is None):
         print("timing needs chrt and taskset: apt-get install util-linux", file=sys.stderr)
         return 1
-    subprocess.run(instructions.PROGRAM, check=True, cwd=instructions.ROOT)
-    target = json.loads(subprocess.check_output(instructions.METADATA, cwd=instructions.ROOT))
-    program = Path(target["target_directory"], "release/examples/work")
+    program = instructions.built()
     print(f"{'ns per packet-hop':30} {'median (least to most)':26} times the first of its group, in turns")
     for group in GROUPS:
         first, *others = group

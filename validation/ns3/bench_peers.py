@@ -16,6 +16,7 @@ import sys
 import tempfile
 import tomllib
 from functools import partial, reduce
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +25,7 @@ from incast.bench import Turn
 from side_by_side import cost, dctcp_loss, world
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 ROOT = world.ROOT
 DAYS = ROOT / "out" / "peers" / "bin" / "daytone"
@@ -91,26 +92,42 @@ def days(head: str, ports: int, flows: list[str]) -> tuple[int, float]:
 SEGMENT_BYTES, LINKS, DAYS_LINKS = 512, 6, 4
 
 
+def between_pods(ports: int, flows: int) -> list[tuple[int, int]]:
+    """Return the hosts at both ends of flows between the pods of a fat tree, from all edge switches alike."""
+    hosts = ports**3 // 4
+    return [(flow * hosts // flows, (flow * hosts // flows + hosts // 2) % hosts) for flow in range(flows)]
+
+
+def on_edges(ports: int, ends: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the edge switches of hosts: Days has no others."""
+    per_edge = ports // 2
+    return [(source // per_edge, to // per_edge) for source, to in ends]
+
+
+def ours_on_fat_tree(flows: Iterable[str], changed: dict[str, Any]) -> Turn:
+    """Run flows, written down as HPCC's `flow.txt`, on our fat tree."""
+    with tempfile.TemporaryDirectory() as folder:
+        with (Path(folder) / "flow.txt").open("w", encoding="utf-8") as file:
+            file.writelines(flows)
+        scenario = Path(folder) / "fat-tree.toml"
+        scenario.write_text(FAT_TREE, encoding="utf-8")
+        return ours(scenario, changed)
+
+
 def fat_tree(ports: int, flows: int, segments: int) -> Work:
-    """Return flows between the pods of a fat tree, from all edge switches alike, for Days and for us."""
-    edges, hosts = ports * ports // 2, ports**3 // 4
-    ends = [(flow * hosts // flows, (flow * hosts // flows + hosts // 2) % hosts) for flow in range(flows)]
+    """Return flows between the pods of a fat tree for Days and for us."""
+    ends = between_pods(ports, flows)
     listed = [
         {"source_host": source, "destination_host": to, "size_bytes": segments * SEGMENT_BYTES, "start_s": 0.001}
         for source, to in ends
     ]
 
     def of_ours() -> Turn:
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "flow.txt").write_text(world.listed(listed), encoding="utf-8")
-            file = Path(folder) / "fat-tree.toml"
-            file.write_text(FAT_TREE, encoding="utf-8")
-            return ours(file, {"topology.ports": ports})
+        return ours_on_fat_tree([world.listed(listed)], {"topology.ports": ports})
 
     def of_days() -> Turn:
         size = segments * SEGMENT_BYTES * LINKS // DAYS_LINKS
-        per_edge = hosts // edges
-        flows = [days_flow(source // per_edge, to // per_edge, size) for source, to in ends]
+        flows = [days_flow(source, to, size) for source, to in on_edges(ports, ends)]
         received, cpu_s = days(DAYS_HEAD, ports, flows)
         return Turn(received * 2 * DAYS_LINKS, cpu_s)
 
@@ -131,34 +148,30 @@ OWN_ARRIVES = (OWN_FLOWS - 640) / OWN_FLOWS
 
 
 def own_of_days(seconds: int) -> Work:
-    """Return the benchmark of Days, of so many seconds there."""
-    edges, hosts = OWN_PORTS**2 // 2, OWN_PORTS**3 // 4
-    ends = [(flow * hosts // OWN_FLOWS, (flow * hosts // OWN_FLOWS + hosts // 2) % hosts) for flow in range(OWN_FLOWS)]
+    """Return Days' own benchmark, which lasts this many simulated seconds in Days."""
+    ends = between_pods(OWN_PORTS, OWN_FLOWS)
 
     def of_ours() -> Turn:
-        with tempfile.TemporaryDirectory() as folder:
-            lasts = round(seconds * OWN_ARRIVES * DAYS_LINKS / (3 * LINKS))
-            with (Path(folder) / "flow.txt").open("w", encoding="utf-8") as flows:
-                flows.write(f"{lasts * OWN_FLOWS}\n")
-                for second in range(1, lasts + 1):
-                    flows.writelines(f"{source} {to} 3 5000 {OWN_BYTES} {second / 1000}\n" for source, to in ends)
-            file = Path(folder) / "fat-tree.toml"
-            file.write_text(FAT_TREE, encoding="utf-8")
-            link = {"rate": "320Mbps", "delay": "1us"}
-            changed = {
-                "topology.ports": OWN_PORTS, "topology.host_link": link, "topology.fabric_link": link,
-                "switch.buffer.limit": "100packets", "tcp.mss": f"{OWN_BYTES}B",
-            }  # fmt: skip
-            return ours(file, changed)
+        lasts = round(seconds * OWN_ARRIVES * DAYS_LINKS / (3 * LINKS))
+        messages = (
+            f"{source} {to} 3 5000 {OWN_BYTES} {second / 1000}\n"
+            for second in range(1, lasts + 1)
+            for source, to in ends
+        )
+        link = {"rate": "320Mbps", "delay": "1us"}
+        changed = {
+            "topology.ports": OWN_PORTS, "topology.host_link": link, "topology.fabric_link": link,
+            "switch.buffer.limit": "100packets", "tcp.mss": f"{OWN_BYTES}B",
+        }  # fmt: skip
+        return ours_on_fat_tree(chain([f"{lasts * OWN_FLOWS}\n"], messages), changed)
 
     def of_days() -> Turn:
-        per_edge = hosts // edges
         every = 'arr_dist = { type = "Uniform", low = 1, high = 1 }'
         sizes = f'pkt_size_dist = {{ type = "Uniform", low = {OWN_BYTES}, high = {OWN_BYTES} }}'
         flows = [
-            f'[[flow]]\nflow_type = "PacketDistribution"\ngraph = [[{source // per_edge}, {to // per_edge}]]\n'
+            f'[[flow]]\nflow_type = "PacketDistribution"\ngraph = [[{source}, {to}]]\n'
             f"[flow.traffic]\ninitial_delay = 1.0\nduration = {seconds}\n{every}\n{sizes}"
-            for source, to in ends
+            for source, to in on_edges(OWN_PORTS, ends)
         ]
         head = DAYS_HEAD.replace("duration = 20.0\n", "").replace("10000000000", "3200000").replace("100000", "100")
         received, cpu_s = days(head, OWN_PORTS, flows)

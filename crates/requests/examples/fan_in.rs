@@ -17,8 +17,7 @@ mod client {
 
     use bytes::Bytes;
     use futures_util::future::try_join_all;
-    use http::Request;
-    use http::Response;
+    use http::{Request, Response};
     use http_body::Body;
     use http_body_util::{BodyExt as _, Empty};
     use hyper::client::conn::http1::{SendRequest, handshake};

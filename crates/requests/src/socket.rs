@@ -96,8 +96,12 @@ impl Tcp {
     /// The kernel refuses.
     pub fn newly_out_of_order(&mut self) -> io::Result<u64> {
         let info = self.socket.info()?;
+        Ok(self.take_out_of_order(&info))
+    }
+
+    const fn take_out_of_order(&mut self, info: &Info) -> u64 {
         let before = std::mem::replace(&mut self.out_of_order, info.out_of_order);
-        Ok(info.out_of_order_since(before))
+        info.out_of_order_since(before)
     }
 
     /// Sees to the window that the scheduler wants, once data has come, and says what a response of so many bytes can have under
@@ -137,8 +141,7 @@ impl Tcp {
     pub(crate) fn settle(&mut self) -> io::Result<u64> {
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
-        let before = std::mem::replace(&mut self.out_of_order, info.out_of_order);
-        Ok(info.out_of_order_since(before))
+        Ok(self.take_out_of_order(&info))
     }
 
     /// Whether neither end has closed it.

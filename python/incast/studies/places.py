@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from incast.studies.store import Store
 
 _KINDS = "local, processes, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
-# Not a host that anybody could name.
-_HERE = "processes of this machine"
+# What a command follows that is to be carried out on a host, whose name comes in between.
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
 # A batch takes about as long: little is lost with a worker, and little said about each.
 _BATCH_S = 5.0
 _MOST_RUNS = 256
@@ -95,14 +95,14 @@ def of(on: str, workers: int | None) -> Callable[[Path], Place] | None:
         case "local" if on == "local":
             return None
         case "processes" if on == "processes":
-            return lambda _: _Hosts([_HERE], workers)
+            return lambda _: _Hosts([("processes of this machine", ("sh", "-c"))], workers)
         case "ssh":
             hosts = where.split(",")
             if not all(re.fullmatch(r"[\w.@:\[\]][\w.@:\[\]-]*", host) for host in hosts):
                 raise ScenarioError(f"--on {on}: expected ssh:HOST or ssh:HOST,HOST, as ssh names hosts")
             if not shutil.which("ssh"):
                 raise ScenarioError(f"--on {on}: there is no program ssh here; apt-get install openssh-client")
-            return lambda _: _Hosts(hosts, workers)
+            return lambda _: _Hosts([(host, (*_SSH, host)) for host in hosts], workers)
         case "slurm":
             _need(on, "submitit", "slurm")
             wishes = _slurm_wishes(on, where)
@@ -137,11 +137,11 @@ def _by_time(left: int, slots: int, mean_s: float | None) -> int:
 
 
 class _Hosts:
-    """Workers, one on each host, that ssh starts, or here. Each computes as many runs at once as its host has cores."""
+    """Workers, one on each host, which computes as many runs at once as it has cores."""
 
-    def __init__(self, hosts: list[str], workers: int | None) -> None:
+    def __init__(self, hosts: list[tuple[str, tuple[str, ...]]], workers: int | None) -> None:
         self._ended: queue.Queue[tuple[Batch | None, Report | Lost]] = queue.Queue()
-        self._hosts = [_Host(host, workers, self._ended) for host in hosts]
+        self._hosts = [_Host(name, reached_by, workers, self._ended) for name, reached_by in hosts]
         while not all(host.cores or host.is_lost for host in self._hosts):
             list(self._pick(*self._ended.get()))
         self._refuse_nobody()
@@ -187,8 +187,11 @@ class _Hosts:
 class _Host:
     """One connection, in a thread of its own; it is made anew a few times if it breaks."""
 
-    def __init__(self, name: str, workers: int | None, ended: queue.Queue[Any]) -> None:
+    def __init__(
+        self, name: str, reached_by: tuple[str, ...], workers: int | None, ended: queue.Queue[Any]
+    ) -> None:  # fmt: skip
         self.name, self.cores, self.is_lost = name, 0, False
+        self._reached_by = reached_by
         self._workers, self._ended, self._lock = workers, ended, threading.Lock()
         self._under_way: dict[int, Batch] = {}
         self._count, self._is_closed = 0, False
@@ -239,9 +242,8 @@ class _Host:
         path = os.environ.get("PYTHONPATH")
         before = f"PYTHONPATH={shlex.quote(path)} " if path else ""
         command = f"cd {shlex.quote(str(Path.cwd()))} && exec env {before}{shlex.join(words)}"
-        by_ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", self.name, command]
         process = subprocess.Popen(
-            ["sh", "-c", command] if self.name == _HERE else by_ssh,
+            [*self._reached_by, command],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,  # Ctrl-C is for us: we close it
         )  # fmt: skip
