@@ -347,6 +347,15 @@ def hosts_and_switches(running: subprocess.Popen[bytes], before: set[str]) -> se
     return made
 
 
+def opened_by(pid: int) -> set[str]:
+    """Return the names of the files that a process has open. One that is closed meanwhile is not."""
+    names = set()
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.add(file.readlink().name)
+    return names
+
+
 def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     """The second has nothing of its own until the first has ended, and then counts as if it had been alone."""
     before = namespaces(Path("/proc/self"))
@@ -354,14 +363,13 @@ def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
     endless = [*command, "--set", "traffic.requests.rounds=2000"]
-    with begun(endless, tmp_path / "first") as first:
+    with killed_in_the_end(endless, tmp_path / "first") as first:
         hosts_and_switches(first, before)
         short = [*command, "--set", "traffic.requests.rounds=2"]
-        with begun(short, tmp_path / "second") as second:
+        with killed_in_the_end(short, tmp_path / "second") as second:
             # It has come to where it waits.
             until = time.monotonic() + PATIENCE_S
-            files = Path(f"/proc/{second.pid}/fd")
-            while not any(file.readlink().name == "incast-linux.lock" for file in files.iterdir()):
+            while "incast-linux.lock" not in opened_by(second.pid):
                 assert time.monotonic() < until
                 time.sleep(0.02)
             time.sleep(0.2)
@@ -383,7 +391,7 @@ def test_the_next_start_removes_what_a_killed_run_with_programs_has_left(tmp_pat
     ]  # fmt: skip
     before, held_before = namespaces(Path("/proc/self")), loaded.held_by_nobody()
     endless = [*command, "--set", "traffic.requests.rounds=2000"]
-    with begun(endless, tmp_path) as running:
+    with killed_in_the_end(endless, tmp_path) as running:
         group = root / f"incast-run-{running.pid}"
         hosts_and_switches(running, before)
         until = time.monotonic() + PATIENCE_S
