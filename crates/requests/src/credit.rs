@@ -23,7 +23,7 @@ use incast_protocols::{Bytes, Conflict, Duration, Rate, Time};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::events;
 #[cfg(target_os = "linux")]
@@ -46,37 +46,61 @@ const SEGMENT: Bytes = Bytes(1448);
 /// What is expected of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    bytes: Option<u64>,
-    window: Option<u64>,
+    bytes: Maybe,
+    window: Maybe,
+}
+
+/// A number, if there is one. An `Option` takes twice the room, and ten thousand requests may wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Maybe(u64);
+
+impl Maybe {
+    /// Nothing counts so far.
+    const NONE: Self = Self(u64::MAX);
+
+    const fn get(self) -> Option<u64> {
+        if self.0 == Self::NONE.0 { None } else { Some(self.0) }
+    }
+}
+
+impl Default for Maybe {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl fmt::Debug for Maybe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
 }
 
 impl Expect {
     /// It has so many bytes, about: headers and trailers of the protocol may be left out.
     #[must_use]
     pub const fn bytes(bytes: u64) -> Self {
-        Self { bytes: Some(bytes), window: None }
+        Self { bytes: Maybe(bytes), window: Maybe::NONE }
     }
 
     /// Nobody knows.
     #[must_use]
     pub const fn unknown() -> Self {
-        Self { bytes: None, window: None }
+        Self { bytes: Maybe::NONE, window: Maybe::NONE }
     }
 
     /// Its connection lets so many bytes be under way at once: its receive window, where that is limited.
     #[must_use]
     pub const fn window(self, bytes: u64) -> Self {
-        Self { window: Some(bytes), ..self }
+        Self { window: Maybe(bytes), ..self }
     }
 
-    #[cfg(all(feature = "tower", target_os = "linux"))]
     pub(crate) const fn expected(self) -> Option<u64> {
-        self.bytes
+        self.bytes.get()
     }
 
     #[cfg(all(feature = "tower", target_os = "linux"))]
     pub(crate) const fn announced(self) -> Option<u64> {
-        self.window
+        self.window.get()
     }
 }
 
@@ -274,12 +298,17 @@ struct Shared {
 
 struct State {
     scheduler: AnyApplication,
+    /// Whether a request that finds others waiting only takes its place behind them.
+    is_in_order: bool,
     /// What listeners know of it: how often the budget has changed, and whether losses are those of others.
     known: (u64, bool),
+    /// Whether requests wait, and when the scheduler wants its timer to run, as it said last.
+    waits: bool,
+    due: Option<Time>,
     /// Requests without a slot, by their numbers: what is in front has the number `first`.
     waiting: VecDeque<Option<Place>>,
     first: u64,
-    /// When a task lets requests go, if there is one.
+    /// When a task runs the timer, if there is one.
     pacer: Option<(Time, Arc<Notify>)>,
     /// Connections over which responses come, by their requests, if the scheduler looks at bytes as they come.
     #[cfg(target_os = "linux")]
@@ -321,10 +350,13 @@ impl Credit {
 
     fn of(choice: &ApplicationChoice, context: &ApplicationContext, hook: Option<Hook>) -> Self {
         let scheduler = choice.build(context);
-        let known = known(&scheduler.status());
+        let (known, due) = (known(&scheduler.status()), scheduler.next_timer());
         let state = State {
             scheduler,
+            is_in_order: matches!(choice, ApplicationChoice::Credit(_)),
             known,
+            waits: false,
+            due,
             waiting: VecDeque::new(),
             first: 0,
             pacer: None,
@@ -348,7 +380,7 @@ impl Credit {
     /// Waits until a request may be sent. Requests go in the order in which these futures are polled first. Whoever waits while it holds a
     /// slot of the same scheduler may wait for ever.
     pub fn slot(&self, expect: Expect) -> Waiting {
-        Waiting { shared: Some(Arc::clone(&self.0)), span: events::Span::default(), expect, asked: None }
+        Waiting { shared: Some(Arc::clone(&self.0)), span: events::Span::default(), expect, asked: Maybe::NONE }
     }
 
     /// A slot if there is one now and nobody waits for it.
@@ -407,11 +439,20 @@ impl Shared {
         tell: impl FnOnce(&mut State, Time) -> A,
         ask: impl FnOnce(&mut State, A) -> T,
     ) -> T {
+        self.act_in(self.lock(), decision, tell, ask)
+    }
+
+    fn act_in<A, T>(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        decision: Option<Decision>,
+        tell: impl FnOnce(&mut State, Time) -> A,
+        ask: impl FnOnce(&mut State, A) -> T,
+    ) -> T {
         let now = self.now();
         let hears = self.hears();
         let mut granted = Vec::new();
-        let mut state = self.lock();
-        // But for the pace that requests keep, nothing is let go between two calls, so a timer need not run before the next of them.
+        // While no request waits, a timer need not run before the next call.
         let mut timed = None;
         if state.is_due(now) {
             state.run_timer(now);
@@ -428,6 +469,8 @@ impl Shared {
         let answer = ask(&mut state, told);
         let status = state.scheduler.status();
         let mut before = std::mem::replace(&mut state.known, known(&status));
+        state.waits = status.waiting > 0;
+        state.due = state.scheduler.next_timer();
         let pace = self.pace(&mut state);
         drop(state);
         if let Some(pace) = pace {
@@ -445,9 +488,32 @@ impl Shared {
         answer
     }
 
-    /// What lets requests go when their time has come, if that is wanted and not there, or would come too late.
+    /// A request takes its place. It is told whether it may go, as by [`State::take`].
+    fn ask(
+        self: &Arc<Self>,
+        asked: &mut Maybe,
+        expect: Expect,
+        task: &Waker,
+        replaced: &mut Option<Waker>,
+    ) -> (u64, Result<Grant, bool>) {
+        let mut state = self.lock();
+        // Nothing goes now, and what runs the timer is there: to look at the clock would take longer than the rest.
+        if state.is_in_order && state.waits && (state.due.is_none() || state.pacer.is_some()) {
+            let id = state.ask(Time(0), expect);
+            *asked = Maybe(id);
+            return (id, state.take(id, task, replaced));
+        }
+        let ask = |state: &mut State, now| {
+            let id = state.ask(now, expect);
+            *asked = Maybe(id);
+            id
+        };
+        self.act_in(state, None, ask, |state, id| (id, state.take(id, task, replaced)))
+    }
+
+    /// What runs the timer while requests wait, if that is wanted and not there, or would come too late.
     fn pace(self: &Arc<Self>, state: &mut State) -> Option<Pacing> {
-        let at = state.scheduler.lets_go_at()?;
+        let at = state.runs_timer_at()?;
         if let Some((next, sooner)) = &mut state.pacer {
             return (std::mem::replace(next, at.min(*next)) > at).then(|| Pacing::Sooner(Arc::clone(sooner)));
         }
@@ -457,16 +523,16 @@ impl Shared {
         Some(Pacing::New(runtime, Pace { shared: Arc::downgrade(self) }, sooner))
     }
 
-    /// Lets requests go when their time has come, until none waits for that.
+    /// Runs the timer whenever its time has come, until no request waits for that.
     async fn keep_pace(mut pace: Pace, sooner: Arc<Notify>) {
         let mut has_threads = true;
         while let Some(held) = pace.shared.upgrade() {
             let now = held.now();
-            let at = {
+            let (at, lets_go) = {
                 let mut state = held.lock();
-                let at = state.scheduler.lets_go_at();
+                let at = state.runs_timer_at();
                 state.pacer = at.map(|at| (at, Arc::clone(&sooner)));
-                at
+                (at, state.scheduler.lets_go_at())
             };
             let Some(at) = at else {
                 pace.shared = Weak::new();
@@ -475,7 +541,13 @@ impl Shared {
             let wait = std::time::Duration::from_nanos(at.0.saturating_sub(now.0).div_ceil(PS_PER_NS));
             drop(held);
             // A clock that wraps would have it wait for months.
-            if told_within(wait.min(LONGEST_PAUSE), &sooner, &mut has_threads).await {
+            let wait = wait.min(LONGEST_PAUSE);
+            let was_told = if lets_go == Some(at) {
+                told_within(wait, &sooner, &mut has_threads).await
+            } else {
+                timeout(wait, sooner.notified()).await.is_ok()
+            };
+            if was_told {
                 continue;
             }
             let Some(held) = pace.shared.upgrade() else { return };
@@ -560,7 +632,7 @@ fn is_stopped() -> bool {
     Instant::now() == told
 }
 
-/// The task that lets requests go when their time has come. If its runtime ends before, another task has to.
+/// The task that runs the timer while requests wait. If its runtime ends before, another task has to.
 struct Pace {
     shared: Weak<Shared>,
 }
@@ -626,7 +698,12 @@ impl Woken {
 impl State {
     /// Whether the time of the scheduler's timer has come.
     fn is_due(&self, now: Time) -> bool {
-        self.scheduler.next_timer().is_some_and(|due| due <= now)
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// When it has to run though nothing else happens: requests wait, and may go then.
+    const fn runs_timer_at(&self) -> Option<Time> {
+        if self.waits { self.due } else { None }
     }
 
     /// That time has come. If nothing was told for so long, bytes may have come nevertheless.
@@ -638,7 +715,7 @@ impl State {
         {
             tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
         }
-        if self.is_due(now) {
+        if self.scheduler.next_timer().is_some_and(|due| due <= now) {
             self.scheduler.on_timer(now, 0);
         }
     }
@@ -648,8 +725,8 @@ impl State {
         let id = self.first + self.waiting.len() as u64;
         self.waiting.push_back(Some(Place::Waiting(None)));
         // A connection that nobody has limited sends all it has.
-        let window = Some(Bytes(expect.window.unwrap_or(u64::MAX)));
-        self.scheduler.on_request(now, Request { id: RequestId(id), expected: expect.bytes.map(Bytes), window });
+        let (expected, window) = (expect.expected().map(Bytes), Some(Bytes(expect.window.get().unwrap_or(u64::MAX))));
+        self.scheduler.on_request(now, Request { id: RequestId(id), expected, window });
         id
     }
 
@@ -700,7 +777,7 @@ pub struct Waiting {
     span: events::Span,
     expect: Expect,
     /// Its number, once it was polled.
-    asked: Option<u64>,
+    asked: Maybe,
 }
 
 impl fmt::Debug for Waiting {
@@ -718,12 +795,11 @@ impl Future for Waiting {
         let task = context.waker();
         // Dropped when the lock is open.
         let mut replaced = None;
-        let (id, taken) = if let Some(id) = *asked {
+        let (id, taken) = if let Some(id) = asked.get() {
             (id, shared.lock().take(id, task, &mut replaced))
         } else {
-            let ask = |state: &mut State, now| *asked.insert(state.ask(now, *expect));
-            let (id, taken) = shared.act(None, ask, |state, id| (id, state.take(id, task, &mut replaced)));
-            unharmed(|| *span = events::Span::of(id, expect.bytes));
+            let (id, taken) = shared.ask(asked, *expect, task, &mut replaced);
+            unharmed(|| *span = events::Span::of(id, expect.expected()));
             (id, taken)
         };
         match taken {
@@ -735,17 +811,13 @@ impl Future for Waiting {
                     shared,
                     span,
                     grant: Some(grant),
-                    received: expect.bytes.unwrap_or(0),
+                    received: expect.expected().unwrap_or(0),
                     told: 0,
                     out_of_order: 0,
                     #[cfg(target_os = "linux")]
-                    comes_over: None,
-                    #[cfg(target_os = "linux")]
                     expected: expect.bytes,
                     #[cfg(target_os = "linux")]
-                    over: None,
-                    #[cfg(target_os = "linux")]
-                    is_watched: false,
+                    way: None,
                 })
             }
             Err(only_now) => {
@@ -761,7 +833,7 @@ impl Future for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let (Some(shared), Some(id)) = (&self.shared, self.asked) else { return };
+        let (Some(shared), Some(id)) = (&self.shared, self.asked.get()) else { return };
         let leave = |state: &mut State, now| match state.leave(id)? {
             Place::Waiting(waker) => {
                 state.scheduler.on_withdrawn(now, RequestId(id));
@@ -791,14 +863,19 @@ pub struct Slot {
     told: u64,
     out_of_order: u64,
     #[cfg(target_os = "linux")]
-    comes_over: Option<Connection>,
+    expected: Maybe,
+    /// In a box, so that a slot of which nobody tells it is small.
     #[cfg(target_os = "linux")]
-    expected: Option<u64>,
-    /// The socket of its connection.
-    #[cfg(target_os = "linux")]
-    over: Option<RawFd>,
-    /// Whether the scheduler looks at its connection when a stall is due.
-    #[cfg(target_os = "linux")]
+    way: Option<Box<Way>>,
+}
+
+/// The connection over which a response comes.
+#[cfg(target_os = "linux")]
+struct Way {
+    /// What drains if the slot is dropped while the response may still come.
+    drains: Option<Connection>,
+    fd: Option<RawFd>,
+    /// Whether the scheduler looks at it when a stall is due.
     is_watched: bool,
 }
 
@@ -821,25 +898,23 @@ impl Slot {
     /// The same. Whether all that comes over it is of the response, so that it [drains](Self::drains).
     #[cfg(target_os = "linux")]
     pub(crate) fn comes_over_connection(&mut self, connection: Connection, alone: bool) {
-        self.comes_over = Some(connection).filter(|_| alone);
-        if self.shared.watches
-            && let Some(request) = self.request()
-        {
-            self.is_watched = true;
+        self.no_longer_comes_over();
+        let Some(request) = self.request() else { return };
+        if self.shared.watches {
             self.shared.lock().watched.insert(request, connection);
         }
-        self.no_longer_comes_over();
-        if let Some(request) = self.request() {
-            self.over = Some(Unsent::add(&self.shared.unsent, request, connection, self.expected));
-        }
+        self.way = Some(Box::new(Way {
+            drains: alone.then_some(connection),
+            fd: Some(Unsent::add(&self.shared.unsent, request, connection, self.expected.get())),
+            is_watched: self.shared.watches,
+        }));
     }
 
     /// It comes over another connection, of which nothing is known.
     #[cfg(all(feature = "tower", target_os = "linux"))]
     pub(crate) fn comes_over_nothing_known(&mut self) {
-        self.comes_over = None;
         self.no_longer_comes_over();
-        if std::mem::take(&mut self.is_watched)
+        if self.way.take().is_some_and(|way| way.is_watched)
             && let Some(request) = self.request()
         {
             self.shared.lock().watched.remove(&request);
@@ -849,7 +924,7 @@ impl Slot {
     /// It is over, or comes over another connection.
     #[cfg(target_os = "linux")]
     fn no_longer_comes_over(&mut self) {
-        if let (Some(fd), Some(request)) = (self.over.take(), self.request()) {
+        if let (Some(fd), Some(request)) = (self.way.as_mut().and_then(|way| way.fd.take()), self.request()) {
             Unsent::remove(&self.shared.unsent, request, fd);
         }
     }
@@ -872,8 +947,8 @@ impl Slot {
     pub fn finish(mut self, bytes: u64) {
         self.received = bytes;
         #[cfg(target_os = "linux")]
-        {
-            self.comes_over = None;
+        if let Some(way) = &mut self.way {
+            way.drains = None;
         }
     }
 
@@ -922,8 +997,8 @@ impl fmt::Debug for Slot {
 impl Slot {
     /// Keeps the credit of a response that may still come, and leaves nothing of the slot. Returns whether it did.
     fn drains(&mut self) -> bool {
-        let Some(connection) = self.comes_over.take() else { return false };
-        let (received, out_of_order, more) = connection.look(self.expected);
+        let Some(connection) = self.way.as_mut().and_then(|way| way.drains.take()) else { return false };
+        let (received, out_of_order, more) = connection.look(self.expected.get());
         let runtime = Handle::try_current();
         let (true, Ok(runtime)) = (more, runtime) else {
             // What the program says is better, if it says something.
@@ -938,10 +1013,8 @@ impl Slot {
             received: received.max(self.told),
             told: self.told,
             out_of_order: self.out_of_order,
-            comes_over: None,
             expected: self.expected,
-            over: self.over.take(),
-            is_watched: std::mem::take(&mut self.is_watched),
+            way: self.way.take(),
         };
         if kept.shared.hears()
             && let Some(grant) = &kept.grant
@@ -952,7 +1025,7 @@ impl Slot {
         // If the runtime ends, the task is dropped, and the slot with it.
         runtime.spawn(async move {
             let mut kept = kept;
-            let (received, out_of_order) = connection.run_dry(kept.expected).await;
+            let (received, out_of_order) = connection.run_dry(kept.expected.get()).await;
             kept.received = kept.received.max(received);
             kept.out_of_order = kept.out_of_order.max(out_of_order);
         });
@@ -978,7 +1051,7 @@ impl Drop for Slot {
         let decision = Decision::Returned { request, cost_bytes: grant.cost().0 };
         let finish = |state: &mut State, now| {
             #[cfg(target_os = "linux")]
-            if self.is_watched {
+            if self.way.as_ref().is_some_and(|way| way.is_watched) {
                 state.watched.remove(&request);
             }
             state.scheduler.on_finished(now, grant, outcome);

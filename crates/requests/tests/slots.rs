@@ -742,3 +742,20 @@ async fn how_long_servers_think_is_learned() {
 fn how_long_servers_think_is_not_both_told_and_learned() {
     let _ = Credit::builder().port(8_000_000, 28_600).think(Duration::from_millis(1)).learn_think().build();
 }
+
+/// Otherwise one long poll would hold up everything behind it: nothing else may happen that would let the next request go.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_hangs_lets_the_next_go_though_nothing_else_happens() {
+    let credit = Credit::adaptive();
+    let one = |bytes| credit.slot(Expect::bytes(bytes));
+    // It knows how long requests usually take.
+    for _ in 0..20 {
+        let mut slot = one(8000).await;
+        sleep(Duration::from_millis(5)).await;
+        slot.progress(8000);
+    }
+    let hangs = one(1 << 30).await;
+    let next = timeout(Duration::from_secs(20), one(8000)).await.expect("it hangs");
+    assert_eq!(credit.status().outstanding, 2);
+    drop((hangs, next));
+}
