@@ -34,7 +34,7 @@ pub(crate) fn of(plan: &Plan, wish: Option<NonZeroUsize>) -> Threads {
 
 /// The parts of the network that have a thread each; none if one thread has all of it.
 pub(crate) fn parts(plan: &Plan, wish: Option<NonZeroUsize>) -> Option<Partition> {
-    let Some(wish) = wish else { return pays(plan, available_parallelism().map_or(1, NonZeroUsize::get)) };
+    let Some(wish) = wish else { return pays(plan, || available_parallelism().map_or(1, NonZeroUsize::get)) };
     if wish.get() == 1 || obstacle(plan).is_some() {
         return None;
     }
@@ -55,14 +55,18 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
     }
 }
 
-/// The parts with which threads pay for a plan on this many processors.
-fn pays(plan: &Plan, processors: usize) -> Option<Partition> {
+/// The parts with which threads pay for a plan on so many processors. To count these takes as long as the start of a small run, so that is done last.
+fn pays(plan: &Plan, processors: impl FnOnce() -> usize) -> Option<Partition> {
     let hosts = plan.network.hosts as usize;
-    if processors < 2 || hosts < 2 * LEAST_HOSTS || plan.sends.len() > MOST_MESSAGES || obstacle(plan).is_some() {
+    if hosts < 2 * LEAST_HOSTS || plan.sends.len() > MOST_MESSAGES || obstacle(plan).is_some() {
         return None;
     }
     let hops = plan.packet_hops();
     if hops < LEAST_PACKET_HOPS {
+        return None;
+    }
+    let processors = processors();
+    if processors < 2 {
         return None;
     }
     let per_window = hops / (shortest_time(plan) / window(plan)).max(1);
@@ -120,7 +124,7 @@ mod tests {
     use incast_testing::{add_flow, leaf_spine_load, packets, star_load};
 
     fn threads(plan: &Plan, processors: usize) -> usize {
-        pays(plan, processors).map_or(1, |partition| partition.parts)
+        pays(plan, || processors).map_or(1, |partition| partition.parts)
     }
 
     fn load(flows: u32, slower: u64) -> Plan {
