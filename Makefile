@@ -84,6 +84,7 @@ docs: install ## run the examples of the documentation, build it, check its link
 docs-output: install ## update the outputs shown in the documentation
 	@$(BIN)/python docs/_tools/run_pages.py --update
 	@$(BIN)/python docs/_tools/quoted_tables.py --update
+	@$(BIN)/python docs/_tools/scale_picture.py
 	@$(BIN)/python docs/_tools/trust.py --update
 	@$(BIN)/python docs/_tools/own_protocol.py out/own-protocol --update
 
