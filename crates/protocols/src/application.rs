@@ -131,10 +131,13 @@ pub struct Status {
     pub think: Duration,
 }
 
-/// Tells a scheduler that is about to take silence for a stall that payload arrived without being reported, the last of it `ago` before `now`. When the rest
-/// arrived is unknown, so it counts as on time: the look is late, not the data.
+/// Tells a scheduler that is about to take silence for a stall, or what is silent for hung, that payload arrived without being reported, the last of it `ago`
+/// before `now`. When the rest arrived is unknown, so it counts as on time: the look is late, not the data.
 pub fn tell_late(scheduler: &mut impl Application, now: Time, ago: Duration) {
     let came = Time(now.0.saturating_sub(ago.0));
+    if scheduler.silent_since().is_some_and(|since| since < came) {
+        scheduler.on_progress(came, Bytes::ZERO);
+    }
     while let Some(due) = scheduler.stalls_at().filter(|due| *due <= now) {
         scheduler.on_progress(came.min(Time(due.0.saturating_sub(1))), Bytes::ZERO);
         let is_later = scheduler.stalls_at().is_none_or(|next| next > due);
@@ -175,6 +178,11 @@ pub trait Application: core::fmt::Debug + dyn_clone::DynClone {
     /// When it will take silence for a stall, if [`next_timer`](Self::next_timer) may be sooner for another reason. Before that, a program
     /// need not look whether data has come of which nobody has told.
     fn stalls_at(&self) -> Option<Time> {
+        None
+    }
+
+    /// Since when nothing has come of all that is under way, as far as it was told. If that lasts, it takes it for hung.
+    fn silent_since(&self) -> Option<Time> {
         None
     }
 

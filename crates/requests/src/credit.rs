@@ -23,7 +23,7 @@ use incast_protocols::{Bytes, Conflict, Duration, Rate, Time};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::events;
 #[cfg(target_os = "linux")]
@@ -39,6 +39,9 @@ const TIMERS_STEP: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The largest that TCP can announce.
 const LARGEST_WINDOW: u64 = 1 << 30;
+
+/// So many places that were left may stay among those of requests that wait.
+const FEW: usize = 32;
 
 /// Payload of a full segment on Ethernet, with timestamps.
 const SEGMENT: Bytes = Bytes(1448);
@@ -57,6 +60,10 @@ struct Maybe(u64);
 impl Maybe {
     /// Nothing counts so far.
     const NONE: Self = Self(u64::MAX);
+
+    const fn of(number: u64) -> Self {
+        Self(if number == Self::NONE.0 { number - 1 } else { number })
+    }
 
     const fn get(self) -> Option<u64> {
         if self.0 == Self::NONE.0 { None } else { Some(self.0) }
@@ -79,7 +86,7 @@ impl Expect {
     /// It has so many bytes, about: headers and trailers of the protocol may be left out.
     #[must_use]
     pub const fn bytes(bytes: u64) -> Self {
-        Self { bytes: Maybe(bytes), window: Maybe::NONE }
+        Self { bytes: Maybe::of(bytes), window: Maybe::NONE }
     }
 
     /// Nobody knows.
@@ -91,7 +98,7 @@ impl Expect {
     /// Its connection lets so many bytes be under way at once: its receive window, where that is limited.
     #[must_use]
     pub const fn window(self, bytes: u64) -> Self {
-        Self { window: Maybe(bytes), ..self }
+        Self { window: Maybe::of(bytes), ..self }
     }
 
     pub(crate) const fn expected(self) -> Option<u64> {
@@ -305,11 +312,15 @@ struct State {
     /// Whether requests wait, and when the scheduler wants its timer to run, as it said last.
     waits: bool,
     due: Option<Time>,
-    /// Requests without a slot, by their numbers: what is in front has the number `first`.
-    waiting: VecDeque<Option<Place>>,
-    first: u64,
+    /// Requests without a slot, in the order of their numbers. A place that was left behind others is empty for a while.
+    waiting: VecDeque<(u64, Option<Place>)>,
+    left: usize,
+    /// The number of the next request.
+    next: u64,
     /// When a task runs the timer, if there is one.
     pacer: Option<(Time, Arc<Notify>)>,
+    /// Whether a runtime was found in which no task can, as it has no time.
+    is_without_time: bool,
     /// Connections over which responses come, by their requests, if the scheduler looks at bytes as they come.
     #[cfg(target_os = "linux")]
     watched: BTreeMap<u64, Connection>,
@@ -322,8 +333,9 @@ enum Place {
 }
 
 impl Credit {
-    /// The budget is learned from the responses: it grows while goodput does, and is cut when data is lost. Where it is found that servers
-    /// think, requests go at a pace: a task of tokio sees to that, so slots have to be asked for in a runtime that has time.
+    /// The budget is learned from the responses: it grows while goodput does, and is cut when data is lost. While requests wait, a task of
+    /// tokio sees to those that hang, and to the pace at which requests go where servers think. So slots have to be asked for in a runtime
+    /// that has time.
     #[must_use]
     pub fn adaptive() -> Self {
         Self::builder().build()
@@ -358,8 +370,10 @@ impl Credit {
             waits: false,
             due,
             waiting: VecDeque::new(),
-            first: 0,
+            left: 0,
+            next: 0,
             pacer: None,
+            is_without_time: false,
             #[cfg(target_os = "linux")]
             watched: BTreeMap::new(),
         };
@@ -439,18 +453,19 @@ impl Shared {
         tell: impl FnOnce(&mut State, Time) -> A,
         ask: impl FnOnce(&mut State, A) -> T,
     ) -> T {
-        self.act_in(self.lock(), decision, tell, ask)
+        let hears = self.hears();
+        self.act_in(self.lock(), hears, decision, tell, ask)
     }
 
     fn act_in<A, T>(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
+        hears: bool,
         decision: Option<Decision>,
         tell: impl FnOnce(&mut State, Time) -> A,
         ask: impl FnOnce(&mut State, A) -> T,
     ) -> T {
         let now = self.now();
-        let hears = self.hears();
         let mut granted = Vec::new();
         // While no request waits, a timer need not run before the next call.
         let mut timed = None;
@@ -496,6 +511,7 @@ impl Shared {
         task: &Waker,
         replaced: &mut Option<Waker>,
     ) -> (u64, Result<Grant, bool>) {
+        let hears = self.hears();
         let mut state = self.lock();
         // Nothing goes now, and what runs the timer is there: to look at the clock would take longer than the rest.
         if state.is_in_order && state.waits && (state.due.is_none() || state.pacer.is_some()) {
@@ -508,7 +524,7 @@ impl Shared {
             *asked = Maybe(id);
             id
         };
-        self.act_in(state, None, ask, |state, id| (id, state.take(id, task, replaced)))
+        self.act_in(state, hears, None, ask, |state, id| (id, state.take(id, task, replaced)))
     }
 
     /// What runs the timer while requests wait, if that is wanted and not there, or would come too late.
@@ -516,6 +532,9 @@ impl Shared {
         let at = state.runs_timer_at()?;
         if let Some((next, sooner)) = &mut state.pacer {
             return (std::mem::replace(next, at.min(*next)) > at).then(|| Pacing::Sooner(Arc::clone(sooner)));
+        }
+        if state.is_without_time {
+            return None;
         }
         let runtime = Handle::try_current().ok()?;
         let sooner = Arc::new(Notify::new());
@@ -526,6 +545,13 @@ impl Shared {
     /// Runs the timer whenever its time has come, until no request waits for that.
     async fn keep_pace(mut pace: Pace, sooner: Arc<Notify>) {
         let mut has_threads = true;
+        // To make one panics in a runtime without time. That is said once, and the timer then runs only with calls.
+        if catch_unwind(|| drop(sleep(std::time::Duration::ZERO))).is_err()
+            && let Some(held) = pace.shared.upgrade()
+        {
+            held.lock().is_without_time = true;
+            return;
+        }
         while let Some(held) = pace.shared.upgrade() {
             let now = held.now();
             let (at, lets_go) = {
@@ -632,15 +658,20 @@ fn is_stopped() -> bool {
     Instant::now() == told
 }
 
-/// The task that runs the timer while requests wait. If its runtime ends before, another task has to.
+/// The task that runs the timer while requests wait. If its runtime ends before, a request that waits sees to another.
 struct Pace {
     shared: Weak<Shared>,
 }
 
 impl Drop for Pace {
     fn drop(&mut self) {
-        if let Some(shared) = self.shared.upgrade() {
-            shared.lock().pacer = None;
+        let Some(shared) = self.shared.upgrade() else { return };
+        let mut state = shared.lock();
+        state.pacer = None;
+        let waits = state.runs_timer_at().and_then(|_| state.first_that_waits());
+        drop(state);
+        if let Some(waits) = waits {
+            unharmed(|| waits.wake());
         }
     }
 }
@@ -690,7 +721,7 @@ impl Woken {
 
     fn wake(self) {
         for waker in self.first.into_iter().chain(self.others) {
-            waker.wake();
+            unharmed(|| waker.wake());
         }
     }
 }
@@ -706,11 +737,11 @@ impl State {
         if self.waits { self.due } else { None }
     }
 
-    /// That time has come. If nothing was told for so long, bytes may have come nevertheless.
+    /// That time has come. If nothing was told for so long, bytes may have come nevertheless, also of what is about to be taken for hung.
     #[cold]
     fn run_timer(&mut self, now: Time) {
         #[cfg(target_os = "linux")]
-        if self.scheduler.stalls_at().is_some_and(|stalls| stalls <= now)
+        if self.scheduler.stalls_at().is_none_or(|stalls| stalls <= now)
             && let Some(ago) = self.watched.values().filter_map(Connection::last_came).min()
         {
             tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
@@ -722,8 +753,9 @@ impl State {
 
     /// A request takes its place among those that wait.
     fn ask(&mut self, now: Time, expect: Expect) -> u64 {
-        let id = self.first + self.waiting.len() as u64;
-        self.waiting.push_back(Some(Place::Waiting(None)));
+        let id = self.next;
+        self.next += 1;
+        self.waiting.push_back((id, Some(Place::Waiting(None))));
         // A connection that nobody has limited sends all it has.
         let (expected, window) = (expect.expected().map(Bytes), Some(Bytes(expect.window.get().unwrap_or(u64::MAX))));
         self.scheduler.on_request(now, Request { id: RequestId(id), expected, window });
@@ -731,7 +763,21 @@ impl State {
     }
 
     fn place(&mut self, id: u64) -> Option<&mut Option<Place>> {
-        self.waiting.get_mut(id.wrapping_sub(self.first) as usize)
+        // Mostly none is missing behind the first.
+        let after = id.wrapping_sub(self.waiting.front()?.0);
+        let at = match self.waiting.get(after as usize) {
+            Some((found, _)) if *found == id => after as usize,
+            _ => self.waiting.binary_search_by_key(&id, |(found, _)| *found).ok()?,
+        };
+        Some(&mut self.waiting[at].1)
+    }
+
+    /// What wakes the first that waits.
+    fn first_that_waits(&self) -> Option<Waker> {
+        self.waiting.iter().find_map(|(_, place)| match place {
+            Some(Place::Waiting(waker)) => waker.clone(),
+            _ => None,
+        })
     }
 
     /// A request may go: its task, if it waits.
@@ -745,9 +791,15 @@ impl State {
     /// A request leaves its place.
     fn leave(&mut self, id: u64) -> Option<Place> {
         let place = self.place(id)?.take();
-        while let Some(None) = self.waiting.front() {
+        self.left += usize::from(place.is_some());
+        while let Some((_, None)) = self.waiting.front() {
             self.waiting.pop_front();
-            self.first += 1;
+            self.left -= 1;
+        }
+        // The first may wait for long while others come and go.
+        if self.left > FEW && 2 * self.left > self.waiting.len() {
+            self.waiting.retain(|(_, place)| place.is_some());
+            self.left = 0;
         }
         place
     }
@@ -796,7 +848,15 @@ impl Future for Waiting {
         // Dropped when the lock is open.
         let mut replaced = None;
         let (id, taken) = if let Some(id) = asked.get() {
-            (id, shared.lock().take(id, task, &mut replaced))
+            let mut state = shared.lock();
+            let taken = state.take(id, task, &mut replaced);
+            // The runtime of the task that ran the timer may have ended.
+            let pace = if taken.is_err() { shared.pace(&mut state) } else { None };
+            drop(state);
+            if let Some(pace) = pace {
+                pace.begin();
+            }
+            (id, taken)
         } else {
             let (id, taken) = shared.ask(asked, *expect, task, &mut replaced);
             unharmed(|| *span = events::Span::of(id, expect.expected()));
@@ -1057,5 +1117,27 @@ impl Drop for Slot {
             state.scheduler.on_finished(now, grant, outcome);
         };
         self.shared.act(Some(decision), finish, |_, ()| ());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first in front may wait for as long as it likes, while those behind it are given up.
+    #[test]
+    fn places_that_were_left_take_no_room() {
+        let credit = Credit::with_budget(1);
+        let all = credit.try_slot(Expect::bytes(1)).expect("nothing is under way");
+        let poll = |waiting: &mut Waiting| Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop()));
+        let mut first = credit.slot(Expect::bytes(1));
+        assert!(poll(&mut first).is_pending());
+        for _ in 0..1000 {
+            assert!(poll(&mut credit.slot(Expect::bytes(1))).is_pending());
+            let state = credit.0.lock();
+            assert!(state.waiting.len() <= 2 * FEW && state.left <= FEW, "{}", state.waiting.len());
+        }
+        drop(all);
+        assert!(poll(&mut first).is_ready() && credit.0.lock().waiting.is_empty());
     }
 }

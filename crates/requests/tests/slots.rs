@@ -759,3 +759,128 @@ async fn a_request_that_hangs_lets_the_next_go_though_nothing_else_happens() {
     assert_eq!(credit.status().outstanding, 2);
     drop((hangs, next));
 }
+
+/// Each of them is let go in the second before it is known that the other hangs.
+#[tokio::test(start_paused = true)]
+async fn requests_that_hang_one_after_the_other_let_the_next_go() {
+    let credit = Credit::adaptive();
+    let one = |bytes| credit.slot(Expect::bytes(bytes));
+    for _ in 0..20 {
+        let mut slot = one(8000).await;
+        sleep(Duration::from_millis(5)).await;
+        slot.progress(8000);
+    }
+    let first = one(8000).await;
+    sleep(Duration::from_secs(10)).await;
+    let second = one(8000).await;
+    sleep(Duration::from_secs(10)).await;
+    let next = timeout(Duration::from_secs(20), one(8000)).await.expect("they hang");
+    assert_eq!(credit.status().outstanding, 3);
+    drop((first, second, next));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_request_of_all_may_hang() {
+    let credit = Credit::adaptive();
+    let hangs = credit.slot(Expect::unknown()).await;
+    let next = timeout(Duration::from_secs(3), credit.slot(Expect::unknown())).await.expect("it hangs");
+    drop((hangs, next));
+}
+
+/// A scheduler under which one request hangs, for which others wait.
+fn with_one_that_hangs() -> (Credit, Slot) {
+    let credit = Credit::adaptive();
+    let hangs = credit.try_slot(Expect::unknown()).expect("nothing is under way");
+    (credit, hangs)
+}
+
+/// The task that runs the timer is in the runtime whose request waited first.
+#[test]
+fn if_the_runtime_of_the_timer_ends_another_has_it() {
+    let new = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (credit, hangs) = with_one_that_hangs();
+    let (short, long) = (new(), new());
+    let waits = credit.clone();
+    short.spawn(async move { drop(waits.slot(Expect::bytes(1)).await) });
+    short.block_on(yield_now());
+    let waits = credit.clone();
+    let waiting = long.spawn(async move { waits.slot(Expect::bytes(1)).await });
+    long.block_on(yield_now());
+    assert_eq!(credit.status().waiting, 2);
+    drop(short);
+    let slot = long.block_on(async { timeout(Duration::from_secs(20), waiting).await }).expect("it is let go").unwrap();
+    drop((slot, hangs));
+}
+
+/// Whoever makes a timer wanted may be outside of any runtime.
+#[test]
+fn a_timer_that_is_wanted_from_outside_of_a_runtime_runs_in_one() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (credit, hangs) = with_one_that_hangs();
+    let mut outside = credit.slot(Expect::bytes(1));
+    assert!(poll_once(&mut outside).is_pending());
+    let waits = credit.clone();
+    let waiting = runtime.spawn(async move { waits.slot(Expect::bytes(1)).await });
+    runtime.block_on(yield_now());
+    drop(outside);
+    let slot =
+        runtime.block_on(async { timeout(Duration::from_secs(20), waiting).await }).expect("it is let go").unwrap();
+    drop((slot, hangs));
+}
+
+/// Timers of tokio panic there: once, and not with each call.
+#[test]
+fn a_runtime_without_time_is_found_out_once() {
+    static PANICS: AtomicUsize = AtomicUsize::new(0);
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if info.to_string().contains("timers are disabled") {
+            PANICS.fetch_add(1, Ordering::Relaxed);
+        } else {
+            before(info);
+        }
+    }));
+    let (credit, hangs) = with_one_that_hangs();
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+        for _ in 0..10 {
+            assert!(poll_once(&mut credit.slot(Expect::bytes(1))).is_pending());
+            yield_now().await;
+        }
+        drop(hangs);
+        drop(credit.slot(Expect::bytes(1)).await);
+    });
+    assert_eq!(PANICS.load(Ordering::Relaxed), 1);
+    nothing_left(&credit);
+}
+
+/// The place of the first in front stays, and those behind it come and go.
+#[tokio::test]
+async fn places_behind_one_that_waits_are_given_back() {
+    let credit = budget();
+    let all = credit.slot(Expect::bytes(10_000)).await;
+    let mut first = credit.slot(Expect::bytes(1));
+    assert!(poll_once(&mut first).is_pending());
+    let mut last = Vec::new();
+    for number in 0..10_000 {
+        let mut waiting = credit.slot(Expect::bytes(1));
+        assert!(poll_once(&mut waiting).is_pending());
+        if number % 1000 == 999 {
+            last.push(waiting);
+        }
+    }
+    assert_eq!(credit.status().waiting, 11);
+    drop(all);
+    assert!(poll_once(&mut first).is_ready());
+    assert!(last.iter_mut().all(|waiting| poll_once(waiting).is_ready()), "each finds its place");
+    nothing_left(&credit);
+}
+
+#[test]
+fn as_many_bytes_as_can_be_said_are_not_unknown() {
+    let credit = Credit::builder().budget_bytes(10_000).unknown_bytes(5000).build();
+    let all = credit.try_slot(Expect::bytes(u64::MAX)).unwrap();
+    assert!(credit.try_slot(Expect::bytes(1)).is_none());
+    drop(all);
+    assert_eq!(credit.try_slot(Expect::unknown()).unwrap().cost_bytes(), 5000);
+    assert_ne!(Expect::bytes(u64::MAX), Expect::unknown());
+}

@@ -209,6 +209,13 @@ impl Application for Credit {
         }
     }
 
+    fn silent_since(&self) -> Option<Time> {
+        match &self.limit {
+            Limit::Learned(knee) => knee.silent_since(),
+            Limit::Fixed(_) | Limit::Paced(..) => None,
+        }
+    }
+
     fn on_timer(&mut self, now: Time, out_of_order: u64) {
         match &mut self.limit {
             Limit::Fixed(_) => {}

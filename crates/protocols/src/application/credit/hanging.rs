@@ -1,21 +1,36 @@
 //! Requests that hang: they wait for a message, or their server is gone. Nothing of theirs is in the port, for as long as they last.
 //!
 //! What is under way at a stall may hang. It does if nothing has come of it for long: if it is silent again, with nothing else under way,
-//! and no data came while it was so.
+//! and no data came while it was so. Others that were let go meanwhile may be silent, too: they are at the next stall.
 
 use super::super::{Grant, Outstanding};
-use crate::units::{Duration, Time};
+use crate::units::Time;
 
 /// What of the requests under way may hang, and what does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Hanging {
     /// What was under way at a stall, and did not hang by then.
-    silent: Outstanding,
-    /// When that was.
-    since: Option<Time>,
+    first: Option<Silent>,
+    /// The same at a later stall, with more under way.
+    later: Option<Silent>,
     hung: Outstanding,
     /// All that hangs was let go before.
     before: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Silent {
+    all: Outstanding,
+    since: Time,
+}
+
+impl Silent {
+    fn remove(this: &mut Option<Self>, grant: &Grant) {
+        if let Some(silent) = this.as_mut().filter(|silent| grant.at() < silent.since) {
+            remove(&mut silent.all, grant);
+        }
+        *this = this.filter(|silent| silent.all.requests > 0);
+    }
 }
 
 impl Hanging {
@@ -27,22 +42,31 @@ impl Hanging {
         }
     }
 
+    /// What all that is outstanding and does not hang was silent with.
+    fn silent(&self, outstanding: Outstanding) -> Option<Silent> {
+        let moving = self.moving(outstanding).requests;
+        [self.first, self.later].into_iter().flatten().find(|silent| moving <= silent.all.requests)
+    }
+
     /// Whether all that is outstanding hangs, or was under way at the stall.
-    pub(super) const fn is_still(&self, outstanding: Outstanding) -> bool {
-        outstanding.requests <= self.hung.requests + self.silent.requests
+    pub(super) fn is_still(&self, outstanding: Outstanding) -> bool {
+        self.moving(outstanding).requests == 0 || self.silent(outstanding).is_some()
     }
 
     /// Nothing comes of what is outstanding.
     pub(super) fn on_stall(&mut self, now: Time, outstanding: Outstanding) {
-        if self.since.is_none() {
-            (self.silent, self.since) = (self.moving(outstanding), Some(now));
+        // What is known to be silent is so since then.
+        if !self.is_still(outstanding) {
+            let silent = Some(Silent { all: self.moving(outstanding), since: now });
+            *(if self.first.is_none() { &mut self.first } else { &mut self.later }) = silent;
         }
     }
 
     /// Data came while so much was outstanding. If nothing else was, it is of those that were silent.
     pub(super) fn on_data(&mut self, outstanding: Outstanding) {
-        if self.is_still(outstanding) {
-            (self.silent, self.since) = (Outstanding::default(), None);
+        let moving = self.moving(outstanding).requests;
+        for silent in [&mut self.first, &mut self.later] {
+            *silent = silent.filter(|silent| moving > silent.all.requests);
         }
     }
 
@@ -51,33 +75,35 @@ impl Hanging {
         let hung = self.hung.requests > 0 && grant.at() < self.before;
         if hung {
             remove(&mut self.hung, grant);
-        } else if self.since.is_some_and(|since| grant.at() < since) {
-            remove(&mut self.silent, grant);
+        } else {
+            Silent::remove(&mut self.first, grant);
+            Silent::remove(&mut self.later, grant);
         }
-        if self.silent.requests == 0 {
-            self.since = None;
-        }
+        self.first = self.first.or_else(|| self.later.take());
         if outstanding.requests == 0 {
             *self = Self::default();
         }
         hung
     }
 
-    /// When what is silent has been so for `long`, if nothing else is outstanding.
-    pub(super) fn hangs_at(&self, long: Duration, outstanding: Outstanding) -> Option<Time> {
-        let since = self.since.filter(|_| self.silent.requests > 0 && self.is_still(outstanding));
-        since.map(|since| Time(since.0.saturating_add(long.0)))
+    /// Since when all that is outstanding and does not hang has been silent.
+    pub(super) fn since(&self, outstanding: Outstanding) -> Option<Time> {
+        if self.moving(outstanding).requests == 0 {
+            return None;
+        }
+        self.silent(outstanding).map(|silent| silent.since)
     }
 
     /// All that is outstanding hangs.
     pub(super) fn hang(&mut self, outstanding: Outstanding) {
-        let before = self.since.unwrap_or(self.before);
+        let before = self.since(outstanding).unwrap_or(self.before);
         *self = Self { hung: outstanding, before, ..Self::default() };
     }
 
     /// Times that have not come are by another clock. Nobody knows then what hangs.
     pub(super) fn forget_later_than(&mut self, now: Time) {
-        if self.before > now || self.since.is_some_and(|since| since > now) {
+        let silent = [self.first, self.later].into_iter().flatten();
+        if self.before > now || silent.map(|silent| silent.since).max() > Some(now) {
             *self = Self::default();
         }
     }

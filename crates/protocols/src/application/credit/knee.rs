@@ -416,14 +416,6 @@ impl Knee {
     pub(super) fn ask_anew(&mut self, now: Time) {
         self.is_followed = false;
         self.hanging.forget_later_than(now);
-        if self.all_hang_at().is_some_and(|at| at <= now) {
-            self.hanging.hang(self.outstanding);
-            self.busy_since = None;
-            if core::mem::take(&mut self.old) > 0 {
-                self.outlived();
-            }
-            self.sample = Sample::default();
-        }
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
@@ -441,8 +433,23 @@ impl Knee {
     }
 
     fn all_hang_at(&self) -> Option<Time> {
-        let at = self.hanging.hangs_at(self.long(), self.outstanding)?;
-        Some(at.max(Time(self.progress.0.saturating_add(self.patience_for_bytes()?.0))))
+        let after = |from: Time, time: Duration| Time(from.0.saturating_add(time.0));
+        let silent = after(self.silent_since()?, self.long());
+        Some(silent.max(after(self.progress, self.patience_for_bytes())))
+    }
+
+    fn hang(&mut self) {
+        self.hanging.hang(self.outstanding);
+        self.busy_since = None;
+        if core::mem::take(&mut self.old) > 0 {
+            self.outlived();
+        }
+        self.sample = Sample::default();
+    }
+
+    /// Since when nothing has come of what is under way, as far as anybody has told.
+    pub(super) fn silent_since(&self) -> Option<Time> {
+        self.hanging.since(self.outstanding)
     }
 
     /// What is under way and does not hang.
@@ -538,14 +545,17 @@ impl Knee {
     #[must_use]
     pub fn stalls_at(&self) -> Option<Time> {
         let awaited = self.busy_since.is_some() && !self.stalled && !self.hanging.is_still(self.outstanding);
-        self.patience_for_bytes().filter(|_| awaited).map(|longest| Time(self.progress.0.saturating_add(longest.0)))
+        // Before the first response nothing is cut, so a stall is of use only to those that wait.
+        let awaited = awaited && (self.usual.is_some() || self.is_followed);
+        awaited.then(|| Time(self.progress.0.saturating_add(self.patience_for_bytes().0)))
     }
 
     /// The time of [`stalls_at`](Self::stalls_at) has come, or that of a request that the pace has held back.
     pub fn on_timer(&mut self, now: Time, out_of_order: u64, under_way: Outstanding) {
         self.now = now;
-        // It is asked next what may go.
-        self.is_followed = false;
+        if self.hangs_at().is_some_and(|at| at <= now) {
+            self.hang();
+        }
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
@@ -556,6 +566,8 @@ impl Knee {
         if self.stalled {
             self.hanging.on_stall(now, under_way);
         }
+        // It is asked next what may go.
+        self.is_followed = false;
     }
 
     /// A request is over; without it, so much is under way.
@@ -671,16 +683,17 @@ impl Knee {
         enough && responses >= RESPONSES && received >= budgets * u128::from(self.base().0)
     }
 
-    /// As long as nothing may arrive; unknown before the first response.
-    fn patience_for_bytes(&self) -> Option<Duration> {
-        self.usual.map(|usual| self.search.stall.max(usual.doubled()))
+    /// As long as nothing may arrive. Before the first response nobody knows how long requests take.
+    fn patience_for_bytes(&self) -> Duration {
+        self.usual.map_or(self.long(), |usual| self.search.stall.max(usual.doubled()))
     }
 
     fn look_for_stall(&mut self, now: Time, under_way: Outstanding) {
         if self.stalls_at().is_some_and(|at| at.0 <= now.0) {
             self.stalled = true;
             self.last_stall = Some(now);
-            if self.old == 0 {
+            // The first responses may be late, as servers have to warm up. They may also never come, and then they hang.
+            if self.old == 0 && self.usual.is_some() {
                 self.cut(Why::Stall, self.hanging.moving(under_way));
             }
         }

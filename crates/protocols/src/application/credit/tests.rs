@@ -137,7 +137,11 @@ fn a_stall_is_told_by_the_timer_once() {
     let mut credit = credit(&Config { learn: true, ..Config::default() });
     ask(&mut credit, 0..100, 4096);
     let mut sent = grants(&mut credit, NOW);
-    assert_eq!((sent.len(), credit.next_timer()), (4, None), "nobody knows yet how long a request takes");
+    assert_eq!(
+        (sent.len(), credit.next_timer()),
+        (4, Some(NOW + Duration::from_ms(1000))),
+        "nobody knows yet how long a request takes"
+    );
     assert!(credit.watches_progress() && credit.heeds_outcomes() && credit.heeds_time());
     let before = credit.status().budget;
     credit.on_progress(Time::from_us(500), Bytes(1448));
@@ -151,6 +155,26 @@ fn a_stall_is_told_by_the_timer_once() {
     assert!(credit.poll(Time::from_us(52_000)).is_none());
     assert_eq!(credit.next_timer(), Some(Time::from_us(1_052_000)), "what is under way may hang");
     assert!(credit.status().budget < before);
+}
+
+/// Nobody tells of bytes as they come. A look at the connection shows that some have come since the stall, or none.
+#[test]
+fn a_response_of_which_bytes_come_does_not_hang() {
+    let hangs = |ago_ms| {
+        let mut credit = credit(&Config { learn: true, ..Config::default() });
+        ask(&mut credit, 0..5, 1 << 30);
+        assert_eq!(grants(&mut credit, NOW).len(), 4);
+        credit.on_timer(Time::from_us(1_000_000), 0);
+        assert!(credit.poll(Time::from_us(1_000_000)).is_none());
+        let late = Time::from_us(2_000_000);
+        assert_eq!((credit.next_timer(), credit.silent_since()), (Some(late), Some(Time::from_us(1_000_000))));
+        tell_late(&mut credit, late, Duration::from_ms(ago_ms));
+        if credit.next_timer().is_some_and(|at| at <= late) {
+            credit.on_timer(late, 0);
+        }
+        credit.poll(late).is_some()
+    };
+    assert_eq!([999, 1000, 1500].map(hangs), [false, true, true]);
 }
 
 /// A budget of two responses of 10,000 bytes, servers that think for a millisecond, and a link that carries one response in 87.2 us.

@@ -845,6 +845,9 @@ fn what_hangs_is_one_stall_and_leaves_room_to_others() {
     knee.on_refused();
     assert_eq!(knee.hangs_at(), Some(Time(1091 * MS)), "something has come a short while ago");
     knee.ask_anew(Time(1091 * MS));
+    assert!(!knee.fits(budget, under_way(2)), "first it is looked whether anything has come");
+    knee.on_refused();
+    knee.on_timer(Time(1091 * MS), 0, under_way(2));
     assert!(knee.fits(budget, under_way(2)) && !knee.fits(budget, under_way(3)));
     // Time in which only they are under way is idle. Nothing is left to be waited for of what was under way at the cut.
     assert_eq!((knee.busy_since, knee.old), (None, 0));
@@ -875,8 +878,65 @@ fn what_goes_on_after_a_stall_does_not_hang() {
     assert!(knee.hangs_at().is_some());
     knee.on_progress(Time(60 * MS), Bytes(1), under_way(9));
     assert_eq!(knee.hangs_at(), None);
+    knee.on_refused();
+    knee.on_timer(Time(61 * MS), 0, under_way(9));
     knee.ask_anew(Time(5000 * MS));
     assert!(!knee.fits(Bytes(1), under_way(9)));
+}
+
+/// Each is let go in the second after which the one before hangs: there is a stall with both under way, and another second.
+#[test]
+fn what_hangs_after_another_hangs_too() {
+    const MS: u64 = Duration::from_ms(1).0;
+    let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
+    grant(&mut knee, 0, 1);
+    knee.on_timer(Time(50 * MS), 0, under_way(1));
+    grant(&mut knee, 60 * MS, 2);
+    knee.on_refused();
+    assert_eq!((knee.stalls_at(), knee.hangs_at()), (Some(Time(110 * MS)), None), "the second is awaited");
+    knee.on_timer(Time(110 * MS), 0, under_way(2));
+    knee.on_refused();
+    assert_eq!((knee.stalls_at(), knee.hangs_at()), (None, Some(Time(1110 * MS))));
+    // Data of the second leaves the first as it was: it hangs as soon as it is alone.
+    let mut answered = knee.clone();
+    answered.on_progress(Time(200 * MS), Bytes(1), under_way(2));
+    assert_eq!((answered.stalls_at(), answered.hangs_at()), (Some(Time(250 * MS)), None));
+    finish(&mut answered, 210 * MS, 60 * MS, 1000, 1);
+    answered.on_refused();
+    assert_eq!(answered.hangs_at(), Some(Time(1050 * MS)));
+    // If the first ends, the second is silent since there were two.
+    let mut alone = knee.clone();
+    finish(&mut alone, 300 * MS, 0, 1000, 1);
+    alone.on_refused();
+    assert_eq!(alone.hangs_at(), Some(Time(1110 * MS)));
+    knee.on_timer(Time(1110 * MS), 0, under_way(2));
+    assert!(knee.fits(knee.budget, under_way(2)) && !knee.fits(knee.budget, under_way(3)));
+    // A third, with both of them hanging.
+    grant(&mut knee, 1200 * MS, 3);
+    knee.on_refused();
+    assert_eq!(knee.stalls_at(), Some(Time(1250 * MS)));
+    knee.on_timer(Time(1250 * MS), 0, under_way(3));
+    knee.on_refused();
+    assert_eq!(knee.hangs_at(), Some(Time(2250 * MS)));
+    finish(&mut knee, 1300 * MS, 60 * MS, 1000, 2);
+    knee.on_refused();
+    assert_eq!(knee.hangs_at(), Some(Time(2250 * MS)), "one of those that hung");
+}
+
+/// The server of the very first request is gone, so nobody knows how long requests take. That cuts no budget.
+#[test]
+fn the_first_request_hangs_after_two_seconds() {
+    const MS: u64 = Duration::from_ms(1).0;
+    let mut knee = search(HOLD);
+    grant(&mut knee, 0, 1);
+    assert_eq!(knee.stalls_at(), None, "nobody waits for it");
+    knee.on_refused();
+    assert_eq!((knee.stalls_at(), knee.hangs_at()), (Some(Time(1000 * MS)), None));
+    knee.on_timer(Time(1000 * MS), 0, under_way(1));
+    knee.on_refused();
+    assert_eq!((knee.stalls_at(), knee.hangs_at(), knee.changes()), (None, Some(Time(2000 * MS)), (0, None)));
+    knee.on_timer(Time(2000 * MS), 0, under_way(1));
+    assert!(knee.fits(knee.budget, under_way(1)));
 }
 
 #[test]
