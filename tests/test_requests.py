@@ -715,12 +715,117 @@ def test_a_stall_cuts_the_learned_budget_and_counts_as_one() -> None:
             scheduler._on_timer()
             after = scheduler.status()
             assert after.cuts == {"stall": 1}
+            assert (decisions[-1].kind, decisions[-1].why) == ("budget", "stall"), "though nobody was let go by it"
             assert after.budget_bytes is not None
             assert after.budget_bytes < before.budget_bytes
             for slot in slots:
                 await slot.__aexit__(None, None, None)
             nothing_left(scheduler)
         assert ("budget", "stall") in [(decision.kind, decision.why) for decision in decisions]
+
+    asyncio.run(program())
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_what_hangs_lets_the_next_go_though_nobody_waited_for_it_before(run: Run, answered: bool) -> None:
+    """A long poll, at whose stall nothing waits, or the very first request."""
+
+    async def program() -> None:
+        clock, server = Clock(), Server()
+        async with requests.open(clock=clock) as scheduler, anyio.create_task_group() as group:
+            if answered:
+                async with scheduler.slot(expect_bytes=1000):
+                    clock.pass_ms(2)
+
+            async def ask(number: int) -> None:
+                async with scheduler.slot(expect_bytes=30_000):
+                    await server.get(number)
+
+            group.start_soon(ask, 0)
+            await server.has(0)
+            clock.pass_ms(5000)
+            scheduler._on_timer()
+            group.start_soon(ask, 1)
+            await settled()
+            due_ns = scheduler._core.timer_ns
+            assert due_ns is not None, "somebody waits"
+            if not answered:
+                # The stall is noticed when it is of use to somebody.
+                scheduler._on_timer()
+                due_ns = scheduler._core.timer_ns
+            assert due_ns == clock.now_ns + 1_000_000_000
+            clock.pass_ms(999)
+            scheduler._on_timer()
+            await settled()
+            assert server.asked == [0]
+            clock.pass_ms(1)
+            scheduler._on_timer()
+            await server.has(0, 1)
+            server.answer(0)
+            server.answer(1)
+        nothing_left(scheduler)
+
+    run(program)
+
+
+def test_an_interrupt_in_a_hook_leaves_the_timer_set() -> None:
+    async def program() -> None:
+        clock = Clock()
+
+        def hook(decision: Decision) -> None:
+            if decision.why == "stall":
+                raise KeyboardInterrupt
+
+        async with requests.open(clock=clock, on_decision=hook) as scheduler:
+            async with scheduler.slot(expect_bytes=1000):
+                clock.pass_ms(2)
+            slots = [scheduler.slot(expect_bytes=10_000) for _ in range(2)]
+            for slot in slots:
+                await slot.__aenter__()
+            waits = asyncio.ensure_future(scheduler.slot(expect_bytes=10_000).__aenter__())
+            await settled()
+            clock.pass_ms(51)
+            with pytest.raises(KeyboardInterrupt):
+                scheduler._on_timer()
+            assert scheduler._core.timer_ns == clock.now_ns + 1_000_000_000, "they may hang"
+            waits.cancel()
+            await asyncio.wait([waits])
+            for slot in slots:
+                await slot.__aexit__(None, None, None)
+
+    asyncio.run(program())
+
+
+def test_times_that_wrap_wake_nobody_for_nothing() -> None:
+    """The scheduler counts picoseconds, of which 64 bits are 213 days."""
+
+    async def program() -> None:
+        clock = Clock()
+        wraps_ms = 2**64 / 1e9
+        async with requests.open(clock=clock) as scheduler:
+
+            async def stalls_after(passes_ms: float) -> int:
+                async with scheduler.slot(expect_bytes=1000):
+                    clock.pass_ms(2)
+                clock.pass_ms(passes_ms)
+                async with scheduler.slot(expect_bytes=1000):
+                    timer_ns = scheduler._core.next_timer_ns()
+                assert timer_ns is not None
+                return timer_ns - clock.now_ns
+
+            assert await stalls_after(0) == 50_000_000
+            # Times do not go beyond the last before they wrap.
+            assert 0 < await stalls_after(wraps_ms - 25) < 50_000_000
+            assert await stalls_after(100) == 50_000_000
+            assert await stalls_after(wraps_ms) == 50_000_000
+            async with scheduler.slot(expect_bytes=1000):
+                # Said a short while before they wrap: to the scheduler it is months away.
+                clock.pass_ms(wraps_ms - 200)
+                scheduler._on_timer()
+                clock.pass_ms(100)
+                scheduler._on_timer()
+                timer_ns = scheduler._core.next_timer_ns()
+                assert timer_ns is None or timer_ns > clock.now_ns
 
     asyncio.run(program())
 

@@ -274,6 +274,43 @@ def test_a_window_of_four_segments_is_that_of_the_connection_not_of_the_plan() -
     run(program)
 
 
+def test_a_window_is_made_larger_if_the_scheduler_wants_that() -> None:
+    """One that learns does where others fill the port, and another scheduler may go by another port."""
+
+    async def program(server: Server) -> None:
+        streams = await asyncio.open_connection("127.0.0.1", server.port)
+        sock = sockets.socket_of(streams[1])
+        assert sock is not None
+        peer = Peer(connection=streams[1])
+        for window_bytes in (4096, 16_384, 8192, 40_960):
+            async with requests.open(Plan(budget_bytes=BUDGET_BYTES, window_bytes=window_bytes)) as scheduler:
+                # Before the second request, as data has come by then.
+                for _ in range(2):
+                    await scheduler.gather(*[get(streams)], expect_bytes=len(BODY), sockets=[peer])
+            assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == window_bytes
+        streams[1].close()
+
+    run(program)
+
+
+def test_a_window_in_the_mapping_of_a_plan_is_not_made_to_fit_segments() -> None:
+    async def program(server: Server) -> None:
+        plan = Plan(scheduler={"name": "credit", "budget": "40KB", "window": "3000B"})
+        streams = await asyncio.open_connection("127.0.0.1", server.port)
+        async with requests.open(plan) as scheduler:
+            for _ in range(2):
+                await scheduler.gather(*[get(streams)], expect_bytes=len(BODY), sockets=[streams[1]])
+        sock = sockets.socket_of(streams[1])
+        assert sock is not None
+        known = sockets.info(sock)
+        assert known is not None
+        unit = known.window_unit_bytes
+        assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == -(-3000 // unit) * unit
+        streams[1].close()
+
+    run(program)
+
+
 def test_windows_that_fill_the_budget_together_fit_into_it() -> None:
     """The kernel rounds windows up to whole steps: the last of them would not fit, and its request would wait."""
 

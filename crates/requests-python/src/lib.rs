@@ -33,6 +33,7 @@ pyo3::import_exception!(asyncio, InvalidStateError);
 
 const PS_PER_NS: u64 = 1000;
 const PS_PER_MS: f64 = 1e9;
+const LONGEST_PAUSE_NS: u64 = 1_000_000_000;
 /// So long after a request was let go it is asked whether it was sent, and then whenever a quarter more time has passed.
 const SENT_AFTER_NS: u64 = 1_000_000;
 
@@ -177,7 +178,16 @@ impl Core {
 
     /// A time of the scheduler by the clock, rounded up.
     fn in_ns(&self, at: Time) -> u64 {
-        self.origin_ns.unwrap_or(0).saturating_add(at.0.div_ceil(PS_PER_NS))
+        let told = self.told_ns.saturating_sub(self.origin_ns.unwrap_or(0)).wrapping_mul(PS_PER_NS);
+        // The scheduler's times wrap after 213 days.
+        let after = at.0.wrapping_sub(told);
+        let after_ns = match (after <= u64::MAX / 2, at.0 <= told) {
+            (true, _) => after.div_ceil(PS_PER_NS),
+            (false, true) => 0,
+            // It was said before they wrapped, and the scheduler takes it for a time that is months away.
+            (false, false) => LONGEST_PAUSE_NS,
+        };
+        self.told_ns.saturating_add(after_ns)
     }
 
     /// A request: its number, and whether it may go at once. `window_bytes` is what its connection can have under way.
@@ -253,13 +263,16 @@ impl Core {
         }
     }
 
-    /// Sees to a timer if requests go though nothing else happens.
+    /// Sees to a timer while requests wait: they go at their pace, and where what is under way hangs, though nothing else happens.
     fn wait_for_pace(this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         let set_timer = {
             let core = this.borrow();
-            let Some(at) = core.scheduler.lets_go_at() else { return Ok(()) };
-            if core.closed || core.timer_ns.is_some_and(|set| set <= core.in_ns(at)) {
+            let Some(at) = core.scheduler.next_timer() else { return Ok(()) };
+            if core.closed
+                || core.scheduler.status().waiting == 0
+                || core.timer_ns.is_some_and(|set| set <= core.in_ns(at))
+            {
                 return Ok(());
             }
             core.set_timer.as_ref().map(|set_timer| set_timer.clone_ref(py))

@@ -166,5 +166,5 @@ class Plan:
             mss_bytes=positive("mss_bytes", self.mss_bytes, "bytes"),
             workers=None if workers is None else positive("workers", workers, "servers", _MOST_WORKERS),
             rto_min_ns=round(_time("port.rto_min_ms", port.rto_min_ms, _LONGEST_MS, "milliseconds") * 1e6),
-            fits_segments=self.window_bytes is None,
+            fits_segments="window" not in application,
         )

@@ -100,6 +100,7 @@ class Scheduler(Slots):
         that were given up: they have failed, whatever may still come.
         """
         self._closed = True
+        self._warn_of_others()
         withdrawn = self._core.close()
         if self._hooks:
             for request, _waiter in withdrawn:
@@ -326,12 +327,19 @@ class Scheduler(Slots):
         self._core.timer_ns = at
 
     def _on_timer(self) -> None:
-        self._core.acknowledge()
-        if self._draining:
-            self._look_at_drains()
-        at = self._core.next_timer_ns()
-        if at is not None and at <= self._clock():
-            self._on_due()
+        try:
+            self._core.acknowledge()
+            if self._draining:
+                self._look_at_drains()
+            at = self._core.next_timer_ns()
+            if at is not None and at <= self._clock():
+                self._on_due()
+            self._warn_of_others()
+        finally:
+            # Also after an interrupt: whoever waits may wait for this timer alone.
+            self._set_timer()
+
+    def _warn_of_others(self) -> None:
         if self._core.losses_of_others() != self._warned:
             self._warned = not self._warned
             if self._warned:
@@ -339,7 +347,6 @@ class Scheduler(Slots):
                     "cuts of the budget of the request scheduler do not help against losses: it seems that "
                     "others fill the port, such as long flows; where they always do, give it a plan, or do without it"
                 )
-        self._set_timer()
 
     def _on_due(self) -> None:
         """Call the timer; before silence is taken for a stall, look whether bytes came of which nobody has told."""
@@ -363,11 +370,15 @@ class Scheduler(Slots):
         if self._hooks:
             for request in self._core.take_woken():
                 self._tell("granted", request, self._clock())
+            # Nobody may have been let go by what changed it.
+            self._tell(None, None, self._clock())
 
-    def _tell(self, kind: Kind, request: int | None, now: int) -> None:
+    def _tell(self, kind: Kind | None, request: int | None, now: int) -> None:
         waiting, _, in_use, budget, changes, why = self._core.status()
-        found = [Decision(kind, request, now, None if request is None else self._core.cost_bytes(request),
-                          budget, in_use, waiting, None)]  # fmt: skip
+        found = []
+        if kind is not None:
+            cost = None if request is None else self._core.cost_bytes(request)
+            found.append(Decision(kind, request, now, cost, budget, in_use, waiting, None))
         if changes != self._changes:
             self._changes = changes
             found.append(Decision("budget", None, now, None, budget, in_use, waiting, why))
