@@ -68,7 +68,7 @@ struct Open {
 
 impl Open {
     /// From where a response over it counts.
-    const fn since_rest(&self) -> Connection {
+    fn since_rest(&self) -> Connection {
         self.at_rest.with_window_of(&self.tcp)
     }
 

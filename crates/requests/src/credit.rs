@@ -2,7 +2,6 @@
 
 #[cfg(target_os = "linux")]
 use std::collections::BTreeMap;
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::hint::spin_loop;
@@ -26,6 +25,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::events;
+use crate::places::{Place, Places};
 #[cfg(target_os = "linux")]
 use crate::socket::{Connection, Unsent};
 #[cfg(target_os = "linux")]
@@ -39,9 +39,6 @@ const TIMERS_STEP: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// The largest that TCP can announce.
 const LARGEST_WINDOW: u64 = 1 << 30;
-
-/// So many places that were left may stay among those of requests that wait.
-const FEW: usize = 32;
 
 /// Payload of a full segment on Ethernet, with timestamps.
 const SEGMENT: Bytes = Bytes(1448);
@@ -312,11 +309,7 @@ struct State {
     /// Whether requests wait, and when the scheduler wants its timer to run, as it said last.
     waits: bool,
     due: Option<Time>,
-    /// Requests without a slot, in the order of their numbers. A place that was left behind others is empty for a while.
-    waiting: VecDeque<(u64, Option<Place>)>,
-    left: usize,
-    /// The number of the next request.
-    next: u64,
+    places: Places,
     /// When a task runs the timer, if there is one.
     pacer: Option<(Time, Arc<Notify>)>,
     /// Whether a runtime was found in which no task can, as it has no time.
@@ -324,12 +317,6 @@ struct State {
     /// Connections over which responses come, by their requests, if the scheduler looks at bytes as they come.
     #[cfg(target_os = "linux")]
     watched: BTreeMap<u64, Connection>,
-}
-
-/// A request without a slot.
-enum Place {
-    Waiting(Option<Waker>),
-    Granted(Grant),
 }
 
 impl Credit {
@@ -369,9 +356,7 @@ impl Credit {
             known,
             waits: false,
             due,
-            waiting: VecDeque::new(),
-            left: 0,
-            next: 0,
+            places: Places::default(),
             pacer: None,
             is_without_time: false,
             #[cfg(target_os = "linux")]
@@ -479,7 +464,7 @@ impl Shared {
             if hears {
                 granted.push((grant.id().0, grant.cost().0));
             }
-            woken.extend(state.grant(grant));
+            woken.extend(state.places.grant(grant));
         }
         let answer = ask(&mut state, told);
         let status = state.scheduler.status();
@@ -668,7 +653,7 @@ impl Drop for Pace {
         let Some(shared) = self.shared.upgrade() else { return };
         let mut state = shared.lock();
         state.pacer = None;
-        let waits = state.runs_timer_at().and_then(|_| state.first_that_waits());
+        let waits = state.runs_timer_at().and_then(|_| state.places.first_waker());
         drop(state);
         if let Some(waits) = waits {
             unharmed(|| waits.wake());
@@ -721,6 +706,7 @@ impl Woken {
 
     fn wake(self) {
         for waker in self.first.into_iter().chain(self.others) {
+            // One that panics costs the others nothing.
             unharmed(|| waker.wake());
         }
     }
@@ -741,80 +727,40 @@ impl State {
     #[cold]
     fn run_timer(&mut self, now: Time) {
         #[cfg(target_os = "linux")]
-        if self.scheduler.stalls_at().is_none_or(|stalls| stalls <= now)
-            && let Some(ago) = self.watched.values().filter_map(Connection::last_came).min()
-        {
+        let looks = self.scheduler.stalls_at().is_none_or(|stalls| stalls <= now);
+        #[cfg(target_os = "linux")]
+        let out_of_order = if looks { self.watched.values().map(Connection::take_out_of_order).sum() } else { 0 };
+        #[cfg(not(target_os = "linux"))]
+        let out_of_order = 0;
+        #[cfg(target_os = "linux")]
+        if looks && let Some(ago) = self.watched.values().filter_map(Connection::last_came).min() {
             tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
         }
-        if self.scheduler.next_timer().is_some_and(|due| due <= now) {
-            self.scheduler.on_timer(now, 0);
+        if out_of_order > 0 || self.scheduler.next_timer().is_some_and(|due| due <= now) {
+            self.scheduler.on_timer(now, out_of_order);
         }
     }
 
     /// A request takes its place among those that wait.
     fn ask(&mut self, now: Time, expect: Expect) -> u64 {
-        let id = self.next;
-        self.next += 1;
-        self.waiting.push_back((id, Some(Place::Waiting(None))));
+        let id = self.places.take();
         // A connection that nobody has limited sends all it has.
         let (expected, window) = (expect.expected().map(Bytes), Some(Bytes(expect.window.get().unwrap_or(u64::MAX))));
         self.scheduler.on_request(now, Request { id: RequestId(id), expected, window });
         id
     }
 
-    fn place(&mut self, id: u64) -> Option<&mut Option<Place>> {
-        // Mostly none is missing behind the first.
-        let after = id.wrapping_sub(self.waiting.front()?.0);
-        let at = match self.waiting.get(after as usize) {
-            Some((found, _)) if *found == id => after as usize,
-            _ => self.waiting.binary_search_by_key(&id, |(found, _)| *found).ok()?,
-        };
-        Some(&mut self.waiting[at].1)
-    }
-
-    /// What wakes the first that waits.
-    fn first_that_waits(&self) -> Option<Waker> {
-        self.waiting.iter().find_map(|(_, place)| match place {
-            Some(Place::Waiting(waker)) => waker.clone(),
-            _ => None,
-        })
-    }
-
-    /// A request may go: its task, if it waits.
-    fn grant(&mut self, grant: Grant) -> Option<Waker> {
-        match self.place(grant.id().0)?.replace(Place::Granted(grant)) {
-            Some(Place::Waiting(waker)) => waker,
-            _ => None,
-        }
-    }
-
-    /// A request leaves its place.
-    fn leave(&mut self, id: u64) -> Option<Place> {
-        let place = self.place(id)?.take();
-        self.left += usize::from(place.is_some());
-        while let Some((_, None)) = self.waiting.front() {
-            self.waiting.pop_front();
-            self.left -= 1;
-        }
-        // The first may wait for long while others come and go.
-        if self.left > FEW && 2 * self.left > self.waiting.len() {
-            self.waiting.retain(|(_, place)| place.is_some());
-            self.left = 0;
-        }
-        place
-    }
-
     /// Takes the grant of a request that has one; else its task is woken when it has, and no longer the one that is `replaced`. Whether
     /// it waits only since now is told, too.
     fn take(&mut self, id: u64, task: &Waker, replaced: &mut Option<Waker>) -> Result<Grant, bool> {
-        if let Some(Some(Place::Waiting(waker))) = self.place(id) {
+        if let Some(waker) = self.places.waker(id) {
             let only_now = waker.is_none();
             if !waker.as_ref().is_some_and(|waker| waker.will_wake(task)) {
                 *replaced = waker.replace(task.clone());
             }
             return Err(only_now);
         }
-        match self.leave(id) {
+        match self.places.leave(id) {
             Some(Place::Granted(grant)) => Ok(grant),
             _ => Err(false),
         }
@@ -894,7 +840,7 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let (Some(shared), Some(id)) = (&self.shared, self.asked.get()) else { return };
-        let leave = |state: &mut State, now| match state.leave(id)? {
+        let leave = |state: &mut State, now| match state.places.leave(id)? {
             Place::Waiting(waker) => {
                 state.scheduler.on_withdrawn(now, RequestId(id));
                 waker
@@ -961,10 +907,10 @@ impl Slot {
         self.no_longer_comes_over();
         let Some(request) = self.request() else { return };
         if self.shared.watches {
-            self.shared.lock().watched.insert(request, connection);
+            self.shared.lock().watched.insert(request, connection.clone());
         }
         self.way = Some(Box::new(Way {
-            drains: alone.then_some(connection),
+            drains: alone.then(|| connection.clone()),
             fd: Some(Unsent::add(&self.shared.unsent, request, connection, self.expected.get())),
             is_watched: self.shared.watches,
         }));
@@ -1058,12 +1004,12 @@ impl Slot {
     /// Keeps the credit of a response that may still come, and leaves nothing of the slot. Returns whether it did.
     fn drains(&mut self) -> bool {
         let Some(connection) = self.way.as_mut().and_then(|way| way.drains.take()) else { return false };
-        let (received, out_of_order, more) = connection.look(self.expected.get());
+        let (received, more) = connection.look(self.expected.get());
+        self.out_of_order += connection.take_out_of_order();
         let runtime = Handle::try_current();
         let (true, Ok(runtime)) = (more, runtime) else {
             // What the program says is better, if it says something.
             self.received = self.received.min(received.max(self.told));
-            self.out_of_order = self.out_of_order.max(out_of_order);
             return false;
         };
         let kept = Self {
@@ -1087,7 +1033,7 @@ impl Slot {
             let mut kept = kept;
             let (received, out_of_order) = connection.run_dry(kept.expected.get()).await;
             kept.received = kept.received.max(received);
-            kept.out_of_order = kept.out_of_order.max(out_of_order);
+            kept.out_of_order += out_of_order;
         });
         true
     }
@@ -1117,27 +1063,5 @@ impl Drop for Slot {
             state.scheduler.on_finished(now, grant, outcome);
         };
         self.shared.act(Some(decision), finish, |_, ()| ());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The first in front may wait for as long as it likes, while those behind it are given up.
-    #[test]
-    fn places_that_were_left_take_no_room() {
-        let credit = Credit::with_budget(1);
-        let all = credit.try_slot(Expect::bytes(1)).expect("nothing is under way");
-        let poll = |waiting: &mut Waiting| Pin::new(waiting).poll(&mut Context::from_waker(Waker::noop()));
-        let mut first = credit.slot(Expect::bytes(1));
-        assert!(poll(&mut first).is_pending());
-        for _ in 0..1000 {
-            assert!(poll(&mut credit.slot(Expect::bytes(1))).is_pending());
-            let state = credit.0.lock();
-            assert!(state.waiting.len() <= 2 * FEW && state.left <= FEW, "{}", state.waiting.len());
-        }
-        drop(all);
-        assert!(poll(&mut first).is_ready() && credit.0.lock().waiting.is_empty());
     }
 }

@@ -36,8 +36,9 @@
 //! **Deadlocks.** Who holds a slot must not wait for another of the same [`Credit`]: all credit may be held by others who do the same.
 //! So read the body of a response before you wait for other responses.
 //!
-//! **Several runtimes.** Tasks of tokio keep the pace of servers that think, and look at connections, in the runtime that needed them first.
-//! If several runtimes share one [`Credit`], each has to be driven: one that is between two calls of `block_on` lets the others wait.
+//! **Several runtimes.** While requests wait, tasks of tokio look for responses that never come and keep the pace of servers that think, and they look
+//! at connections, in the runtime that needed them first. If several runtimes share one [`Credit`], each has to be driven: one that is
+//! between two calls of `block_on` lets the others wait. One that ends does not.
 //!
 //! **One scheduler per link.** All gathers of a program whose responses share a link share one [`Credit`]; it is cheap to clone.
 //!
@@ -53,6 +54,7 @@ mod events;
 mod gather;
 #[cfg(all(feature = "hyper", target_os = "linux"))]
 pub mod hyper;
+mod places;
 #[cfg(target_os = "linux")]
 pub mod socket;
 #[cfg(feature = "tower")]

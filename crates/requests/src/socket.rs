@@ -51,11 +51,32 @@ pub struct Tcp {
     limit: Option<u64>,
     /// What can be under way on it, if its window is limited.
     lets_through: Option<u64>,
-    out_of_order: u32,
     /// What had arrived when this was looked at last.
     received: u64,
     /// Segments that had been sent then.
     sent: u32,
+    told: Arc<Mutex<Told>>,
+}
+
+/// What has been told of a connection, by whoever asks: also what asks on behalf of a request that was given up.
+#[derive(Debug)]
+struct Told {
+    out_of_order: u32,
+    /// How many requests were asked for over it, and what had arrived before the last.
+    requests: u64,
+    before: u64,
+}
+
+impl Told {
+    fn of(this: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        this.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Segments that came out of order, and of which nobody has been told.
+    const fn take_out_of_order(&mut self, info: &Info) -> u64 {
+        let before = std::mem::replace(&mut self.out_of_order, info.out_of_order);
+        info.out_of_order_since(before)
+    }
 }
 
 impl Tcp {
@@ -67,7 +88,8 @@ impl Tcp {
         let fd = socket.as_fd().as_raw_fd();
         let socket = Socket { fd, cookie: cookie(fd)? };
         let Info { out_of_order, received, sent, .. } = socket.info()?;
-        Ok(Self { socket, limit: None, lets_through: None, out_of_order, received, sent })
+        let told = Arc::new(Mutex::new(Told { out_of_order, requests: 0, before: received }));
+        Ok(Self { socket, limit: None, lets_through: None, received, sent, told })
     }
 
     /// Limits the receive window to so many bytes (`TCP_WINDOW_CLAMP`), or no longer. Only what is announced from now on is less.
@@ -96,12 +118,7 @@ impl Tcp {
     /// The kernel refuses.
     pub fn newly_out_of_order(&mut self) -> io::Result<u64> {
         let info = self.socket.info()?;
-        Ok(self.take_out_of_order(&info))
-    }
-
-    const fn take_out_of_order(&mut self, info: &Info) -> u64 {
-        let before = std::mem::replace(&mut self.out_of_order, info.out_of_order);
-        info.out_of_order_since(before)
+        Ok(Told::of(&self.told).take_out_of_order(&info))
     }
 
     /// Sees to the window that the scheduler wants, once data has come, and says what a response of so many bytes can have under
@@ -112,6 +129,10 @@ impl Tcp {
     pub fn expect(&mut self, credit: &Credit, bytes: Option<u64>) -> io::Result<Expect> {
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
+        {
+            let mut told = Told::of(&self.told);
+            (told.requests, told.before) = (told.requests + 1, info.received);
+        }
         let wanted = credit.window_bytes().map(|wanted| info.limit(wanted, credit.fits_segments()));
         let exceeds = wanted.zip(info.window).is_some_and(|(wanted, announced)| announced > wanted);
         if info.received > 0 && (wanted != self.limit || exceeds) {
@@ -141,7 +162,7 @@ impl Tcp {
     pub(crate) fn settle(&mut self) -> io::Result<u64> {
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
-        Ok(self.take_out_of_order(&info))
+        Ok(Told::of(&self.told).take_out_of_order(&info))
     }
 
     /// Whether neither end has closed it.
@@ -151,13 +172,14 @@ impl Tcp {
     }
 
     /// The connection, from what had arrived when [`expect`](Self::expect) looked at it: before its next request.
-    pub(crate) const fn connection(&self) -> Connection {
+    pub(crate) fn connection(&self) -> Connection {
         Connection {
             socket: self.socket,
+            request: Told::of(&self.told).requests,
             before: self.received,
-            out_of_order: self.out_of_order,
             sent: self.sent,
             lets_through: self.lets_through,
+            told: Arc::clone(&self.told),
         }
     }
 }
@@ -292,29 +314,38 @@ pub fn acknowledge_at_once(fd: RawFd) -> io::Result<()> {
 }
 
 /// The connection over which a response comes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Connection {
     socket: Socket,
+    /// The number of the request over it.
+    request: u64,
     before: u64,
-    out_of_order: u32,
     sent: u32,
     /// What can be under way on it, if its window is limited.
     lets_through: Option<u64>,
+    told: Arc<Mutex<Told>>,
 }
 
 impl Connection {
-    /// The same, with the window to which it is limited by now.
+    /// The same, with the window to which it is limited by now, and for the request that was asked for last.
     #[cfg(feature = "tower")]
-    pub(crate) const fn with_window_of(self, tcp: &Tcp) -> Self {
-        Self { lets_through: tcp.lets_through, ..self }
+    pub(crate) fn with_window_of(&self, tcp: &Tcp) -> Self {
+        Self { lets_through: tcp.lets_through, request: Told::of(&self.told).requests, ..self.clone() }
     }
 
-    /// Bytes that came of the response, segments that came out of order, and whether more can come.
-    pub(crate) fn look(&self, expected: Option<u64>) -> (u64, u64, bool) {
-        let Ok(info) = self.socket.info() else { return (0, 0, false) };
-        let received = info.received.saturating_sub(self.before);
-        let missing = expected.is_none_or(|expected| received < expected);
-        (received, info.out_of_order_since(self.out_of_order), info.open() && missing)
+    /// Bytes that came of the response, and whether more can come. What came after the next request was asked for counts for that.
+    pub(crate) fn look(&self, expected: Option<u64>) -> (u64, bool) {
+        let Ok(info) = self.socket.info() else { return (0, false) };
+        let told = Told::of(&self.told);
+        let ends = if told.requests == self.request { info.received } else { told.before };
+        let missing = expected.is_none_or(|expected| info.received.saturating_sub(self.before) < expected);
+        (ends.saturating_sub(self.before), info.open() && missing)
+    }
+
+    /// Segments that came out of order, and of which nobody has been told.
+    pub(crate) fn take_out_of_order(&self) -> u64 {
+        let Ok(info) = self.socket.info() else { return 0 };
+        Told::of(&self.told).take_out_of_order(&info)
     }
 
     /// How long ago bytes came last, if any of the response have.
@@ -326,16 +357,16 @@ impl Connection {
     /// Waits until nothing more of the response can come: the connection is closed, all that was expected is there, or nothing has
     /// come for a second. Returns what came, and segments out of order.
     pub(crate) async fn run_dry(&self, expected: Option<u64>) -> (u64, u64) {
-        let mut last = (0, 0);
+        let (mut last, mut out_of_order) = (0, 0);
         let mut since = Instant::now();
         loop {
-            let (received, out_of_order, more) = self.look(expected);
-            if received > last.0 {
-                since = Instant::now();
+            let (received, more) = self.look(expected);
+            out_of_order += self.take_out_of_order();
+            if received > last {
+                (last, since) = (received, Instant::now());
             }
-            last = (received.max(last.0), out_of_order.max(last.1));
             if !more || since.elapsed() >= QUIET {
-                return last;
+                return (last, out_of_order);
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -470,4 +501,43 @@ fn set(fd: RawFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     // SAFETY: the kernel reads `length` bytes from a value that lives until the call returns.
     let done = unsafe { libc::setsockopt(fd, level, option, ptr::from_ref(&value).cast::<c_void>(), length) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// The first request over a connection is given up, and the next is asked for: each byte and each loss is told once.
+    #[test]
+    fn what_comes_over_a_connection_counts_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let credit = Credit::with_budget(10_000);
+        let mut tcp = Tcp::of(&client).unwrap();
+        let mut sends = |bytes: usize| {
+            let in_all = info(client.as_raw_fd()).unwrap().received + bytes as u64;
+            server.write_all(&vec![0; bytes]).unwrap();
+            while info(client.as_raw_fd()).unwrap().received < in_all {
+                std::thread::yield_now();
+            }
+        };
+        tcp.expect(&credit, Some(1000)).unwrap();
+        let first = tcp.connection();
+        sends(100);
+        assert_eq!(first.look(Some(1000)), (100, true));
+        tcp.expect(&credit, Some(50)).unwrap();
+        let second = tcp.connection();
+        sends(20);
+        assert_eq!((first.look(Some(1000)), second.look(Some(50))), ((100, true), (20, true)));
+        assert!(!first.look(Some(120)).1, "all that was expected has come");
+
+        let found = Info { out_of_order: 3, ..info(client.as_raw_fd()).unwrap() };
+        let take = |over: &Arc<Mutex<Told>>, found| Told::of(over).take_out_of_order(found);
+        assert_eq!([&first.told, &second.told, &tcp.told].map(|over| take(over, &found)), [3, 0, 0]);
+        assert_eq!(take(&tcp.told, &Info { out_of_order: 5, ..found }), 2);
+    }
 }

@@ -11,7 +11,7 @@ use crate::units::Time;
 pub(super) struct Hanging {
     /// What was under way at a stall, and did not hang by then.
     first: Option<Silent>,
-    /// The same at a later stall, with more under way.
+    /// The same at a later stall, with more under way; nothing without the first.
     later: Option<Silent>,
     hung: Outstanding,
     /// All that hangs was let go before.
@@ -42,15 +42,24 @@ impl Hanging {
         }
     }
 
+    /// How many requests of those that are outstanding do not hang.
+    const fn requests(&self, outstanding: Outstanding) -> u64 {
+        outstanding.requests.saturating_sub(self.hung.requests)
+    }
+
     /// What all that is outstanding and does not hang was silent with.
-    fn silent(&self, outstanding: Outstanding) -> Option<Silent> {
-        let moving = self.moving(outstanding).requests;
-        [self.first, self.later].into_iter().flatten().find(|silent| moving <= silent.all.requests)
+    fn silent(&self, outstanding: Outstanding) -> Option<&Silent> {
+        let first = self.first.as_ref()?;
+        let moving = self.requests(outstanding);
+        if moving <= first.all.requests {
+            return Some(first);
+        }
+        self.later.as_ref().filter(|later| moving <= later.all.requests)
     }
 
     /// Whether all that is outstanding hangs, or was under way at the stall.
     pub(super) fn is_still(&self, outstanding: Outstanding) -> bool {
-        self.moving(outstanding).requests == 0 || self.silent(outstanding).is_some()
+        self.requests(outstanding) == 0 || self.silent(outstanding).is_some()
     }
 
     /// Nothing comes of what is outstanding.
@@ -64,10 +73,16 @@ impl Hanging {
 
     /// Data came while so much was outstanding. If nothing else was, it is of those that were silent.
     pub(super) fn on_data(&mut self, outstanding: Outstanding) {
-        let moving = self.moving(outstanding).requests;
-        for silent in [&mut self.first, &mut self.later] {
-            *silent = silent.filter(|silent| moving > silent.all.requests);
+        if self.first.is_none() {
+            return;
         }
+        let moving = self.requests(outstanding);
+        for silent in [&mut self.first, &mut self.later] {
+            if silent.is_some_and(|silent| moving <= silent.all.requests) {
+                *silent = None;
+            }
+        }
+        self.first = self.first.or_else(|| self.later.take());
     }
 
     /// A request is over; without it, so much is outstanding. Whether it hung.
@@ -75,11 +90,11 @@ impl Hanging {
         let hung = self.hung.requests > 0 && grant.at() < self.before;
         if hung {
             remove(&mut self.hung, grant);
-        } else {
+        } else if self.first.is_some() {
             Silent::remove(&mut self.first, grant);
             Silent::remove(&mut self.later, grant);
+            self.first = self.first.or_else(|| self.later.take());
         }
-        self.first = self.first.or_else(|| self.later.take());
         if outstanding.requests == 0 {
             *self = Self::default();
         }
@@ -88,10 +103,8 @@ impl Hanging {
 
     /// Since when all that is outstanding and does not hang has been silent.
     pub(super) fn since(&self, outstanding: Outstanding) -> Option<Time> {
-        if self.moving(outstanding).requests == 0 {
-            return None;
-        }
-        self.silent(outstanding).map(|silent| silent.since)
+        let silent = self.silent(outstanding)?;
+        (self.requests(outstanding) > 0).then_some(silent.since)
     }
 
     /// All that is outstanding hangs.
@@ -102,8 +115,8 @@ impl Hanging {
 
     /// Times that have not come are by another clock. Nobody knows then what hangs.
     pub(super) fn forget_later_than(&mut self, now: Time) {
-        let silent = [self.first, self.later].into_iter().flatten();
-        if self.before > now || silent.map(|silent| silent.since).max() > Some(now) {
+        let last = self.later.as_ref().or(self.first.as_ref());
+        if self.before > now || last.is_some_and(|last| last.since > now) {
             *self = Self::default();
         }
     }

@@ -429,10 +429,9 @@ impl Knee {
 
     /// When the request that waits may go as all others hang then.
     pub(super) fn hangs_at(&self) -> Option<Time> {
-        self.all_hang_at().filter(|_| self.is_followed)
-    }
-
-    fn all_hang_at(&self) -> Option<Time> {
+        if !self.is_followed {
+            return None;
+        }
         let after = |from: Time, time: Duration| Time(from.0.saturating_add(time.0));
         let silent = after(self.silent_since()?, self.long());
         Some(silent.max(after(self.progress, self.patience_for_bytes())))
