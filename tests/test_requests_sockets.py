@@ -282,12 +282,13 @@ def test_a_window_is_made_larger_if_the_scheduler_wants_that() -> None:
         sock = sockets.socket_of(streams[1])
         assert sock is not None
         peer = Peer(connection=streams[1])
-        for window_bytes in (4096, 16_384, 8192, 40_960):
+        for window_bytes in (4096, 16_384, 8192, 40_960, 163_840):
             async with requests.open(Plan(budget_bytes=BUDGET_BYTES, window_bytes=window_bytes)) as scheduler:
                 # Before the second request, as data has come by then.
                 for _ in range(2):
                     await scheduler.gather(*[get(streams)], expect_bytes=len(BODY), sockets=[peer])
             assert sock.getsockopt(socket.IPPROTO_TCP, sockets.TCP_WINDOW_CLAMP) == window_bytes
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= 2 * window_bytes, "it is no longer enlarged"
         streams[1].close()
 
     run(program)

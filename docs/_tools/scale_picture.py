@@ -1,6 +1,7 @@
 """Draw what a packet-hop costs here, in ns-3 and in Days, from the tables of `docs/explanation/speed.md`.
 
-The measurements take hours, so the tables are what is kept, and the picture is drawn from them: `make docs-output`.
+The measurements take half an hour of a quiet machine. So the tables are kept, and the picture is drawn from them:
+`make docs-output`.
 """
 
 from __future__ import annotations

@@ -383,9 +383,9 @@ impl State {
         }
         let wanted = found.limit(wanted, core.fits_segments);
         let limit = Limit::Set { window: wanted, received: found.received };
-        let as_wanted = matches!(self.limit, Limit::Set { window, received: 1.. } if window == wanted);
-        // What is not acknowledged yet makes it look smaller. It may also have been limited to less, or grow by itself.
-        let holds = if announced > wanted { self.limit == limit } else { as_wanted };
+        let is_less = matches!(self.limit, Limit::Set { window, .. } if window < wanted);
+        // What is not acknowledged yet makes it look smaller. It may also have been limited to less.
+        let holds = if announced > wanted { self.limit == limit } else { !is_less };
         if found.received > 0 && !holds {
             core.windows_limited += u64::from(limit_window(fd, Some(wanted)).unwrap_or(false));
         }

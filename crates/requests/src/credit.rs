@@ -55,7 +55,7 @@ pub struct Expect {
 struct Maybe(u64);
 
 impl Maybe {
-    /// Nothing counts so far.
+    /// No count gets there.
     const NONE: Self = Self(u64::MAX);
 
     const fn of(number: u64) -> Self {

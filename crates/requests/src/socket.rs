@@ -18,6 +18,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -62,9 +63,13 @@ pub struct Tcp {
 #[derive(Debug)]
 struct Told {
     out_of_order: u32,
-    /// How many requests were asked for over it, and what had arrived before the last.
-    requests: u64,
-    before: u64,
+    /// Where the response to the request that was asked for last ends: what had arrived before the next, once that is asked for.
+    ends: Arc<AtomicU64>,
+}
+
+/// The end of a response, as long as nothing follows.
+fn not_yet() -> Arc<AtomicU64> {
+    Arc::new(AtomicU64::new(u64::MAX))
 }
 
 impl Told {
@@ -88,7 +93,7 @@ impl Tcp {
         let fd = socket.as_fd().as_raw_fd();
         let socket = Socket { fd, cookie: cookie(fd)? };
         let Info { out_of_order, received, sent, .. } = socket.info()?;
-        let told = Arc::new(Mutex::new(Told { out_of_order, requests: 0, before: received }));
+        let told = Arc::new(Mutex::new(Told { out_of_order, ends: not_yet() }));
         Ok(Self { socket, limit: None, lets_through: None, received, sent, told })
     }
 
@@ -117,8 +122,9 @@ impl Tcp {
     /// # Errors
     /// The kernel refuses.
     pub fn newly_out_of_order(&mut self) -> io::Result<u64> {
-        let info = self.socket.info()?;
-        Ok(Told::of(&self.told).take_out_of_order(&info))
+        // Whoever takes what is counted looks at it in the lock, so that it does not go back.
+        let mut told = Told::of(&self.told);
+        Ok(told.take_out_of_order(&self.socket.info()?))
     }
 
     /// Sees to the window that the scheduler wants, once data has come, and says what a response of so many bytes can have under
@@ -129,10 +135,7 @@ impl Tcp {
     pub fn expect(&mut self, credit: &Credit, bytes: Option<u64>) -> io::Result<Expect> {
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
-        {
-            let mut told = Told::of(&self.told);
-            (told.requests, told.before) = (told.requests + 1, info.received);
-        }
+        std::mem::replace(&mut Told::of(&self.told).ends, not_yet()).store(info.received, Ordering::Relaxed);
         let wanted = credit.window_bytes().map(|wanted| info.limit(wanted, credit.fits_segments()));
         let exceeds = wanted.zip(info.window).is_some_and(|(wanted, announced)| announced > wanted);
         if info.received > 0 && (wanted != self.limit || exceeds) {
@@ -160,9 +163,10 @@ impl Tcp {
     /// A response has come: what arrives from now on is of the next. Returns what came out of order since this was asked last.
     #[cfg(feature = "tower")]
     pub(crate) fn settle(&mut self) -> io::Result<u64> {
+        let mut told = Told::of(&self.told);
         let info = self.socket.info()?;
         (self.received, self.sent) = (info.received, info.sent);
-        Ok(Told::of(&self.told).take_out_of_order(&info))
+        Ok(told.take_out_of_order(&info))
     }
 
     /// Whether neither end has closed it.
@@ -175,8 +179,8 @@ impl Tcp {
     pub(crate) fn connection(&self) -> Connection {
         Connection {
             socket: self.socket,
-            request: Told::of(&self.told).requests,
             before: self.received,
+            ends: Arc::clone(&Told::of(&self.told).ends),
             sent: self.sent,
             lets_through: self.lets_through,
             told: Arc::clone(&self.told),
@@ -294,11 +298,30 @@ pub fn limit_window(fd: RawFd, window_bytes: Option<u64>) -> io::Result<bool> {
     let Ok((locks, _)) = get::<{ size_of::<c_int>() }>(fd, libc::SOL_SOCKET, SO_BUF_LOCK) else { return Ok(true) };
     let locks = c_int::from_ne_bytes(locks);
     let wanted = if window_bytes.is_some() { locks | RECEIVE_BUFFER } else { locks & !RECEIVE_BUFFER };
-    if wanted != locks {
+    let fits = window_bytes.is_none_or(|bytes| buffer_for(fd, bytes).unwrap_or(false));
+    let wanted = if fits { wanted } else { locks & !RECEIVE_BUFFER };
+    // The size of a buffer that was set is locked.
+    if wanted != locks || !fits {
         // It is known, so it is not refused.
         let _ = set(fd, libc::SOL_SOCKET, SO_BUF_LOCK, wanted);
     }
     Ok(true)
+}
+
+/// Makes the receive buffer large enough for a window of so many bytes. Returns whether it is: without privileges a program may set no more than
+/// `net.core.rmem_max`, where the kernel by itself goes on to `net.ipv4.tcp_rmem`.
+fn buffer_for(fd: RawFd, window_bytes: u64) -> io::Result<bool> {
+    let has = || {
+        let (buffer, _) = get::<{ size_of::<c_int>() }>(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?;
+        // A window takes half of it.
+        Ok::<_, io::Error>(u64::try_from(c_int::from_ne_bytes(buffer)).unwrap_or(0) / 2 >= window_bytes)
+    };
+    if has()? {
+        return Ok(true);
+    }
+    // The kernel doubles what it is told.
+    set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, c_int::try_from(window_bytes).unwrap_or(c_int::MAX / 2))?;
+    has()
 }
 
 /// Lets the kernel acknowledge at once what comes in response to what was sent last (`TCP_QUICKACK`).
@@ -317,9 +340,10 @@ pub fn acknowledge_at_once(fd: RawFd) -> io::Result<()> {
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     socket: Socket,
-    /// The number of the request over it.
-    request: u64,
+    /// Its response is what arrives behind this ...
     before: u64,
+    /// ... up to here.
+    ends: Arc<AtomicU64>,
     sent: u32,
     /// What can be under way on it, if its window is limited.
     lets_through: Option<u64>,
@@ -330,22 +354,21 @@ impl Connection {
     /// The same, with the window to which it is limited by now, and for the request that was asked for last.
     #[cfg(feature = "tower")]
     pub(crate) fn with_window_of(&self, tcp: &Tcp) -> Self {
-        Self { lets_through: tcp.lets_through, request: Told::of(&self.told).requests, ..self.clone() }
+        Self { lets_through: tcp.lets_through, ends: Arc::clone(&Told::of(&self.told).ends), ..self.clone() }
     }
 
     /// Bytes that came of the response, and whether more can come. What came after the next request was asked for counts for that.
     pub(crate) fn look(&self, expected: Option<u64>) -> (u64, bool) {
         let Ok(info) = self.socket.info() else { return (0, false) };
-        let told = Told::of(&self.told);
-        let ends = if told.requests == self.request { info.received } else { told.before };
+        let received = info.received.min(self.ends.load(Ordering::Relaxed));
         let missing = expected.is_none_or(|expected| info.received.saturating_sub(self.before) < expected);
-        (ends.saturating_sub(self.before), info.open() && missing)
+        (received.saturating_sub(self.before), info.open() && missing)
     }
 
     /// Segments that came out of order, and of which nobody has been told.
     pub(crate) fn take_out_of_order(&self) -> u64 {
-        let Ok(info) = self.socket.info() else { return 0 };
-        Told::of(&self.told).take_out_of_order(&info)
+        let mut told = Told::of(&self.told);
+        self.socket.info().map_or(0, |info| told.take_out_of_order(&info))
     }
 
     /// How long ago bytes came last, if any of the response have.
@@ -534,6 +557,10 @@ mod tests {
         sends(20);
         assert_eq!((first.look(Some(1000)), second.look(Some(50))), ((100, true), (20, true)));
         assert!(!first.look(Some(120)).1, "all that was expected has come");
+        tcp.expect(&credit, Some(50)).unwrap();
+        let third = tcp.connection();
+        sends(7);
+        assert_eq!([&first, &second, &third].map(|of| of.look(None).0), [100, 20, 7]);
 
         let found = Info { out_of_order: 3, ..info(client.as_raw_fd()).unwrap() };
         let take = |over: &Arc<Mutex<Told>>, found| Told::of(over).take_out_of_order(found);

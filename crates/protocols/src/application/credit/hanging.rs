@@ -1,7 +1,7 @@
 //! Requests that hang: they wait for a message, or their server is gone. Nothing of theirs is in the port, for as long as they last.
 //!
 //! What is under way at a stall may hang. It does if nothing has come of it for long: if it is silent again, with nothing else under way,
-//! and no data came while it was so. Others that were let go meanwhile may be silent, too: they are at the next stall.
+//! and no data came while it was so. Others that were let go meanwhile may be silent, too, which the next stall shows.
 
 use super::super::{Grant, Outstanding};
 use crate::units::Time;
@@ -113,12 +113,14 @@ impl Hanging {
         *self = Self { hung: outstanding, before, ..Self::default() };
     }
 
-    /// Times that have not come are by another clock. Nobody knows then what hangs.
-    pub(super) fn forget_later_than(&mut self, now: Time) {
+    /// Times that have not come are by another clock. Nobody knows then what hangs. Returns whether there were any.
+    pub(super) fn forget_later_than(&mut self, now: Time) -> bool {
         let last = self.later.as_ref().or(self.first.as_ref());
-        if self.before > now || last.is_some_and(|last| last.since > now) {
+        let is_another = self.before > now || last.is_some_and(|last| last.since > now);
+        if is_another {
             *self = Self::default();
         }
+        is_another
     }
 }
 

@@ -415,7 +415,11 @@ impl Knee {
     /// It is asked anew what may go: nothing has its time, nor has a request to wait.
     pub(super) fn ask_anew(&mut self, now: Time) {
         self.is_followed = false;
-        self.hanging.forget_later_than(now);
+        if self.hanging.forget_later_than(now) || self.progress > now {
+            // By another clock, so that silence begins anew.
+            (self.progress, self.stalled) = (now, false);
+            self.busy_since = (self.outstanding.requests > 0).then_some(now);
+        }
         if let Some(pace) = &mut self.pace {
             pace.forget_timer();
         }
@@ -575,6 +579,10 @@ impl Knee {
         self.filling = false;
         self.outstanding = under_way;
         if self.hanging.on_finished(grant, under_way) {
+            if self.usual.is_none() {
+                // Servers may take longer than what hangs is given at first.
+                self.note_usual(now, grant, outcome, now.since(grant.at()));
+            }
             return;
         }
         let under_way = self.hanging.moving(under_way);

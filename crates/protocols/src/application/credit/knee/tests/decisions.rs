@@ -937,6 +937,32 @@ fn the_first_request_hangs_after_two_seconds() {
     assert_eq!((knee.stalls_at(), knee.hangs_at(), knee.changes()), (None, Some(Time(2000 * MS)), (0, None)));
     knee.on_timer(Time(2000 * MS), 0, under_way(1));
     assert!(knee.fits(knee.budget, under_way(1)));
+    finish(&mut knee, 3000 * MS, 0, 1000, 0);
+    assert_eq!(knee.usual, Some(Duration::from_ms(3000)), "its server was slow");
+}
+
+/// Clocks that wrap go back once. What is silent then is so from the new beginning, whether it was known to hang or not.
+#[test]
+fn by_another_clock_silence_begins_anew() {
+    const MS: u64 = Duration::from_ms(1).0;
+    let late = u64::MAX - 5000 * MS;
+    for until_ms in [10, 50, 1050] {
+        let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
+        grant(&mut knee, late, 1);
+        for ms in [50, 1050] {
+            if ms <= until_ms {
+                knee.on_refused();
+                knee.on_timer(Time(late + ms * MS), 0, under_way(1));
+            }
+        }
+        knee.ask_anew(Time(7 * MS));
+        assert!(!knee.fits(knee.budget, under_way(1)), "nobody knows what hangs");
+        knee.on_refused();
+        assert_eq!(knee.stalls_at(), Some(Time(57 * MS)), "{until_ms}");
+        knee.on_timer(Time(57 * MS), 0, under_way(1));
+        knee.on_refused();
+        assert_eq!(knee.hangs_at(), Some(Time(1057 * MS)));
+    }
 }
 
 #[test]
