@@ -308,7 +308,7 @@ pub fn limit_window(fd: RawFd, window_bytes: Option<u64>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes the receive buffer large enough for a window of so many bytes. Returns whether it is: without privileges a program may set no more than
+/// Makes the receive buffer large enough for a window of so many bytes. Returns whether it is: a program may set no more than
 /// `net.core.rmem_max`, where the kernel by itself goes on to `net.ipv4.tcp_rmem`.
 fn buffer_for(fd: RawFd, window_bytes: u64) -> io::Result<bool> {
     let has = || {
