@@ -264,7 +264,7 @@ impl Core {
     }
 
     /// Sees to a timer while requests wait: they go at their pace, and where what is under way hangs, though nothing else happens.
-    fn wait_for_pace(this: &Bound<'_, Self>) -> PyResult<()> {
+    fn see_to_timer(this: &Bound<'_, Self>) -> PyResult<()> {
         let py = this.py();
         let set_timer = {
             let core = this.borrow();
@@ -328,7 +328,7 @@ impl Core {
         loop {
             let next = this.borrow_mut().poll(now);
             let Some((request, waiter)) = next else {
-                Self::wait_for_pace(this)?;
+                Self::see_to_timer(this)?;
                 return Ok(found);
             };
             let Some(waiter) = waiter else { continue };

@@ -727,18 +727,29 @@ impl State {
     #[cold]
     fn run_timer(&mut self, now: Time) {
         #[cfg(target_os = "linux")]
-        let looks = self.scheduler.stalls_at().is_none_or(|stalls| stalls <= now);
-        #[cfg(target_os = "linux")]
-        let out_of_order = if looks { self.watched.values().map(Connection::take_out_of_order).sum() } else { 0 };
+        let out_of_order = self.look_at_connections(now);
         #[cfg(not(target_os = "linux"))]
         let out_of_order = 0;
-        #[cfg(target_os = "linux")]
-        if looks && let Some(ago) = self.watched.values().filter_map(Connection::last_came).min() {
-            tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
-        }
         if out_of_order > 0 || self.scheduler.next_timer().is_some_and(|due| due <= now) {
             self.scheduler.on_timer(now, out_of_order);
         }
+    }
+
+    /// Tells of bytes that came, if silence is about to be taken for a stall, or for a response that hangs. Returns segments that came out of order.
+    #[cfg(target_os = "linux")]
+    fn look_at_connections(&mut self, now: Time) -> u64 {
+        if self.scheduler.stalls_at().is_some_and(|stalls| stalls > now) {
+            return 0;
+        }
+        let (mut last, mut out_of_order) = (None::<std::time::Duration>, 0);
+        for (ago, newly_out_of_order) in self.watched.values().map(Connection::last_came) {
+            last = last.into_iter().chain(ago).min();
+            out_of_order += newly_out_of_order;
+        }
+        if let Some(ago) = last {
+            tell_late(&mut self.scheduler, now, Duration(ago.as_nanos() as u64 * PS_PER_NS));
+        }
+        out_of_order
     }
 
     /// A request takes its place among those that wait.
@@ -1004,8 +1015,8 @@ impl Slot {
     /// Keeps the credit of a response that may still come, and leaves nothing of the slot. Returns whether it did.
     fn drains(&mut self) -> bool {
         let Some(connection) = self.way.as_mut().and_then(|way| way.drains.take()) else { return false };
-        let (received, more) = connection.look(self.expected.get());
-        self.out_of_order += connection.take_out_of_order();
+        let (received, out_of_order, more) = connection.look(self.expected.get());
+        self.out_of_order += out_of_order;
         let runtime = Handle::try_current();
         let (true, Ok(runtime)) = (more, runtime) else {
             // What the program says is better, if it says something.

@@ -297,10 +297,9 @@ pub fn limit_window(fd: RawFd, window_bytes: Option<u64>) -> io::Result<bool> {
     // there the window is limited again before each request.
     let Ok((locks, _)) = get::<{ size_of::<c_int>() }>(fd, libc::SOL_SOCKET, SO_BUF_LOCK) else { return Ok(true) };
     let locks = c_int::from_ne_bytes(locks);
-    let wanted = if window_bytes.is_some() { locks | RECEIVE_BUFFER } else { locks & !RECEIVE_BUFFER };
-    let fits = window_bytes.is_none_or(|bytes| buffer_for(fd, bytes).unwrap_or(false));
-    let wanted = if fits { wanted } else { locks & !RECEIVE_BUFFER };
-    // The size of a buffer that was set is locked.
+    let fits = window_bytes.is_some_and(|bytes| enlarge_buffer(fd, bytes).unwrap_or(false));
+    let wanted = if fits { locks | RECEIVE_BUFFER } else { locks & !RECEIVE_BUFFER };
+    // Setting the size of a buffer locks it.
     if wanted != locks || !fits {
         // It is known, so it is not refused.
         let _ = set(fd, libc::SOL_SOCKET, SO_BUF_LOCK, wanted);
@@ -308,9 +307,9 @@ pub fn limit_window(fd: RawFd, window_bytes: Option<u64>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Makes the receive buffer large enough for a window of so many bytes. Returns whether it is: a program may set no more than
-/// `net.core.rmem_max`, where the kernel by itself goes on to `net.ipv4.tcp_rmem`.
-fn buffer_for(fd: RawFd, window_bytes: u64) -> io::Result<bool> {
+/// Enlarges the receive buffer to hold a window of this size. Returns whether it holds one: a program is capped at `net.core.rmem_max`,
+/// while the kernel's own tuning goes up to `net.ipv4.tcp_rmem`.
+fn enlarge_buffer(fd: RawFd, window_bytes: u64) -> io::Result<bool> {
     let has = || {
         let (buffer, _) = get::<{ size_of::<c_int>() }>(fd, libc::SOL_SOCKET, libc::SO_RCVBUF)?;
         // A window takes half of it.
@@ -357,24 +356,22 @@ impl Connection {
         Self { lets_through: tcp.lets_through, ends: Arc::clone(&Told::of(&self.told).ends), ..self.clone() }
     }
 
-    /// Bytes that came of the response, and whether more can come. What came after the next request was asked for counts for that.
-    pub(crate) fn look(&self, expected: Option<u64>) -> (u64, bool) {
-        let Ok(info) = self.socket.info() else { return (0, false) };
+    /// Bytes that came of the response, segments that came out of order since somebody was told, and whether more can come. What came after
+    /// the next request was asked for counts for that.
+    pub(crate) fn look(&self, expected: Option<u64>) -> (u64, u64, bool) {
+        let mut told = Told::of(&self.told);
+        let Ok(info) = self.socket.info() else { return (0, 0, false) };
         let received = info.received.min(self.ends.load(Ordering::Relaxed));
         let missing = expected.is_none_or(|expected| info.received.saturating_sub(self.before) < expected);
-        (received.saturating_sub(self.before), info.open() && missing)
+        (received.saturating_sub(self.before), told.take_out_of_order(&info), info.open() && missing)
     }
 
-    /// Segments that came out of order, and of which nobody has been told.
-    pub(crate) fn take_out_of_order(&self) -> u64 {
+    /// How long ago bytes came last, if any of the response have, and segments that came out of order since somebody was told.
+    pub(crate) fn last_came(&self) -> (Option<Duration>, u64) {
         let mut told = Told::of(&self.told);
-        self.socket.info().map_or(0, |info| told.take_out_of_order(&info))
-    }
-
-    /// How long ago bytes came last, if any of the response have.
-    pub(crate) fn last_came(&self) -> Option<Duration> {
-        let info = self.socket.info().ok()?;
-        (info.received > self.before).then(|| Duration::from_millis(info.last_data_ms.into()))
+        let Ok(info) = self.socket.info() else { return (None, 0) };
+        let came = (info.received > self.before).then(|| Duration::from_millis(info.last_data_ms.into()));
+        (came, told.take_out_of_order(&info))
     }
 
     /// Waits until nothing more of the response can come: the connection is closed, all that was expected is there, or nothing has
@@ -383,8 +380,8 @@ impl Connection {
         let (mut last, mut out_of_order) = (0, 0);
         let mut since = Instant::now();
         loop {
-            let (received, more) = self.look(expected);
-            out_of_order += self.take_out_of_order();
+            let (received, newly_out_of_order, more) = self.look(expected);
+            out_of_order += newly_out_of_order;
             if received > last {
                 (last, since) = (received, Instant::now());
             }
@@ -551,12 +548,12 @@ mod tests {
         tcp.expect(&credit, Some(1000)).unwrap();
         let first = tcp.connection();
         sends(100);
-        assert_eq!(first.look(Some(1000)), (100, true));
+        assert_eq!(first.look(Some(1000)), (100, 0, true));
         tcp.expect(&credit, Some(50)).unwrap();
         let second = tcp.connection();
         sends(20);
-        assert_eq!((first.look(Some(1000)), second.look(Some(50))), ((100, true), (20, true)));
-        assert!(!first.look(Some(120)).1, "all that was expected has come");
+        assert_eq!((first.look(Some(1000)), second.look(Some(50))), ((100, 0, true), (20, 0, true)));
+        assert!(!first.look(Some(120)).2, "all that was expected has come");
         tcp.expect(&credit, Some(50)).unwrap();
         let third = tcp.connection();
         sends(7);

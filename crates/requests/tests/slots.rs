@@ -743,17 +743,22 @@ fn how_long_servers_think_is_not_both_told_and_learned() {
     let _ = Credit::builder().port(8_000_000, 28_600).think(Duration::from_millis(1)).learn_think().build();
 }
 
-/// Otherwise one long poll would hold up everything behind it: nothing else may happen that would let the next request go.
-#[tokio::test(start_paused = true)]
-async fn a_request_that_hangs_lets_the_next_go_though_nothing_else_happens() {
+/// A scheduler that knows how long requests usually take.
+async fn experienced() -> Credit {
     let credit = Credit::adaptive();
-    let one = |bytes| credit.slot(Expect::bytes(bytes));
-    // It knows how long requests usually take.
     for _ in 0..20 {
-        let mut slot = one(8000).await;
+        let mut slot = credit.slot(Expect::bytes(8000)).await;
         sleep(Duration::from_millis(5)).await;
         slot.progress(8000);
     }
+    credit
+}
+
+/// Otherwise one long poll would hold up everything behind it: nothing else may happen that would let the next request go.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_hangs_lets_the_next_go_though_nothing_else_happens() {
+    let credit = experienced().await;
+    let one = |bytes| credit.slot(Expect::bytes(bytes));
     let hangs = one(1 << 30).await;
     let next = timeout(Duration::from_secs(20), one(8000)).await.expect("it hangs");
     assert_eq!(credit.status().outstanding, 2);
@@ -763,13 +768,8 @@ async fn a_request_that_hangs_lets_the_next_go_though_nothing_else_happens() {
 /// Each of them is let go in the second before it is known that the other hangs.
 #[tokio::test(start_paused = true)]
 async fn requests_that_hang_one_after_the_other_let_the_next_go() {
-    let credit = Credit::adaptive();
+    let credit = experienced().await;
     let one = |bytes| credit.slot(Expect::bytes(bytes));
-    for _ in 0..20 {
-        let mut slot = one(8000).await;
-        sleep(Duration::from_millis(5)).await;
-        slot.progress(8000);
-    }
     let first = one(8000).await;
     sleep(Duration::from_secs(10)).await;
     let second = one(8000).await;
@@ -794,12 +794,16 @@ fn with_one_that_hangs() -> (Credit, Slot) {
     (credit, hangs)
 }
 
+/// A runtime of its own, whose clock stands still.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
 /// The task that runs the timer is in the runtime whose request waited first.
 #[test]
 fn if_the_runtime_of_the_timer_ends_another_has_it() {
-    let new = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let (credit, hangs) = with_one_that_hangs();
-    let (short, long) = (new(), new());
+    let (short, long) = (runtime(), runtime());
     let waits = credit.clone();
     short.spawn(async move { drop(waits.slot(Expect::bytes(1)).await) });
     short.block_on(yield_now());
@@ -815,7 +819,7 @@ fn if_the_runtime_of_the_timer_ends_another_has_it() {
 /// Whoever makes a timer wanted may be outside of any runtime.
 #[test]
 fn a_timer_that_is_wanted_from_outside_of_a_runtime_runs_in_one() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let runtime = runtime();
     let (credit, hangs) = with_one_that_hangs();
     let mut outside = credit.slot(Expect::bytes(1));
     assert!(poll_once(&mut outside).is_pending());
@@ -855,7 +859,7 @@ fn a_runtime_without_time_is_found_out_once() {
 
 /// The place of the first in front stays, and those behind it come and go.
 #[tokio::test]
-async fn places_behind_one_that_waits_are_given_back() {
+async fn each_finds_its_place_behind_one_that_waits() {
     let credit = budget();
     let all = credit.slot(Expect::bytes(10_000)).await;
     let mut first = credit.slot(Expect::bytes(1));

@@ -55,7 +55,7 @@ fn obstacle(plan: &Plan) -> Option<&'static str> {
     }
 }
 
-/// The parts with which threads pay for a plan on so many processors. To count these takes as long as the start of a small run, so that is done last.
+/// The parts with which threads pay for a plan. Counting processors takes as long as starting a small run, so they are counted last.
 fn pays(plan: &Plan, processors: impl FnOnce() -> usize) -> Option<Partition> {
     let hosts = plan.network.hosts as usize;
     if hosts < 2 * LEAST_HOSTS || plan.sends.len() > MOST_MESSAGES || obstacle(plan).is_some() {

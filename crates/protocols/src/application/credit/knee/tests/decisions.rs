@@ -3,6 +3,7 @@
 use super::super::super::super::RequestId;
 use super::super::*;
 
+const MS: u64 = Duration::from_ms(1).0;
 const SEGMENT: Bytes = Bytes(1000);
 const BUDGET: Bytes = Bytes(10_000);
 /// Half as much again, and a segment.
@@ -824,7 +825,6 @@ fn a_loss_says_nothing_where_far_less_was_under_way_than_has_come_without() {
 /// Two requests wait for a message each, and others come and go beside them.
 #[test]
 fn what_hangs_is_one_stall_and_leaves_room_to_others() {
-    const MS: u64 = Duration::from_ms(1).0;
     let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
     let beside = |knee: &mut Knee, ms| {
         grant(knee, ms * MS, 3);
@@ -870,7 +870,6 @@ fn what_hangs_is_one_stall_and_leaves_room_to_others() {
 /// Nine downloads are silent for a while, and then go on.
 #[test]
 fn what_goes_on_after_a_stall_does_not_hang() {
-    const MS: u64 = Duration::from_ms(1).0;
     let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
     grant(&mut knee, 0, 9);
     knee.on_timer(Time(50 * MS), 0, under_way(9));
@@ -887,7 +886,6 @@ fn what_goes_on_after_a_stall_does_not_hang() {
 /// Each is let go in the second after which the one before hangs: there is a stall with both under way, and another second.
 #[test]
 fn what_hangs_after_another_hangs_too() {
-    const MS: u64 = Duration::from_ms(1).0;
     let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
     grant(&mut knee, 0, 1);
     knee.on_timer(Time(50 * MS), 0, under_way(1));
@@ -926,7 +924,6 @@ fn what_hangs_after_another_hangs_too() {
 /// The server of the very first request is gone, so nobody knows how long requests take. That cuts no budget.
 #[test]
 fn the_first_request_hangs_after_two_seconds() {
-    const MS: u64 = Duration::from_ms(1).0;
     let mut knee = search(HOLD);
     grant(&mut knee, 0, 1);
     assert_eq!(knee.stalls_at(), None, "nobody waits for it");
@@ -944,7 +941,6 @@ fn the_first_request_hangs_after_two_seconds() {
 /// Clocks that wrap go back once. What is silent then is so from the new beginning, whether it was known to hang or not.
 #[test]
 fn by_another_clock_silence_begins_anew() {
-    const MS: u64 = Duration::from_ms(1).0;
     let late = u64::MAX - 5000 * MS;
     for until_ms in [10, 50, 1050] {
         let mut knee = Knee { usual: Some(Duration::from_ms(1)), ..search(HOLD) };
