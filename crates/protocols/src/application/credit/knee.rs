@@ -8,7 +8,8 @@
 //!
 //! **Connections that are new** have wide windows, which get small only as data comes. Meanwhile a request costs so much that it goes
 //! alone, and the budget grows beyond that cost to find out whether two at once pay. Once windows are small, many would go at once with
-//! such a budget, and nobody knows whether the port holds them. So the search then begins anew, with what has done no harm.
+//! such a budget, and nobody knows whether the port holds them. So the search then begins anew, with what has done no harm. It does not
+//! double that if goodput is so near to what it was before that a doubling could not pay.
 //!
 //! **Others at the same port.** Long flows keep the port full and lose data, whatever the budget is. Cuts then leave the link
 //! to the long flows: less is worse. So once one request at a time is left, or a cut has cost a fifth of the goodput, the search doubts
@@ -920,7 +921,8 @@ impl Knee {
                 }
                 self.hold_first();
             }
-            None if self.before.take().is_some_and(|before| goodput >= WORSE * before) => {
+            // What goodput was before the search began anew is all that a doubling is known to bring.
+            None if self.before.take().is_some_and(|before| self.search.growth_pays * goodput >= before) => {
                 (self.limited, self.held_took) = (Some(goodput), self.took);
                 self.hold_first();
             }

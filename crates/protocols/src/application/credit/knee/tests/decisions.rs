@@ -358,8 +358,8 @@ fn it_begins_anew_when_requests_cost_half_of_what_the_budget_was_raised_for() {
 #[test]
 fn it_does_not_grow_anew_where_goodput_is_what_it_was() {
     let anew = || Knee { before: Some(10.0), ..search(UP) };
-    assert_eq!(after(anew(), 9.7), (10_000, FIRST_HOLD));
-    assert_eq!(after(anew(), 9.6), (20_000, Phase::Up { paid: Some((BUDGET, 9.6)), widened: false }));
+    assert_eq!(after(anew(), 9.1), (10_000, FIRST_HOLD));
+    assert_eq!(after(anew(), 9.0), (20_000, Phase::Up { paid: Some((BUDGET, 9.0)), widened: false }));
 }
 
 // Doubts.
