@@ -257,6 +257,30 @@ def test_expressions_are_reduced_along_the_axes_of_each_resampling(text: str, fi
     assert found == pytest.approx([first, second])
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("b * b", 9e20), ("b ** 2", 9e20), ("a ** (0 - a)", 1e-10), ("b % (a - 10)", np.nan), ("a - b", 10 - 3e10)],
+)
+def test_whole_numbers_along_an_axis_are_numbers_like_others(text: str, expected: float) -> None:
+    axes = expressions.axes_of(["a", "b"], [(10, 30_000_000_000)])
+    assert expressions.evaluate(expressions.parse(text), Scope(axes, {})) == pytest.approx([expected], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1" * 400, "1111.* is too large a number"),
+        ("+".join(["n"] * 20_000), "is nested too deeply, or has too many terms"),
+        ("-" * 20_000 + "n", "is nested too deeply, or has too many terms|not a valid expression"),
+        ("at(m.a, n=11)", "no point has n = 11; allowed: 10, 20"),
+        ("n\0", "is not a valid expression"),
+    ],
+)
+def test_what_cannot_be_computed_is_said(text: str, message: str) -> None:
+    with pytest.raises(ExpressionError, match=message):
+        expressions.evaluate(expressions.parse(text), scope())
+
+
 @pytest.mark.parametrize("text", ["mean(m.a < m.b)", "all(m.a > 0)", "min(m.a)", "all(not m.a > 9)", "any(m.a > 9)"])
 def test_what_depends_on_a_missing_number_is_missing(text: str) -> None:
     missing = Scope({}, {"m": {"a": np.array([[np.nan]]), "b": np.array([[1.0]])}})

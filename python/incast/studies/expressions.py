@@ -86,9 +86,16 @@ def parse(text: str) -> Expression:
 
     """
     try:
-        return Expression(text, ast.parse(text.strip(), mode="eval").body)
+        tree = ast.parse(text.strip(), mode="eval").body
+        # What is nested too deeply for this is so for all that follows.
+        ast.unparse(tree)
     except SyntaxError as error:
         raise ExpressionError(f"{text!r} is not a valid expression: {error.msg}") from error
+    except ValueError as error:
+        raise ExpressionError(f"{text!r:.80} is not a valid expression: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise ExpressionError(f"{text!r:.80} is nested too deeply, or has too many terms") from error
+    return Expression(text, tree)
 
 
 def evaluate(expression: Expression, scope: Scope) -> Numbers:
@@ -114,8 +121,11 @@ def everywhere(expression: Expression, scope: Scope) -> Numbers:
         ExpressionError: it uses an unknown name.
 
     """
-    with np.errstate(all="ignore"):  # a division by zero gives infinity or a missing number
-        value = _Evaluation(scope).of(expression.tree)
+    try:
+        with np.errstate(all="ignore"):  # a division by zero gives infinity or a missing number
+            value = _Evaluation(scope).of(expression.tree)
+    except RecursionError as error:
+        raise ExpressionError(f"{expression.text!r:.80} is nested too deeply, or has too many terms") from error
     if value.dtype.kind not in "fiu":
         raise ExpressionError(f"{expression.text!r} is text, not a number")
     return np.asarray(value, dtype=np.float64)
@@ -196,7 +206,7 @@ class _Evaluation:
     def of(self, tree: ast.expr) -> Operand:
         match tree:
             case ast.Constant(value=bool() | int() | float() as value):
-                return np.array([[float(value)]])
+                return np.array([[_as_float(value)]])
             case ast.Constant(value=str() as value):
                 return np.array([[value]])
             case ast.Name(id=name):
@@ -306,7 +316,7 @@ class _Evaluation:
             wanted = self.of(keyword.value)
             here = values == wanted[0, 0] if wanted.shape == (1, 1) else np.zeros(0, dtype=bool)
             if not here.any():
-                there = ", ".join(str(value) for value in dict.fromkeys(values.tolist()))
+                there = ", ".join(map(_written, dict.fromkeys(values.tolist())))
                 raise ExpressionError(f"no point has {keyword.arg} = {ast.unparse(keyword.value)}; allowed: {there}")
             chosen &= here
         return self._chosen("at", tree.args[0], chosen)
@@ -339,4 +349,18 @@ def missing(what: str, name: str, allowed: list[str] | tuple[str, ...]) -> str:
 
 def axes_of(names: list[str], grid: list[tuple[Value, ...]]) -> dict[str, Operand]:
     """Return by axis the value at each point of the grid."""
-    return {name: np.array([place[index] for place in grid]) for index, name in enumerate(names)}
+    found = {name: np.array([place[index] for place in grid]) for index, name in enumerate(names)}
+    # A product or power of whole numbers could be too large for one, and would silently be another.
+    return {name: values.astype(np.float64) if values.dtype.kind in "iu" else values for name, values in found.items()}
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ExpressionError(f"{value!s:.20}... is too large a number") from error
+
+
+def _written(value: Value) -> str:
+    """Write a value of an axis as people do: a whole number without a point."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
