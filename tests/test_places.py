@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from conftest import Command, small_paper
 from incast._native import RunError
 from incast.studies import batches, execution, places, plan, reading
-from incast.studies.batches import Batch, Report
+from incast.studies.batches import Batch, Outcome, Report
 from incast.studies.places import Lost
-from incast.studies.store import Store
+from incast.studies.store import Store, packed
 
 RUNS = 2 * 3 * 3
 
@@ -207,3 +210,132 @@ def test_a_place_that_is_not_there_is_one_message(
     assert said("dask:a:1").endswith("needs the package distributed; "
                                      f"{sys.executable} -m pip install 'incast[dask]'\n")  # fmt: skip
     assert said("slurm").endswith(f"needs the package submitit; {sys.executable} -m pip install 'incast[slurm]'\n")
+
+
+def runs_of(study: Path) -> list[plan.Task]:
+    return execution.distinct(plan.runs(plan.rows(reading.read(study))))
+
+
+class Copy(Here):
+    """Has a copy of the store, with its mark: what it says is done is done there."""
+
+    def __init__(self, copied: Path) -> None:
+        super().__init__([])
+        self._copied = copied
+        self.shared: list[bool] = []
+
+    def start(self, batch: Batch) -> None:
+        """Take a batch."""
+        self.shared.append(bool(batch.mark))
+        super().start(replace(batch, store=self._copied))
+
+
+def test_what_a_worker_has_put_into_a_copy_of_the_store_is_computed_again_and_sent_back(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(execution, "_SEEN_AFTER_S", 0.0)
+    monkeypatch.setattr(execution, "_LOOK_S", 0.0)
+    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)
+    store.prepare()
+    store.mark()
+    shutil.copytree(store.directory, tmp_path / "copy", ignore=shutil.ignore_patterns(".unfinished"))
+    place = Copy(tmp_path / "copy")
+    execution.run(tasks, store, place=place)
+    assert all(store.has(task.key, task.tables) for task in tasks)
+    assert place.shared[0]
+    assert not place.shared[-1]
+    assert capsys.readouterr().err.count("a copy of the one here") == 1
+
+
+def test_tables_that_are_there_stay_beside_those_that_are_sent(study: Path, tmp_path: Path) -> None:
+    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:3]
+    execution.run([replace(task, tables=frozenset({"flows", "summary"})) for task in tasks], store)
+    wanted = [replace(task, tables=frozenset({"coflows", "summary"})) for task in tasks]
+    execution.run(wanted, store, place=Here([], sees=False))
+    assert {store.kept(task.key) for task in tasks} == {frozenset({"coflows", "flows", "summary"})}
+    # Whoever has not heard of a table takes none away.
+    lacks = packed(tasks[0].key, {"summary": store.table(tasks[0].key, "summary")}, {})
+    assert batches.accept(Outcome(tasks[0].key, True, lacks), store) is None
+    assert "flows" in store.kept(tasks[0].key)
+    with pytest.raises(RunError, match=f"of the run {tasks[0].key} is damaged"):
+        batches.accept(Outcome(tasks[0].key, True, lacks[:200]), store)
+
+
+def test_a_host_that_greets_in_any_encoding_serves_and_one_that_cannot_be_started_is_given_up(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    greets = ("greets", ("sh", "-c", "printf 'Gr\\374\\337 Gott\\n'; exec sh -c \"$0\""))
+    cannot = ("cannot", (str(tmp_path / "no such program"),))
+    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:2]
+    store.prepare()
+    place = places._Hosts([greets, cannot], 1)
+    try:
+        execution.run(tasks, store, place=place)
+    finally:
+        place.close()
+    assert all(store.has(task.key, task.tables) for task in tasks)
+    assert "incast: cannot: the connection ended: [Errno 2]" in capsys.readouterr().err
+    with pytest.raises(RunError, match="no host is left"):
+        places._Hosts([cannot], 1)
+
+
+def test_who_does_not_answer_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "_STRAGGLERS_S", 0.1)
+    place = places._Hosts([("here", ("sh", "-c")), ("hangs", ("sh", "-c", "exec sleep 60"))], 1)
+    try:
+        assert place.about() == ("here, hangs (has not answered yet)", 1)
+    finally:
+        place.close()
+
+
+def test_a_finished_sweep_needs_no_place(inside: Command, study: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    done = inside("sweep", study, "--out", "whole", "--on", "dask:127.0.0.1:9")
+    assert (done.returncode, "0 runs computed" in done.stderr) == (0, True), done.stderr
+    assert contents(tmp_path / "whole") == whole
+
+
+@pytest.fixture
+def slurm(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return what opens a Slurm, of which nothing is asked."""
+    monkeypatch.setattr("submitit.slurm.slurm.SlurmExecutor.__init__", lambda *_: None)
+    monkeypatch.setattr("submitit.slurm.slurm.SlurmExecutor.update_parameters", lambda *_, **__: None)
+    wishes = {"jobs": 4, "time": 10, "cpus_per_task": 2}
+    return lambda directory, **other: places._Slurm("slurm", {**wishes, **other}, directory)
+
+
+def test_sweeps_with_jobs_of_slurm_leave_each_other_alone(slurm: Callable[..., Any], tmp_path: Path) -> None:
+    first, second = slurm(tmp_path), slurm(tmp_path)
+    for place in (first, second):
+        place._folder.mkdir(parents=True)
+    first.close()
+    assert second._folder.is_dir()
+    second.close()
+    assert not (tmp_path / ".jobs").exists()
+
+
+def test_a_job_of_slurm_gets_no_more_than_it_ends_in_its_time(slurm: Callable[..., Any], tmp_path: Path) -> None:
+    place = slurm(tmp_path)
+    assert [place.size(4000, mean_s) for mean_s in (None, 0.1, 1.0, 1000.0)] == [1000, 1000, 420, 1]
+    assert slurm(tmp_path, time="1-00:00:00").size(4000, 1000.0) == 1000
+
+
+class Ended:
+    """A job of Slurm that has ended with an error."""
+
+    job_id = "7"
+    paths = SimpleNamespace(stderr="7.err")
+
+    def __init__(self, trace: str) -> None:
+        self._trace = trace
+
+    def result(self) -> None:
+        """Raise it."""
+        raise RuntimeError(self._trace)
+
+
+def test_a_job_of_slurm_that_had_its_time_is_lost_and_one_that_failed_ends_the_sweep() -> None:
+    timed_out = "submitit.core.utils.UncompletedJobError: Job not requeued because: timed-out and not checkpointable."
+    assert isinstance(places._result(Ended(timed_out)), Lost)
+    failed = places._result(Ended("ValueError: no"))
+    assert isinstance(failed, Report)
+    assert failed.error == "job 7 of Slurm: ValueError: no; see 7.err"

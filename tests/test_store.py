@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import threading
 import time
 import zipfile
@@ -19,7 +20,7 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import _native, api, scenarios
-from incast.studies import execution, measuring, plan, reading
+from incast.studies import execution, inventory, measuring, plan, reading, sweep
 from incast.studies.store import DamagedError, Store
 
 KEY = "0123456789abcdef" * 2
@@ -242,7 +243,7 @@ def test_runs_have_stopped_when_an_interruption_is_told(
 
     monkeypatch.setattr("incast.progress.Meter.show", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        execution.run(tasks_of(study), store, workers=2)
+        execution.run(tasks_of(study), store, workers=2, missing=tasks_of(study))
     # While the error is still known, and with it all frames.
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("incast")]
     assert not list((tmp_path / "runs" / ".unfinished").iterdir())
@@ -291,16 +292,10 @@ def test_a_name_covers_what_decides_a_run_and_nothing_else(study: Path) -> None:
 
 
 def test_a_file_decides_a_run_if_its_key_says_so(study: Path) -> None:
-    scenario = study.parent / "scenarios" / "small.toml"
-    sizes = scenario.with_name("sizes.txt")
-    sizes.write_text("1000 0.5\n2000 1\n", encoding="utf-8")
-    text = scenario.read_text(encoding="utf-8") + (
-        '\n[traffic.more]\nkind = "poisson"\nload = 0.1\nflows = 3\nsizes = { kind = "cdf", file = "sizes.txt" }\n'
-    )
-    scenario.write_text(text, encoding="utf-8")
+    sizes = with_sizes(study)
     keys = [task.key for task in tasks_of(study)]
     # This name of a class is also that of a file.
-    scenario.with_name("newreno").write_text("", encoding="utf-8")
+    sizes.with_name("newreno").write_text("", encoding="utf-8")
     assert [task.key for task in tasks_of(study)] == keys
     sizes.write_text("1000 0.6\n2000 1\n", encoding="utf-8")
     assert not set(keys) & {task.key for task in tasks_of(study)}
@@ -410,3 +405,96 @@ def test_an_empty_store_has_nothing_to_list(inside: Command, tmp_path: Path) -> 
     assert inside("store", "ls").returncode == 0
     assert inside("store", "verify").stdout == "out: 0 runs, 0 of them damaged\n"
     assert io.StringIO(inside("store", "gc").stdout).readline() == "0 runs of other versions\n"
+
+
+def with_sizes(study: Path) -> Path:
+    """Have all runs read a file; return it."""
+    scenario = study.parent / "scenarios" / "small.toml"
+    sizes = scenario.with_name("sizes.txt")
+    sizes.write_text("1000 0.5\n2000 1\n", encoding="utf-8")
+    text = scenario.read_text(encoding="utf-8") + (
+        '\n[traffic.more]\nkind = "poisson"\nload = 0.1\nreference = "host-links"\nflows = 3\n'
+        'sizes = { kind = "cdf", file = "sizes.txt" }\n'
+    )
+    scenario.write_text(text, encoding="utf-8")
+    return sizes
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["changed", "changed and changed back"])
+def test_no_run_that_has_read_another_file_is_kept(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, back: bool
+) -> None:
+    sizes, store = with_sizes(study), Store(tmp_path / "runs")
+    (task, *others) = tasks_of(study)
+    before = sizes.read_text(encoding="utf-8")
+
+    def while_it_runs(handle: object, stop: threading.Event) -> None:
+        sizes.write_text("1000 0.9\n2000 1\n", encoding="utf-8")
+        if back:
+            sizes.write_text(before, encoding="utf-8")
+            os.utime(sizes, ns=(0, 0))
+        api.wait_for(handle, stop)  # type: ignore[arg-type]
+
+    execution.run(others[:1], store)
+    monkeypatch.setattr("incast.studies.batches.wait_for", while_it_runs)
+    with pytest.raises(_native.RunError, match=r"sizes.txt: has changed since the command began"):
+        execution.run([task], store)
+    assert not store.has(task.key, task.tables)
+    assert store.has(others[0].key, others[0].tables)
+
+
+def test_what_is_deleted_while_it_is_open_is_left_to_the_file_system(store: Store) -> None:
+    """NFS keeps it under such a name until its owner, who may be elsewhere, closes it."""
+    names = [store.directory / folder / ".nfs0000000000a1b2c300000001" for folder in (".unfinished", ".spilled")]
+    for name in names:
+        name.write_bytes(b"rows")
+    Store(store.directory).prepare()
+    assert store.unfinished() == []
+    assert all(name.exists() for name in names)
+
+
+def test_a_store_whose_empty_folders_were_not_copied_is_one(study: Path, tmp_path: Path) -> None:
+    store, tasks = Store(tmp_path / "runs"), tasks_of(study)[:2]
+    execution.run(tasks, store)
+    for folder in (".unfinished", ".spilled"):
+        (store.directory / folder).rmdir()
+    file = store.directory / tasks[0].key[:2] / f"{tasks[0].key}.zip"
+    file.write_bytes(spoiled(file.read_bytes(), "flipped"))
+    assert execution.table(tasks[0], store, "summary").height > 0
+
+
+def test_what_a_sweep_is_at_or_has_put_there_since_is_not_cleaned_away(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    useless, begun = file_of(store), "c" * 32
+    assert not inventory._is_of_use(store.look(useless))
+    with store.claim(KEY), store.claim(begun):
+        # As it was seen before the sweep began.
+        monkeypatch.setattr(Store, "unfinished", lambda self: [self.directory / ".unfinished" / begun])
+        assert inventory.gc(store.directory, dry_run=False, as_json=True) == 0
+        assert useless.exists()
+        assert (store.directory / ".unfinished" / begun).exists()
+    entries, now = list(store.entries()), plan.program()
+    with store.claim(KEY) as claim:
+        assert claim
+        claim.put({"flows": pl.DataFrame({"y": [7]})}, {"program": now})
+    monkeypatch.setattr(Store, "entries", lambda _: entries)
+    assert inventory.gc(store.directory, dry_run=False, as_json=True) == 0
+    assert useless.exists()
+
+
+def test_an_interrupted_sweep_of_very_many_runs_does_not_look_at_all_of_them(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sweep, "_LOOKED_AT", 3)
+    done: list[plan.Task] = []
+
+    def two(task: plan.Task, *_: object) -> bool:
+        if len(done) == 2:
+            raise _native.RunError("that was it")
+        done.append(task)
+        return True
+
+    monkeypatch.setattr("incast.studies.batches.compute", two)
+    assert sweep.main(study, out=tmp_path / "out", shard=None, dry_run=False, workers=1) == 1
+    assert re.search(r"that was it; at least [0-2] of 18 runs are kept", capsys.readouterr().err)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 import incast
 from incast._native import RunError, ScenarioError
-from incast.studies import execution, plan, reading, sweep
+from incast.studies import batches, execution, plan, reading, sweep
 from incast.studies.store import Store
 
 STUDY = """
@@ -118,6 +119,9 @@ def test_finished_runs_of_a_world_are_kept_until_its_command_changes(tmp_path: P
         ("print('{}')", "the world double printed no table of a run"),
         ("print('no JSON')", "the world double printed no table of a run"),
         ('print(\'{"summary": [{"clas": "all"}], "flows": []}\')', 'unknown column "clas"; did you mean "class"?'),
+        ("import os; os.write(1, bytes([34, 252, 34]))", "the world double printed no table of a run"),
+        ("import os, sys; os.write(2, bytes([252])); sys.exit(1)", "the world double failed: \ufffd"),
+        ("print('[' * 100000)", "the world double printed no table of a run"),
     ],
 )
 def test_what_goes_wrong_in_a_world_is_said(tmp_path: Path, command: str, message: str) -> None:
@@ -162,6 +166,52 @@ def test_a_panel_needs_all_its_points(tmp_path: Path) -> None:
     only = STUDY.replace("seeds = 2", "seeds = 2\nonly = \"senders == 1 or kind == 'plain'\"")
     with pytest.raises(ScenarioError, match="points of this panel are omitted"):
         reading.read(written(tmp_path, only + panel))
+
+
+def test_a_command_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    study = reading.read(written(tmp_path, STUDY.replace('"double.py"', '"double.py\\u0000"')))
+    with pytest.raises(RunError, match="the world double cannot be started: embedded null byte"):
+        execution.run(plan.runs(plan.rows(study)), Store(tmp_path / "runs"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ('{ "double" = 1, "double.x" = 2 }', 'there is no place for the key "double.x"'),
+        ('{ "double.a" = [1], "double.a.5" = 2 }', 'there is no place for the key "double.a.5"'),
+        ('{ "a = 1\\nb" = 2 }', r"'a = 1\\nb' is not one key"),
+    ],
+)
+def test_keys_of_a_world_that_cannot_be_set_are_refused(tmp_path: Path, keys: str, message: str) -> None:
+    text = STUDY.replace('{ "tcp.initial_window" = 4, "double.factor" = 3 }', keys)
+    with pytest.raises(ScenarioError, match=message):
+        plan.rows(reading.read(written(tmp_path, text)))
+
+
+def test_a_world_need_not_say_how_many_packet_hops_a_run_had(tmp_path: Path) -> None:
+    rows = table(tmp_path, written(tmp_path, command=DOUBLE.replace(', "packet_hops": 0', "")))
+    assert rows["double", "1", "plain", "1"]["packet_hops"] == ""
+    assert rows["ours", "1", "plain", "1"]["packet_hops"] != ""
+
+
+def test_a_worker_refuses_another_command_and_runs_it_in_the_folder_of_the_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    study = reading.read(written(Path()))
+    task = next(row.task for row in plan.rows(study) if row.task and row.task.outside)
+    store = Store(tmp_path / "out" / "runs")
+    store.prepare()
+    batch = batches.of([task], store)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert batches.carry_out(batch, threading.Event()).error == ""
+    assert store.has(task.key, task.tables)
+    written(tmp_path, command=f"{DOUBLE}# another\n")
+    assert "double.py, which the scenario reads, is another one there" in batches.carry_out(
+        batch, threading.Event()
+    ).error  # fmt: skip
 
 
 def test_a_study_like_another_has_what_it_lacks_from_it(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from incast import scenarios, text
 from incast._native import RunError, ScenarioError
 from incast.api import Result, cores, wait_for
 from incast.studies import outside, plan
-from incast.studies.store import Store, packed
+from incast.studies.store import DamagedError, Store, packed
 
 if TYPE_CHECKING:
     import threading
@@ -64,16 +64,22 @@ class Report:
     elapsed_s: float = 0.0
 
 
-def of(tasks: Sequence[Task], store: Store) -> Batch:
-    """Return runs as a batch that can be computed in another folder."""
-    return Batch(tuple(map(_at_home, tasks)), store.directory.resolve(), store.mark() or "", plan.program())
+def of(tasks: Sequence[Task], store: Store, *, is_shared: bool = True) -> Batch:
+    """Return runs as a batch that can be computed in another folder; they come back as files unless `is_shared`."""
+    mark = (store.mark() or "") if is_shared else ""
+    # All tables of a run anew, as `compute` does: the worker may not see which are there.
+    wanted = [replace(task, tables=task.tables | store.kept(task.key)) for task in tasks]
+    return Batch(tuple(map(_at_home, wanted)), store.directory.resolve(), mark, plan.program())
 
 
 def _at_home(task: Task) -> Task:
     """Name the files of a run so that they are found from any folder."""
     source = task.source._replace(file=str(Path(task.source.file).resolve()))
     files = tuple((str(Path(name).resolve()), fingerprint) for name, fingerprint in task.files)
-    return replace(task, source=source, files=files)
+    outside = task.outside
+    if outside:
+        outside = replace(outside, world=replace(outside.world, directory=outside.world.directory.resolve()))
+    return replace(task, source=source, files=files, outside=outside)
 
 
 def carry_out(batch: Batch, stop: threading.Event, *, threads: int | None = None) -> Report:
@@ -130,19 +136,27 @@ def compute(task: Task, store: Store, stop: threading.Event) -> bool | None:
         if kept >= task.tables:
             return False
         # All of them anew: two runs on a kernel differ, and tables of both must not stand side by side.
-        claim.put(_tables(task, task.tables | kept, stop, claim.unfinished.parent), about(task))
+        store.spilled.mkdir(exist_ok=True)
+        claim.put(_tables(task, task.tables | kept, stop, store.spilled), about(task))
         return True
 
 
 def accept(outcome: Outcome, store: Store) -> bool | None:
-    """Put a run that came back as a file into the store; return what `compute` does."""
+    """Put a run that came back as a file into the store; return what `compute` does.
+
+    Raises:
+        RunError: it is damaged.
+
+    """
     if outcome.content is None:
         return outcome.computed
     with store.claim(outcome.key) as claim:
         if claim is None:
             return None
-        claim.accept(outcome.content)
-        return True
+        try:
+            return claim.accept(outcome.content) or None
+        except DamagedError as error:
+            raise RunError(f"what a worker has sent of the run {outcome.key} is damaged: {error}") from error
 
 
 def about(task: Task) -> dict[str, object]:
@@ -158,14 +172,32 @@ def named(task: Task) -> str:
 def _tables(
     task: Task, wanted: Collection[str], stop: threading.Event, spill: Path | None = None
 ) -> Mapping[str, Stored]:
+    before = _stamps(task)
     handle = scenarios.start(task.source, list(task.changes), task.seed, stop=stop, spill=spill)
     wait_for(handle, stop)
     result = handle.result()
     if result.outcome == "interrupted":
         raise RunError("interrupted" if stop.is_set() else "memory ran short")
-    if task.outside:
-        return outside.run(task.outside, task.seed, Result(result).table("flows"), wanted, stop)
-    return {name: functools.partial(_in_parts, result.table(name)) for name in wanted}
+    tables: Mapping[str, Stored] = (
+        outside.run(task.outside, task.seed, Result(result).table("flows"), wanted, stop)
+        if task.outside
+        else {name: functools.partial(_in_parts, result.table(name)) for name in wanted}
+    )
+    # What was read in between may be of neither content.
+    changed = [name for (name, _), old, new in zip(task.files, before, _stamps(task), strict=True) if old != new]
+    for name, known in task.files:
+        if name in changed or plan.fingerprint(Path(name)) != known:
+            raise RunError(f"{name}: has changed since the command began; run it again")
+    return tables
+
+
+def _stamps(task: Task) -> list[tuple[int, int, int]]:
+    """Return what changes whenever a file is written to or replaced, for each that a run reads."""
+    try:
+        found = [Path(name).stat() for name, _ in task.files]
+    except OSError as error:
+        raise RunError(f"{error.filename}: {error.strerror}") from error
+    return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
 def _in_parts(table: _native.Table, take: Callable[[pl.DataFrame], None]) -> None:

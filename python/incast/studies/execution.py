@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 # How often a run may be lost with its worker until it counts as what kills them.
 _FORGIVEN = 5
+# How soon a file that was written elsewhere is seen here, at the latest, and how often to look.
+_SEEN_AFTER_S, _LOOK_S = 90.0, 1.0
 
 
 def distinct(tasks: Iterable[Task]) -> list[Task]:
@@ -48,11 +51,22 @@ def run(
     workers: int | None = None,
     what: str = "runs",
     place: Place | None = None,
+    missing: list[Task] | None = None,
+    here: Counter[bool] | None = None,
 ) -> int:
     """Compute the runs that are missing in the store, with progress on stderr; return how many were computed.
 
     Runs that another process computes at the same time are waited for. Those in real time are computed here, wherever
     the others are: they are of this machine.
+
+    Args:
+        tasks: all of them.
+        store: where they are kept.
+        workers: how many runs are computed at once; as many as there are cores if that is not said.
+        what: their name.
+        place: where they are computed; here if that is not said.
+        missing: those that are not in the store, if that has been looked up.
+        here: counts the runs that are done by whether they had to be computed, also if an error ends this.
 
     Raises:
         RunError: a run failed.
@@ -60,12 +74,13 @@ def run(
 
     """
     wanted = distinct(tasks)
-    missing = [task for task in wanted if not store.has(task.key, task.tables)]
+    if missing is None:
+        missing = lacking(wanted, store, what)
     found = len(wanted) - len(missing)
     already = (f"{found:,} more already done",) if found else ()
     if missing:
         store.prepare()
-    here: Counter[bool] = Counter()
+    here = Counter() if here is None else here
     elsewhere: list[Task] = []
 
     def state(elapsed_s: float) -> progress.State:
@@ -86,6 +101,23 @@ def run(
                 here.update(computed)
                 meter.show()
     return here[True]
+
+
+def lacking(tasks: list[Task], store: Store, what: str) -> list[Task]:
+    """Return the runs that are not in the store, with progress on stderr: over a network it may take long."""
+    looked = 0
+
+    def state(elapsed_s: float) -> progress.State:
+        return progress.of_runs(looked, len(tasks), elapsed_s, what=f"{what}, looked up: ")
+
+    missing = []
+    with progress.Meter(state) as meter:
+        for task in tasks:
+            if not store.has(task.key, task.tables):
+                missing.append(task)
+            looked += 1
+            meter.show()
+    return missing
 
 
 def _computed(tasks: list[Task], store: Store, threads: int, elsewhere: list[Task]) -> Iterator[list[bool]]:
@@ -122,18 +154,20 @@ def _sent(tasks: list[Task], store: Store, place: Place, elsewhere: list[Task]) 
     left, under_way = deque(sorted(tasks, key=lambda task: task.key)), 0
     lost: Counter[str] = Counter()
     spent_s, done = 0.0, 0
-    while left or under_way or elsewhere:
+    unseen = _Unseen(store)
+    while left or under_way or elsewhere or unseen.tasks:
         if not left and not under_way:
             time.sleep(_POLL_S)
             left.extend(elsewhere)
             elsewhere.clear()
         while left and place.wants():
             size = place.size(len(left), spent_s / done if done else None) >> lost[left[0].key]
-            place.start(batches.of([left.popleft() for _ in range(min(max(size, 1), len(left)))], store))
+            some = [left.popleft() for _ in range(min(max(size, 1), len(left)))]
+            place.start(batches.of(some, store, is_shared=unseen.is_shared))
             under_way += 1
-        for batch, report in place.ended():
+        for batch, report in place.ended() if under_way else ():
             under_way -= 1
-            computed, unfinished = _received(batch, report, store, elsewhere)
+            computed, unfinished = _received(batch, report, unseen, elsewhere)
             yield computed
             if isinstance(report, batches.Report):
                 if report.error:
@@ -145,20 +179,72 @@ def _sent(tasks: list[Task], store: Store, place: Place, elsewhere: list[Task]) 
                     if lost[task.key] > _FORGIVEN:
                         raise RunError(f"{batches.named(task)} was lost {lost[task.key]} times: {report.reason}")
             left.extend(unfinished)
-        yield []
+        seen, never = unseen.look()
+        left.extend(never)
+        yield seen
+
+
+class _Unseen:
+    """Runs that a worker says it has put into the store, and that are not seen there yet."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.tasks: deque[tuple[float, Task, bool]] = deque()
+        """By the time until which each is waited for; with whether it was computed there."""
+        self.is_shared = True
+        """Whether workers that have a store of this name have this one, as far as is known: it may be a copy."""
+        self._looked_s = 0.0
+
+    def is_seen(self, task: Task, computed: bool) -> bool:
+        """Whether a run is there; if not, it is looked for until it is, or must be somewhere else."""
+        if self.store.has(task.key, task.tables):
+            return True
+        self.tasks.append((time.monotonic() + _SEEN_AFTER_S, task, computed))
+        return False
+
+    def look(self) -> tuple[list[bool], list[Task]]:
+        """Return for each run that is seen by now whether it was computed, and those that will not be seen."""
+        now = time.monotonic()
+        if not self.tasks or now - self._looked_s < _LOOK_S:
+            return [], []
+        self._looked_s = now
+        tasks, self.tasks = self.tasks, deque()
+        seen, never = [], []
+        for until_s, task, computed in tasks:
+            if self.store.has(task.key, task.tables):
+                seen.append(computed)
+            elif now < until_s:
+                self.tasks.append((until_s, task, computed))
+            else:
+                never.append(task)
+        if never and self.is_shared:
+            self.is_shared = False
+            print(
+                f"incast: a worker has put runs into another folder {self.store.directory}, a copy of the one here; "
+                "they are computed anew and sent back",
+                file=sys.stderr,
+            )
+        return seen, never
 
 
 def _received(
-    batch: Batch, report: Report | Lost, store: Store, elsewhere: list[Task]
+    batch: Batch, report: Report | Lost, unseen: _Unseen, elsewhere: list[Task]
 ) -> tuple[list[bool], list[Task]]:  # fmt: skip
     """Take what came of a batch; return for each run that is done whether it was computed, and those that are not."""
+    store = unseen.store
     if not isinstance(report, batches.Report):
         unfinished = [task for task in batch.tasks if not store.has(task.key, task.tables)]
         return [True] * (len(batch.tasks) - len(unfinished)), unfinished
+    tasks = {task.key: task for task in batch.tasks}
     found = {outcome.key: batches.accept(outcome, store) for outcome in report.outcomes}
-    elsewhere += [task for task in batch.tasks if found.get(task.key, True) is None]
-    computed = [one for one in found.values() if one is not None]
-    return computed, [task for task in batch.tasks if task.key not in found]
+    elsewhere += [tasks[key] for key, computed in found.items() if computed is None]
+    done = [
+        computed
+        for outcome in report.outcomes
+        if (computed := found[outcome.key]) is not None
+        and (outcome.content is not None or unseen.is_seen(tasks[outcome.key], computed))
+    ]
+    return done, [task for task in batch.tasks if task.key not in found]
 
 
 def table(task: Task, store: Store, name: str) -> pl.DataFrame:

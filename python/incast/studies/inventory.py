@@ -70,9 +70,11 @@ def gc(directory: Path, *, dry_run: bool, as_json: bool) -> int:
     freed = sum(_bytes(file) for files in useless.values() for file in files)
     if not dry_run:
         found.remove_unfinished()
-        for file in [file for files in useless.values() for file in files]:
+        for file in [file for what, files in useless.items() if what != _UNFINISHED for file in files]:
             if file.is_dir():
                 shutil.rmtree(file, ignore_errors=True)
+            elif file.parent.parent == found.directory and file.suffix == ".zip":
+                _remove(found, file)
             else:
                 file.unlink(missing_ok=True)
     counts = {what: len(files) for what, files in useless.items()}
@@ -85,15 +87,26 @@ def gc(directory: Path, *, dry_run: bool, as_json: bool) -> int:
     return 0
 
 
+def _remove(found: Store, file: Path) -> None:
+    """Remove a stored run, unless a sweep is at it, or has put one there that is of use since it was looked at."""
+    with found.claim(file.stem) as claim:
+        if claim and not _is_of_use(found.look(file)):
+            file.unlink(missing_ok=True)
+
+
+def _is_of_use(one: Entry | DamagedError | None) -> bool:
+    return isinstance(one, Entry) and one.about.get("program") == plan.program()
+
+
+_UNFINISHED = "unfinished runs of killed processes"
+
+
 def _useless(found: Store) -> dict[str, list[Path]]:
-    entries = list(found.entries())
+    useless = [(file, one) for file, one in found.entries() if not _is_of_use(one)]
     return {
-        "runs of other versions": [
-            file for file, one in entries if isinstance(one, Entry) and one.about.get("program") != plan.program()
-        ]
-        + found.earlier(),
-        "damaged runs": [file for file, one in entries if isinstance(one, DamagedError)] + found.damaged(),
-        "unfinished runs of killed processes": found.unfinished(),
+        "runs of other versions": [file for file, one in useless if isinstance(one, Entry)] + found.earlier(),
+        "damaged runs": [file for file, one in useless if isinstance(one, DamagedError)] + found.damaged(),
+        _UNFINISHED: found.unfinished(),
     }
 
 

@@ -44,10 +44,10 @@ def run(
         asked.seek(0)
         try:
             process = subprocess.Popen(
-                world.command, cwd=world.directory, text=True,
+                world.command, cwd=world.directory,
                 stdin=asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise RunError(f"the world {world.name} cannot be started: {error}") from error
     while True:
         try:
@@ -59,11 +59,12 @@ def run(
                 process.communicate()
                 raise RunError("interrupted") from None
     if process.returncode != 0:
-        raise RunError(f"the world {world.name} failed: {said.strip()[-2000:] or f'status {process.returncode}'}")
+        complaint = said.decode(errors="replace").strip()[-2000:]
+        raise RunError(f"the world {world.name} failed: {complaint or f'status {process.returncode}'}")
     try:
-        found = json.loads(printed)
+        found = json.loads(printed.decode("utf-8"))
         return {name: _table(name, found[name]) for name in tables}
-    except (KeyError, TypeError, AttributeError, ValueError, pl.exceptions.PolarsError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
         raise RunError(f"the world {world.name} printed no table of a run: {error!r}") from error
 
 

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections import deque
 from concurrent.futures import CancelledError
 from dataclasses import replace
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 _KINDS = "local, processes, ssh:HOST[,HOST...], slurm[:KEY=VALUE,...] or dask:ADDRESS"
 # What a command follows that is to be carried out on a host, whose name comes in between.
-_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15")
+_SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
+# How long hosts are waited for once one has answered.
+_STRAGGLERS_S = 10.0
 # A batch takes about as long: little is lost with a worker, and little said about each.
 _BATCH_S = 5.0
 _MOST_RUNS = 256
@@ -142,13 +145,18 @@ class _Hosts:
     def __init__(self, hosts: list[tuple[str, tuple[str, ...]]], workers: int | None) -> None:
         self._ended: queue.Queue[tuple[Batch | None, Report | Lost]] = queue.Queue()
         self._hosts = [_Host(name, reached_by, workers, self._ended) for name, reached_by in hosts]
-        while not all(host.cores or host.is_lost for host in self._hosts):
-            list(self._pick(*self._ended.get()))
+        until_s = math.inf
+        while not all(host.cores or host.is_lost for host in self._hosts) and time.monotonic() < until_s:
+            with contextlib.suppress(queue.Empty):
+                list(self._pick(*self._ended.get(timeout=_POLL_S)))
+            if until_s == math.inf and any(host.cores for host in self._hosts):
+                until_s = time.monotonic() + _STRAGGLERS_S
         self._refuse_nobody()
 
     def about(self) -> tuple[str, int]:
         alive = [host for host in self._hosts if not host.is_lost]
-        return ", ".join(host.name for host in alive), sum(host.cores for host in alive)
+        names = [host.name if host.cores else f"{host.name} (has not answered yet)" for host in alive]
+        return ", ".join(names), max(sum(host.cores for host in alive), 1)
 
     def wants(self) -> bool:
         return any(host.free > 0 for host in self._hosts)
@@ -220,13 +228,20 @@ class _Host:
                 print(line, file=process.stdin, flush=True)
 
     def _attend(self) -> None:
-        failures = 0
+        failures, was_there = 0, False
         while not self.is_lost:
-            had = self._connect()
+            had = False
+            try:
+                had = self._connect()
+            except Exception as error:
+                # Too many files or processes, say. Whatever it is, nobody must wait for this host for ever.
+                self._last = str(error)
             failures = failures + 1 if not had else 1
             with self._lock:
                 left, self._under_way = list(self._under_way.values()), {}
-                self.is_lost = self._is_closed or failures >= _ATTEMPTS or not self.cores
+                # A host that has never answered is one that cannot.
+                was_there = was_there or self.cores > 0
+                self.is_lost = self._is_closed or failures >= _ATTEMPTS or not was_there
                 self.cores = 0
             reason = f"{self.name}: the connection ended{f': {self._last}' if self._last else ''}"
             for batch in left:
@@ -238,13 +253,15 @@ class _Host:
 
     def _connect(self) -> bool:
         """Serve one connection to its end; return whether anything came of it."""
-        words = [sys.executable, "-m", "incast.studies.worker", *([str(self._workers)] if self._workers else [])]
+        # Not what lies in the folder: it may have names of Python's own modules.
+        words = [sys.executable, "-P", "-m", "incast.studies.worker", *([str(self._workers)] if self._workers else [])]
         path = os.environ.get("PYTHONPATH")
         before = f"PYTHONPATH={shlex.quote(path)} " if path else ""
         command = f"cd {shlex.quote(str(Path.cwd()))} && exec env {before}{shlex.join(words)}"
         process = subprocess.Popen(
             [*self._reached_by, command],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, encoding="utf-8", errors="replace",  # a host may greet in any encoding
             start_new_session=True,  # Ctrl-C is for us: we close it
         )  # fmt: skip
         complaints = threading.Thread(target=self._listen, args=(process,), daemon=True)
@@ -318,6 +335,10 @@ def _unpacked(said: dict[str, Any]) -> Report:
 
 
 _SLURM_JOBS = 8
+# The part of a job's time that its runs may take, by those before; submitit ends it 90 s before Slurm would.
+_OF_TIME = 0.7
+# How submitit says that a job has had its time.
+_TIMED_OUT = "UncompletedJobError"
 _NOT_FOR_US = {"nodes", "ntasks_per_node", "array_parallelism"}
 
 
@@ -346,7 +367,9 @@ class _Slurm:
 
         self._jobs: int = wishes["jobs"]
         self._cores: int = wishes["cpus_per_task"]
-        self._folder = directory.resolve() / ".jobs"
+        # Its own: another sweep may have jobs here, too.
+        self._folder = directory.resolve() / ".jobs" / uuid.uuid4().hex
+        self._most_s = 60.0 * wishes["time"] if isinstance(wishes["time"], int) else math.inf
         try:
             self._executor = SlurmExecutor(self._folder)
             self._executor.update_parameters(
@@ -366,8 +389,12 @@ class _Slurm:
     def wants(self) -> bool:
         return len(self._under_way) < self._jobs
 
-    def size(self, left: int, mean_s: float | None) -> int:  # noqa: ARG002 - a job takes seconds to start
-        return -(-left // (self._jobs - len(self._under_way)))
+    def size(self, left: int, mean_s: float | None) -> int:
+        # A job takes seconds to start, so it gets a share, but none that it cannot end in time.
+        share = -(-left // (self._jobs - len(self._under_way)))
+        if mean_s is None or self._most_s == math.inf:
+            return share
+        return max(1, min(share, int(_OF_TIME * self._most_s / max(mean_s, 1e-6))))
 
     def start(self, batch: Batch) -> None:
         try:
@@ -418,6 +445,8 @@ class _Slurm:
             subprocess.run(["scancel", *names], capture_output=True, check=False)  # noqa: S607
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self._folder.parent.rmdir()
 
 
 def begun(batch: Batch, store: Store) -> int:
@@ -429,7 +458,9 @@ def _result(job: Any) -> Report | Lost:  # noqa: ANN401 - submitit's
     try:
         report = job.result()
     except Exception as error:
-        return Report((), f"job {job.job_id} of Slurm: {_last_line(error)}; see {job.paths.stderr}")
+        reason = f"job {job.job_id} of Slurm: {_last_line(error)}; see {job.paths.stderr}"
+        # It was at the end of its time: what it has done is there.
+        return Lost(reason) if _TIMED_OUT in str(error) else Report((), reason)
     return report if isinstance(report, Report) else Lost(f"job {job.job_id} of Slurm: no report")
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import shutil
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,20 +149,23 @@ def tasks(
     resolved["name"] = changes["name"] = NAME
     files = _files(source, resolved, only=None if world else "file")
     content: dict[str, object] = {"scenario": resolved, "files": files, "program": program()}
+    found = [(str(Path(source.file).parent / name), known) for name, known in files.items()]
     outside = None
     if world:
         outside = Outside(world, json.dumps(resolved, allow_nan=False, default=str))
         words = [path for word in world.command if scenarios.is_file(path := world.directory / word)]
-        content["world"] = {"command": world.command, "files": list(map(fingerprint, words))}
+        of_command = list(map(fingerprint, words))
+        content["world"] = {"command": world.command, "files": of_command}
+        found += zip(map(str, words), of_command, strict=True)
     measured = not world and resolved.get("run", {}).get("world") == "linux"
     if measured:
-        content["kernel"] = platform.release()
-        host = os.environ.get("INCAST_HOST")
-        content["host"] = fingerprint(Path(host)) if host else None
+        # Two machines with the same kernel do not measure the same.
+        content["machine"], content["kernel"] = platform.node(), platform.release()
+        host = os.environ.get("INCAST_HOST") or shutil.which("incast-host")
+        content["host"] = fingerprint(Path(host)) if host and Path(host).is_file() else None
     # The order of keys is kept: that of classes of traffic and links decides what happens.
     text = json.dumps(content, allow_nan=False, default=str, separators=(",", ":"))
     set_ = tuple(scenarios.overrides(changes))
-    found = tuple((str(Path(source.file).parent / name), known) for name, known in files.items())
     return [
         Task(
             hashlib.sha256(f"{seed} {text}".encode()).hexdigest()[:32],
@@ -171,7 +175,7 @@ def tasks(
             tables,
             outside,
             measured,
-            found,
+            tuple(found),
         )
         for seed in seeds
     ]
@@ -232,12 +236,15 @@ def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[s
     for key, value in changes.items():
         *steps, last = _steps(key)
         node: Any = root
-        for step in steps:
-            node = _entered(node, step)
-        if isinstance(node, list):
-            node[int(last)] = value
-        else:
-            node[last] = value
+        try:
+            for step in steps:
+                node = _entered(node, step)
+            if isinstance(node, list):
+                node[int(last)] = value
+            else:
+                node[last] = value
+        except (TypeError, AttributeError, IndexError, ValueError) as error:
+            raise ScenarioError(f'{source.file}: there is no place for the key "{key}": {error}') from error
     root.pop("seed", None)
     return root
 
@@ -271,6 +278,8 @@ def _steps(key: str) -> tuple[str, ...]:
         raise ScenarioError(f'"{key}" is not a valid key') from error
     steps = []
     while isinstance(found, dict):
+        if len(found) != 1:
+            raise ScenarioError(f"{key!r} is not one key")
         ((step, found),) = found.items()
         steps.append(step)
     return tuple(steps)
@@ -294,6 +303,13 @@ def _files(source: scenarios.Source, part: object, *, only: str | None, key: str
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of the content of a file."""
+    """Return a hash of the content of a file. It is read again when it has been written to since."""
+    found = path.stat()
+    return _digest(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+
+
+# Every run of a study asks for the same few files, before and after it.
+@functools.lru_cache(maxsize=1024)
+def _digest(path: Path, _stamps: tuple[int, ...]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     """A table that is to be stored: whole, or as a function that hands over one part after the other."""
 
 _UNFINISHED, _DAMAGED, _MARK = ".unfinished", ".damaged", ".mark"
+# What runs put there while memory is short. A file system over a network keeps a name for what is deleted while open.
+_SPILLED = ".spilled"
+_KEY = re.compile(r"[0-9a-f]{32}")
 _ABOUT = "run.json"
 _TABLE = ".arrow"
 # The parts of a table after its first.
@@ -82,7 +85,13 @@ class Store:
 
         """
         output.prepare(self._unfinished)
+        output.prepare(self.spilled)
         self.remove_unfinished()
+
+    @property
+    def spilled(self) -> Path:
+        """Where runs keep what does not fit into memory; none of it has a name."""
+        return self.directory / _SPILLED
 
     def mark(self, *, create: bool = True) -> str | None:
         """Return what tells this folder from others of the same name on other machines; made if there is none yet."""
@@ -132,6 +141,8 @@ class Store:
     @contextlib.contextmanager
     def claim(self, key: str) -> Iterator[Claim | None]:
         """Claim the right to compute a run, for as long as the context lasts; `None` if another has it."""
+        # Who copies a store may leave its empty folders out.
+        self._unfinished.mkdir(exist_ok=True)
         with _locked(self._unfinished / key) as file:
             yield Claim(self._file(key), self.directory / _DAMAGED, self._unfinished / key, file) if file else None
 
@@ -152,17 +163,22 @@ class Store:
                 pass
 
     def _begun(self) -> list[Path]:
-        return sorted(file for file in self._unfinished.glob("*") if file.is_file())
+        return sorted(file for file in self._unfinished.glob("*") if _KEY.fullmatch(file.name) and file.is_file())
 
     def entries(self) -> Iterator[tuple[Path, Entry | DamagedError]]:
         """Yield every stored run, or what is wrong with its file, by the names of the files."""
         for file in sorted(self.directory.glob("??/*.zip")):
-            try:
-                yield file, _entry(file)
-            except FileNotFoundError:
-                continue  # removed or set aside meanwhile
-            except DamagedError as error:
-                yield file, error
+            if (found := self.look(file)) is not None:
+                yield file, found
+
+    def look(self, file: Path) -> Entry | DamagedError | None:
+        """Return a stored run, or what is wrong with its file; `None` if it was removed or set aside meanwhile."""
+        try:
+            return _entry(file)
+        except FileNotFoundError:
+            return None
+        except DamagedError as error:
+            return error
 
     def earlier(self) -> list[Path]:
         """Return the runs that an earlier version of this program stored, in another form that is not read."""
@@ -206,11 +222,21 @@ class Claim:
         _write(self.file, self.entry.stem, tables, about)
         self._settle()
 
-    def accept(self, content: bytes) -> None:
-        """Store the run, as `packed` made it elsewhere."""
+    def accept(self, content: bytes) -> bool:
+        """Store the run, as `packed` made it elsewhere, unless another has put tables there that it lacks.
+
+        Raises:
+            DamagedError: it is not what was packed.
+
+        """
+        brought = _tables(io.BytesIO(content))
+        with contextlib.suppress(FileNotFoundError, DamagedError):
+            if not _entry(self.entry).tables <= brought:
+                return False
         self._empty()
         self.file.write(content)
         self._settle()
+        return True
 
     def _empty(self) -> None:
         self.file.seek(0)
@@ -245,9 +271,18 @@ def verify(file: Path) -> None:
                     pass
 
 
+def _tables(file: Path | IO[bytes]) -> frozenset[str]:
+    with _opened(file) as archive:
+        return _tables_of(archive)
+
+
+def _tables_of(archive: zipfile.ZipFile) -> frozenset[str]:
+    return frozenset(name.removesuffix(_TABLE) for name in archive.namelist() if name.endswith(_TABLE))
+
+
 def _entry(file: Path) -> Entry:
     with _opened(file) as archive:
-        tables = frozenset(name.removesuffix(_TABLE) for name in archive.namelist() if name.endswith(_TABLE))
+        tables = _tables_of(archive)
         about = json.loads(b"".join(_parts(archive, _ABOUT)))
     if not isinstance(about, dict) or about.get("key") != file.stem:
         raise DamagedError("not the run that its name says")
@@ -255,7 +290,7 @@ def _entry(file: Path) -> Entry:
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
+def _opened(file: Path | IO[bytes]) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(file) as archive:
             yield archive

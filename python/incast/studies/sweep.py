@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from incast.studies.plan import Row, Task
     from incast.studies.study import Study
     from incast.studies.table import Table
+
+# How many runs are looked at within a second, on a disk.
+_LOOKED_AT = 5_000
 
 
 def main(
@@ -54,7 +58,8 @@ def main(
         everything = shares[part - 1] if part <= len(shares) else []
         minutes = text.duration(sum(seconds[task.key] for task in everything))
         estimated = f"{estimated}; shard {shard} has {len(everything):,} of them, {minutes} of one core"
-    there = sum(store.has(task.key, task.tables) for task in everything)
+    missing = execution.lacking(everything, store, study.name)
+    there = len(everything) - len(missing)
     already = f"; {there:,} of them done already" if there else ""
     told: dict[str, object] = {
         "study": study.name,
@@ -69,12 +74,15 @@ def main(
             print(json.dumps(told))
         return 0
     output.prepare(out)
+    here: Counter[bool] = Counter()
     try:
-        with place_of(opened, store) as place:
-            computed = execution.run(everything, store, workers=workers, what=study.name, place=place)
+        with place_of(opened if missing else None, store) as place:
+            computed = execution.run(
+                everything, store, workers=workers, what=study.name, place=place, missing=missing, here=here
+            )
     except (KeyboardInterrupt, RunError, OSError) as error:
-        done = sum(store.has(task.key, task.tables) for task in everything)
-        print(f"incast: {ends.reason(error)}; {done:,} of {len(everything):,} runs are kept in {store.directory}; "
+        done = _kept(everything, store, there + here.total())
+        print(f"incast: {ends.reason(error)}; {done} of {len(everything):,} runs are kept in {store.directory}; "
               "run the same command again to resume", file=sys.stderr)  # fmt: skip
         return ends.code(error)
     print(f"{computed:,} runs computed; {len(everything):,} of {len(everything):,} done", file=sys.stderr)
@@ -87,6 +95,13 @@ def main(
     else:
         print("\n".join(map(str, files)))
     return 0
+
+
+def _kept(tasks: list[Task], store: Store, known: int) -> str:
+    """Say how many runs are kept. To look at very many takes longer than anyone waits for a command to end."""
+    if len(tasks) > _LOOKED_AT:
+        return f"at least {known:,}"
+    return f"{sum(store.has(task.key, task.tables) for task in tasks):,}"
 
 
 def _files(study: Study, numbers: Table, store: Store, out: Path, *, plots: bool) -> list[Path]:
@@ -134,9 +149,13 @@ def measured(
             return progress.of_runs(len(measured), of, elapsed_s, what=f"{study.name}, measured: ")
 
         with ThreadPoolExecutor(api.cores()) as pool, progress.Meter(state) as meter:
-            for index, row in zip(left, pool.map(measure, left), strict=True):
-                measured[index] = row
-                meter.show()
+            try:
+                for index, row in zip(left, pool.map(measure, left), strict=True):
+                    measured[index] = row
+                    meter.show()
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
         found |= {index: row for index, row in measured.items() if row}
         damaged = [rows[index] for index, row in measured.items() if not row]
         execution.run(plan.runs(damaged), store, what=f"{study.name}: damaged runs")

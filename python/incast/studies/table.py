@@ -42,8 +42,8 @@ class Table:
 
     @property
     def packet_hops(self) -> int:
-        """Packet-hops of all runs."""
-        return sum(int(row[self.head.index("packet_hops")]) for row in self.rows)
+        """Packet-hops of all runs, as far as they are known: a world outside this program need not say."""
+        return sum(int(row[self.head.index("packet_hops")] or 0) for row in self.rows)
 
     def text(self) -> str:
         """Return the table as CSV."""
@@ -171,7 +171,9 @@ def _belongs(study: Study, table: Table) -> None:
         if len(row) != len(table.head) or row[:width] != labelled:
             raise ScenarioError(f"{study.table}:{number}: the table {renew} (expected {', '.join(labelled)})")
         try:
-            [float(cell) for cell in row[width:] if cell]
+            hops, *others = row[width:]
+            int(hops or 0)
+            list(map(float, filter(None, others)))
         except ValueError as error:
             raise ScenarioError(f"{study.table}:{number}: not a number: {error}; --update rewrites it") from error
     if len(table.rows) != len(expected):
