@@ -236,6 +236,17 @@ def test_another_program_runs_in_turns_with_ours(incast: Command) -> None:
     assert (silent.returncode, "no packet_hops" in silent.stderr) == (1, True)
 
 
+def test_memory_is_for_what_is_alive() -> None:
+    """At most 30 MB on 400 hosts, Python included. By what further flows take, less than 300 MB for 2 million."""
+    few, many = 20_000, 200_000
+    of_few, of_many = (
+        bench.best(bench.Case("", flows, bench.LeafSpine(), "sweep"), 1)["peak_rss_mb"] for flows in (few, many)
+    )
+    assert of_few <= 30
+    each = (of_many - of_few) / (many - few)
+    assert of_few + each * (2_000_000 - few) < 300
+
+
 def test_the_cost_of_more_flows_and_hosts_is_relative_to_the_smallest_case(incast: Command, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "scale.png"
     done = incast("bench", "scale", "--up-to", "2000", "--json", "--plot", str(picture))

@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 
 from conftest import Command, small_paper
 from incast import _native, api, scenarios
-from incast.studies import execution, inventory, measuring, plan, reading, sweep
+from incast.studies import execution, inventory, measurers, measuring, plan, reading, sweep
 from incast.studies.store import DamagedError, Store
 
 KEY = "0123456789abcdef" * 2
@@ -498,3 +499,38 @@ def test_an_interrupted_sweep_of_very_many_runs_does_not_look_at_all_of_them(
     monkeypatch.setattr("incast.studies.batches.compute", two)
     assert sweep.main(study, out=tmp_path / "out", shard=None, dry_run=False, workers=1) == 1
     assert re.search(r"that was it; at least [0-2] of 18 runs are kept", capsys.readouterr().err)
+
+
+def test_processes_measure_what_threads_do(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, store = reading.read(study), Store(tmp_path / "runs")
+    rows = plan.rows(read)
+    execution.run(plan.runs(rows), store)
+    by_threads = sweep.measured(read, rows, store, None)
+    monkeypatch.setattr(measurers, "_ROWS_PER_PROCESS", 9)
+    file = next(store.directory.glob("??/*.zip"))
+    file.write_bytes(spoiled(file.read_bytes(), "flipped"))
+    # No threads at all.
+    monkeypatch.setattr(measurers, "ThreadPoolExecutor", None)
+    found = list(measurers.measured(read, rows, store, 2))
+    assert (len(found), found.count(None)) == (RUNS, 1)
+    monkeypatch.undo()
+    assert sweep.measured(read, rows, store, None, None, 2) == by_threads
+
+
+def test_a_query_that_fails_in_another_process_is_one_message(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed(study, "WHERE class = 'all'", "")
+    read, store = reading.read(study), Store(tmp_path / "runs")
+    rows = plan.rows(read)
+    execution.run(plan.runs(rows), store)
+    monkeypatch.setattr(measurers, "_ROWS_PER_PROCESS", 9)
+    with pytest.raises(_native.RunError, match=r"the query returns \d+ rows for a run, not one"):
+        list(measurers.measured(read, rows, store, 2))
+
+    def killed(*_: object, **__: object) -> None:
+        raise BrokenProcessPool("a child died")
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.map", killed)
+    with pytest.raises(_native.RunError, match="a process that measured finished runs was killed"):
+        list(measurers.measured(read, rows, store, 2))

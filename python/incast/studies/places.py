@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from incast._native import RunError, ScenarioError
+from incast.api import cores
 from incast.studies import batches
 from incast.studies.batches import Outcome, Report
 
@@ -118,6 +119,11 @@ def of(on: str, workers: int | None) -> Callable[[Path], Place] | None:
             _not_here(on, workers, "the workers of Dask say how many runs they compute at once (--nthreads)")
             return lambda _: _Dask(where)
     raise ScenarioError(f"--on {on}: expected {_KINDS}")
+
+
+def processes(on: str, workers: int | None) -> int | None:
+    """Return how many processes of this machine work for a sweep at a place; `None` if threads do."""
+    return (workers or cores()) if on == "processes" else None
 
 
 def _need(on: str, module: str, extra: str) -> None:

@@ -217,7 +217,8 @@ def _full(studies: list[Study], state: _State, store: Store, wish: Wish, place: 
         # The time of other machines is not measured either.
         found_before = len({task.key for task in own} - seen) - (0 if place else count)
         seen.update(task.key for task in own)
-        new = sweep.measured(study, rows[study.name], store, 0.0, kept[study.name])
+        processes = places.processes(wish.on, wish.workers)
+        new = sweep.measured(study, rows[study.name], store, 0.0, kept[study.name], processes)
         minutes = (time.process_time() - started) / 60
         new = _with_cost(study, rows[study.name], new, state.known[study.name], minutes, found_before)
         output.write(wish.out / f"{study.name}.csv", new.text())

@@ -65,13 +65,13 @@ def choose(study: Study, rows: Sequence[Row], known: Table, budget: Budget, stor
     # The ideal network has no packets, but the same work.
     work: dict[tuple[object, ...], int] = {}
     for row, cells in zip(rows, known.rows, strict=True):
-        work[row.point.at] = max(work.get(row.point.at, 0), int(cells[hops]))
+        work[row.point.at] = max(work.get(row.point.at, 0), int(cells[hops] or 0))
 
     def cost_s(index: int) -> float:
         task = rows[index].task
         if task is None or store.has(task.key, task.tables):
             return 0.0
-        return cost.RUN_S + (int(known.rows[index][hops]) or work[rows[index].point.at]) * cost.PACKET_HOP_S
+        return cost.RUN_S + (int(known.rows[index][hops] or 0) or work[rows[index].point.at]) * cost.PACKET_HOP_S
 
     def order(index: int) -> tuple[bool, int, bool, str]:
         row = rows[index]

@@ -9,13 +9,12 @@ import re
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from incast import api, ends, output, progress, text
+from incast import ends, output, progress, text
 from incast._native import RunError, ScenarioError
-from incast.studies import cost, execution, places, plan, reading, table
-from incast.studies.store import DamagedError, Store
+from incast.studies import cost, execution, measurers, places, plan, reading, table
+from incast.studies.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sized
@@ -86,7 +85,8 @@ def main(
               "run the same command again to resume", file=sys.stderr)  # fmt: skip
         return ends.code(error)
     print(f"{computed:,} runs computed; {len(everything):,} of {len(everything):,} done", file=sys.stderr)
-    files = [] if shard else _files(study, measured(study, rows, store, None), store, out, plots=plots)
+    processes = places.processes(on, workers)
+    files = [] if shard else _files(study, measured(study, rows, store, None, None, processes), store, out, plots=plots)
     if as_json:
         told |= {"done": len(everything), "computed": computed, "files": list(map(str, files))}
         print(json.dumps(told))
@@ -129,33 +129,22 @@ def measured(
     store: Store,
     cpu_minutes: float | None,
     kept: Mapping[int, tuple[str, ...]] | None = None,
+    processes: int | None = None,
 ) -> Table:
     """Measure every run; all of them are in the store, but for rows that are known. Damaged ones are computed anew."""
     found = dict(kept or {})
     started = time.process_time()
-
-    def measure(index: int) -> tuple[str, ...] | None:
-        try:
-            return table.measured(study, rows[index], store)
-        except DamagedError:
-            if task := rows[index].task:
-                store.inspect(task.key)
-            return None
-
     while left := [index for index in range(len(rows)) if index not in found]:
         measured: dict[int, tuple[str, ...] | None] = {}
 
         def state(elapsed_s: float, of: int = len(left), measured: Sized = measured) -> progress.State:
             return progress.of_runs(len(measured), of, elapsed_s, what=f"{study.name}, measured: ")
 
-        with ThreadPoolExecutor(api.cores()) as pool, progress.Meter(state) as meter:
-            try:
-                for index, row in zip(left, pool.map(measure, left), strict=True):
-                    measured[index] = row
-                    meter.show()
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        new = measurers.measured(study, [rows[index] for index in left], store, processes)
+        with contextlib.closing(new), progress.Meter(state) as meter:
+            for index, row in zip(left, new, strict=True):
+                measured[index] = row
+                meter.show()
         found |= {index: row for index, row in measured.items() if row}
         damaged = [rows[index] for index, row in measured.items() if not row]
         execution.run(plan.runs(damaged), store, what=f"{study.name}: damaged runs")
