@@ -257,8 +257,89 @@ def test_tables_that_are_there_stay_beside_those_that_are_sent(study: Path, tmp_
     lacks = packed(tasks[0].key, {"summary": store.table(tasks[0].key, "summary")}, {})
     assert batches.accept(Outcome(tasks[0].key, True, lacks), store) is None
     assert "flows" in store.kept(tasks[0].key)
-    with pytest.raises(RunError, match=f"of the run {tasks[0].key} is damaged"):
-        batches.accept(Outcome(tasks[0].key, True, lacks[:200]), store)
+    another = packed(tasks[1].key, {}, {})
+    flipped = bytearray(another)
+    flipped[len(flipped) // 3] ^= 255
+    for damaged in (lacks[:200], bytes(flipped), another):
+        with pytest.raises(RunError, match=f"of the run {tasks[0].key} is damaged"):
+            batches.accept(Outcome(tasks[0].key, True, damaged), store)
+
+
+class Breaks(Here):
+    """Loses all that it has, takes nothing more, and says so when it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__([1])
+        self._gone = False
+
+    def wants(self) -> bool:
+        """Whether it can take another batch."""
+        return not self._gone and not self._waiting
+
+    def ended(self) -> Iterator[tuple[Batch, Report | Lost]]:
+        """Lose one, and then everything."""
+        if self._gone:
+            raise RunError("no host is left that computes runs")
+        self._gone = True
+        yield from super().ended()
+
+
+def test_a_place_that_is_gone_with_all_it_had_is_heard(study: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "out" / "runs")
+    store.prepare()
+    with pytest.raises(RunError, match="no host is left"):
+        execution.run(runs_of(study)[:2], store, place=Breaks())
+
+
+class Slow(Here):
+    """Ends each batch after its first run, as a job that had its time."""
+
+    def ended(self) -> Iterator[tuple[Batch, Report | Lost]]:
+        """Compute the first of one."""
+        batch = self._waiting.pop(0)
+        batches.carry_out(replace(batch, tasks=batch.tasks[:1]), threading.Event(), threads=1)
+        yield batch, Lost("it had its time")
+
+    def size(self, left: int, mean_s: float | None) -> int:  # noqa: ARG002
+        """Return all of them."""
+        return left
+
+
+def test_a_batch_that_got_somewhere_is_no_loss_of_those_behind(study: Path, tmp_path: Path) -> None:
+    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)
+    store.prepare()
+    assert len(tasks) > 2 * execution._FORGIVEN
+    execution.run(tasks, store, place=Slow([]))
+    assert all(store.has(task.key, task.tables) for task in tasks)
+
+
+def test_what_another_has_computed_meanwhile_is_not_sent_again(study: Path, tmp_path: Path) -> None:
+    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:1]
+    store.prepare()
+
+    class Meanwhile(Here):
+        def ended(self) -> Iterator[tuple[Batch, Report | Lost]]:
+            # Another has put more tables there than were asked for.
+            execution.run([replace(task, tables=task.tables | {"events"}) for task in tasks], store)
+            yield from super().ended()
+
+    place = Meanwhile([], sees=False)
+    assert execution.run(tasks, store, place=place) == 0
+    assert place._count == 1
+
+
+def test_a_host_that_says_what_is_no_report_is_lost_with_what_it_had(study: Path, tmp_path: Path) -> None:
+    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:1]
+    store.prepare()
+    talks = "echo '[0, 1]'; read batch; echo '[1, {\"runs\": 7}]'; sleep 60"
+    place = places._Hosts(
+        [("talks", ("sh", "-c", f"[ -e {tmp_path}/twice ] && exit 1; touch {tmp_path}/twice; {talks}"))], 1
+    )
+    try:
+        with pytest.raises(RunError, match="no host is left"):
+            execution.run(tasks, store, place=place)
+    finally:
+        place.close()
 
 
 def test_a_host_that_greets_in_any_encoding_serves_and_one_that_cannot_be_started_is_given_up(
@@ -315,7 +396,8 @@ def test_sweeps_with_jobs_of_slurm_leave_each_other_alone(slurm: Callable[..., A
 
 def test_a_job_of_slurm_gets_no_more_than_it_ends_in_its_time(slurm: Callable[..., Any], tmp_path: Path) -> None:
     place = slurm(tmp_path)
-    assert [place.size(4000, mean_s) for mean_s in (None, 0.1, 1.0, 1000.0)] == [1000, 1000, 420, 1]
+    assert [place.size(4000, mean_s) for mean_s in (None, 0.1, 1.0, 1000.0)] == [1000, 1000, 357, 1]
+    assert slurm(tmp_path, time=1).size(4000, 10.0) == 1
     assert slurm(tmp_path, time="1-00:00:00").size(4000, 1000.0) == 1000
 
 

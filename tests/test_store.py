@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shutil
 import threading
 import time
 import zipfile
@@ -380,15 +381,17 @@ def test_a_store_is_listed_verified_and_cleaned(inside: Command, study: Path, tm
     assert all(str(file.relative_to(tmp_path)) in done.stderr for file in (first, second))
     assert len(said("verify")["damaged"]) == 2
 
-    # A run of another program, one of an earlier form of the store, and one that a killed process began.
+    # A run of another program, one that was set aside, one of an earlier form, and one that a killed process began.
     store = Store(runs)
+    (runs / ".damaged").mkdir()
+    shutil.copy(third, runs / ".damaged" / third.name)
     with store.claim(KEY) as claim:
         assert claim
         claim.put({"flows": pl.DataFrame({"y": [7]})}, {"program": "incast 0.0.1"})
     (runs / "00" / "earlier").mkdir(parents=True)
     (runs / "00" / "earlier" / "flows.parquet").write_bytes(b"PAR1")
     (runs / ".unfinished" / KEY).write_bytes(b"half")
-    useless = {"runs of other versions": 2, "damaged runs": 1, "unfinished runs of killed processes": 1}
+    useless = {"runs of other versions": 2, "damaged runs": 2, "unfinished runs of killed processes": 1}
     assert said("ls")["useless"] == useless
     assert "2 runs of other versions" in inside("store", "ls").stdout
     for dry_run in (["--dry-run"], []):
@@ -427,13 +430,13 @@ def test_no_run_that_has_read_another_file_is_kept(
 ) -> None:
     sizes, store = with_sizes(study), Store(tmp_path / "runs")
     (task, *others) = tasks_of(study)
-    before = sizes.read_text(encoding="utf-8")
+    before, then = sizes.read_text(encoding="utf-8"), sizes.stat()
 
     def while_it_runs(handle: object, stop: threading.Event) -> None:
         sizes.write_text("1000 0.9\n2000 1\n", encoding="utf-8")
         if back:
             sizes.write_text(before, encoding="utf-8")
-            os.utime(sizes, ns=(0, 0))
+            os.utime(sizes, ns=(then.st_atime_ns, then.st_mtime_ns))
         api.wait_for(handle, stop)  # type: ignore[arg-type]
 
     execution.run(others[:1], store)
@@ -465,7 +468,7 @@ def test_a_store_whose_empty_folders_were_not_copied_is_one(study: Path, tmp_pat
 
 
 def test_what_a_sweep_is_at_or_has_put_there_since_is_not_cleaned_away(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     useless, begun = file_of(store), "c" * 32
     assert not inventory._is_of_use(store.look(useless))
@@ -475,6 +478,7 @@ def test_what_a_sweep_is_at_or_has_put_there_since_is_not_cleaned_away(
         assert inventory.gc(store.directory, dry_run=False, as_json=True) == 0
         assert useless.exists()
         assert (store.directory / ".unfinished" / begun).exists()
+        assert set(json.loads(capsys.readouterr().out)["removed"].values()) == {0}
     entries, now = list(store.entries()), plan.program()
     with store.claim(KEY) as claim:
         assert claim
@@ -513,8 +517,9 @@ def test_processes_measure_what_threads_do(study: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(measurers, "ThreadPoolExecutor", None)
     found = list(measurers.measured(read, rows, store, 2))
     assert (len(found), found.count(None)) == (RUNS, 1)
+    assert all(one in (None, row) for one, row in zip(found, by_threads.rows, strict=True))
     monkeypatch.undo()
-    assert sweep.measured(read, rows, store, None, None, 2) == by_threads
+    assert sweep.measured(read, rows, store, None, None, 2) == by_threads, "the damaged run is computed anew"
 
 
 def test_a_query_that_fails_in_another_process_is_one_message(

@@ -191,13 +191,11 @@ def _tables(
     return tables
 
 
-def _stamps(task: Task) -> list[tuple[int, int, int]]:
-    """Return what changes whenever a file is written to or replaced, for each that a run reads."""
+def _stamps(task: Task) -> list[tuple[int, ...]]:
     try:
-        found = [Path(name).stat() for name, _ in task.files]
+        return [plan.stamps(Path(name)) for name, _ in task.files]
     except OSError as error:
         raise RunError(f"{error.filename}: {error.strerror}") from error
-    return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
 
 def _in_parts(table: _native.Table, take: Callable[[pl.DataFrame], None]) -> None:

@@ -158,14 +158,17 @@ def _sent(tasks: list[Task], store: Store, place: Place, elsewhere: list[Task]) 
     while left or under_way or elsewhere or unseen.tasks:
         if not left and not under_way:
             time.sleep(_POLL_S)
-            left.extend(elsewhere)
+            there = {task.key for task in elsewhere if store.has(task.key, task.tables)}
+            left.extend(task for task in elsewhere if task.key not in there)
             elsewhere.clear()
+            yield [False] * len(there)
         while left and place.wants():
             size = place.size(len(left), spent_s / done if done else None) >> lost[left[0].key]
             some = [left.popleft() for _ in range(min(max(size, 1), len(left)))]
             place.start(batches.of(some, store, is_shared=unseen.is_shared))
             under_way += 1
-        for batch, report in place.ended() if under_way else ():
+        # It may also say that nothing will come any more.
+        for batch, report in place.ended() if under_way or left else ():
             under_way -= 1
             computed, unfinished = _received(batch, report, unseen, elsewhere)
             yield computed
@@ -173,7 +176,8 @@ def _sent(tasks: list[Task], store: Store, place: Place, elsewhere: list[Task]) 
                 if report.error:
                     raise RunError(report.error)
                 spent_s, done = spent_s + report.elapsed_s, done + len(report.outcomes)
-            else:
+            elif not computed:
+                # What got somewhere had too much to do, or was unlucky.
                 lost.update(task.key for task in unfinished)
                 for task in unfinished:
                     if lost[task.key] > _FORGIVEN:
@@ -193,7 +197,7 @@ class _Unseen:
         """By the time until which each is waited for; with whether it was computed there."""
         self.is_shared = True
         """Whether workers that have a store of this name have this one, as far as is known: it may be a copy."""
-        self._looked_s = 0.0
+        self._look_at_s = 0.0
 
     def is_seen(self, task: Task, computed: bool) -> bool:
         """Whether a run is there; if not, it is looked for until it is, or must be somewhere else."""
@@ -205,9 +209,8 @@ class _Unseen:
     def look(self) -> tuple[list[bool], list[Task]]:
         """Return for each run that is seen by now whether it was computed, and those that will not be seen."""
         now = time.monotonic()
-        if not self.tasks or now - self._looked_s < _LOOK_S:
+        if not self.tasks or now < self._look_at_s:
             return [], []
-        self._looked_s = now
         tasks, self.tasks = self.tasks, deque()
         seen, never = [], []
         for until_s, task, computed in tasks:
@@ -217,6 +220,8 @@ class _Unseen:
                 self.tasks.append((until_s, task, computed))
             else:
                 never.append(task)
+        # Over a network, to look at many takes long.
+        self._look_at_s = time.monotonic() + max(_LOOK_S, 10 * (time.monotonic() - now))
         if never and self.is_shared:
             self.is_shared = False
             print(

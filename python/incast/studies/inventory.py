@@ -14,6 +14,7 @@ from incast.studies import plan, store
 from incast.studies.store import DamagedError, Entry, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 
@@ -67,16 +68,11 @@ def gc(directory: Path, *, dry_run: bool, as_json: bool) -> int:
     """Remove what no sweep of this program will use; return the exit code."""
     found = _opened(directory)
     useless = _useless(found)
-    freed = sum(_bytes(file) for files in useless.values() for file in files)
+    sizes = {file: _bytes(file) for files in useless.values() for file in files}
     if not dry_run:
-        found.remove_unfinished()
-        for file in [file for what, files in useless.items() if what != _UNFINISHED for file in files]:
-            if file.is_dir():
-                shutil.rmtree(file, ignore_errors=True)
-            elif file.parent.parent == found.directory and file.suffix == ".zip":
-                _remove(found, file)
-            else:
-                file.unlink(missing_ok=True)
+        aside = {*found.damaged()}
+        useless = {what: [file for file in files if _is_removed(found, file, aside)] for what, files in useless.items()}
+    freed = sum(sizes[file] for files in useless.values() for file in files)
     counts = {what: len(files) for what, files in useless.items()}
     if as_json:
         print(json.dumps({"directory": str(found.directory), "removed": counts, "bytes": freed, "dry_run": dry_run}))
@@ -87,18 +83,25 @@ def gc(directory: Path, *, dry_run: bool, as_json: bool) -> int:
     return 0
 
 
-def _remove(found: Store, file: Path) -> None:
-    """Remove a stored run, unless a sweep is at it, or has put one there that is of use since it was looked at."""
+def _is_removed(found: Store, file: Path, aside: Collection[Path]) -> bool:
+    """Remove a file or folder, unless a sweep is at it, or has put something of use there since it was looked at."""
+    if file.is_dir():
+        shutil.rmtree(file, ignore_errors=True)
+        return True
+    if file in aside:
+        file.unlink(missing_ok=True)
+        return True
+    # Whoever claims an unfinished run has it removed in the end.
     with found.claim(file.stem) as claim:
-        if claim and not _is_of_use(found.look(file)):
+        if not claim or (file.suffix and _is_of_use(found.look(file))):
+            return False
+        if file.suffix:
             file.unlink(missing_ok=True)
+        return True
 
 
 def _is_of_use(one: Entry | DamagedError | None) -> bool:
     return isinstance(one, Entry) and one.about.get("program") == plan.program()
-
-
-_UNFINISHED = "unfinished runs of killed processes"
 
 
 def _useless(found: Store) -> dict[str, list[Path]]:
@@ -106,7 +109,7 @@ def _useless(found: Store) -> dict[str, list[Path]]:
     return {
         "runs of other versions": [file for file, one in useless if isinstance(one, Entry)] + found.earlier(),
         "damaged runs": [file for file, one in useless if isinstance(one, DamagedError)] + found.damaged(),
-        _UNFINISHED: found.unfinished(),
+        "unfinished runs of killed processes": found.unfinished(),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import signal
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from incast import api
 from incast._native import RunError
-from incast.studies import table
+from incast.studies import table, worker
 from incast.studies.store import DamagedError
 
 if TYPE_CHECKING:
@@ -36,24 +35,38 @@ def measured(
 
     """
     measurer = _Measurer(study, store)
-    with contextlib.ExitStack() as stack:
-        pool: ProcessPoolExecutor | ThreadPoolExecutor
-        if processes and len(rows) >= _ROWS_PER_PROCESS * processes:
-            context = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(processes, context, _begin, (measurer,))
-        else:
-            pool = ThreadPoolExecutor(api.cores())
-        stack.enter_context(pool)
+    if processes and len(rows) >= _ROWS_PER_PROCESS * processes:
+        yield from _by_processes(measurer, rows, processes)
+        return
+    with ThreadPoolExecutor(api.cores()) as threads:
         try:
-            if isinstance(pool, ProcessPoolExecutor):
-                yield from pool.map(_measure, rows, chunksize=_AT_ONCE)
-            else:
-                yield from pool.map(measurer.measure, rows)
-        except BrokenExecutor as error:
-            raise RunError("a process that measured finished runs was killed; run the same command again") from error
+            yield from threads.map(measurer.measure, rows)
         except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
+            threads.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def _by_processes(
+    measurer: _Measurer, rows: Sequence[Row], processes: int
+) -> Generator[tuple[str, ...] | None, None, None]:
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _begin, (measurer,))
+    try:
+        # Signals are for this process. Those that it makes begin with the mask that it has meanwhile.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+        try:
+            found = pool.map(_measure, rows, chunksize=_AT_ONCE)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        yield from found
+    except BrokenExecutor as error:
+        raise RunError("a process that measured finished runs was killed; run the same command again") from error
+    except BaseException:
+        # What has begun need not end: they only read.
+        for process in multiprocessing.active_children():
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Measurer:
@@ -76,8 +89,7 @@ _own: _Measurer
 def _begin(measurer: _Measurer) -> None:
     global _own
     _own = measurer
-    # Ctrl-C is for who waits for it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker.follow()
 
 
 def _measure(row: Row) -> tuple[str, ...] | None:

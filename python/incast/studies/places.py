@@ -256,6 +256,7 @@ class _Host:
                 self._ended.put((None, Lost(reason)))
                 return
             time.sleep(failures)
+            self.is_lost = self._is_closed
 
     def _connect(self) -> bool:
         """Serve one connection to its end; return whether anything came of it."""
@@ -274,9 +275,15 @@ class _Host:
         complaints.start()
         with self._lock:
             self._process = process
+            if self._is_closed:
+                process.kill()
         # Its input may break while it is closed.
         with contextlib.suppress(OSError), process:
-            had = self._serve(process)
+            try:
+                had = self._serve(process)
+            except ValueError:
+                process.kill()
+                raise
             complaints.join()
         return had
 
@@ -286,17 +293,20 @@ class _Host:
             try:
                 said: Any = json.loads(line)
                 number, rest = said
-            except (ValueError, TypeError):
+            except (ValueError, TypeError) as error:
+                if self.cores:
+                    raise ValueError("what it said is no report") from error
                 continue  # what the shell of a host greets with
             if number == 0:
                 self.cores = rest
                 self._ended.put((None, Report(())))
                 continue
+            report = _unpacked(rest)
             with self._lock:
                 batch = self._under_way.pop(number, None)
             if batch:
                 had = True
-                self._ended.put((batch, _unpacked(rest)))
+                self._ended.put((batch, report))
         return had
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
@@ -306,7 +316,8 @@ class _Host:
                 print(f"incast: {self.name}: {line.removeprefix('incast: ')}", end="", file=sys.stderr)
 
     def close(self) -> None:
-        self._is_closed = True
+        with self._lock:
+            self._is_closed = True
         if self._process:
             # The worker ends when its input does.
             with contextlib.suppress(OSError, ValueError):
@@ -333,16 +344,19 @@ def packed(report: Report) -> dict[str, Any]:
 
 
 def _unpacked(said: dict[str, Any]) -> Report:
-    outcomes = tuple(
-        Outcome(key, computed, None if content is None else base64.b64decode(content))
-        for key, computed, content in said["runs"]
-    )
-    return Report(outcomes, said["error"], said["elapsed_s"])
+    try:
+        outcomes = tuple(
+            Outcome(key, computed, None if content is None else base64.b64decode(content))
+            for key, computed, content in said["runs"]
+        )
+        return Report(outcomes, said["error"], said["elapsed_s"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"what was said is no report: {error!r}") from error
 
 
 _SLURM_JOBS = 8
-# The part of a job's time that its runs may take, by those before; submitit ends it 90 s before Slurm would.
-_OF_TIME = 0.7
+# The part of a job's time that its runs may take, by those before; submitit ends it so long before Slurm would.
+_OF_TIME, _ENDED_BEFORE_S = 0.7, 90.0
 # How submitit says that a job has had its time.
 _TIMED_OUT = "UncompletedJobError"
 _NOT_FOR_US = {"nodes", "ntasks_per_node", "array_parallelism"}
@@ -375,7 +389,9 @@ class _Slurm:
         self._cores: int = wishes["cpus_per_task"]
         # Its own: another sweep may have jobs here, too.
         self._folder = directory.resolve() / ".jobs" / uuid.uuid4().hex
-        self._most_s = 60.0 * wishes["time"] if isinstance(wishes["time"], int) else math.inf
+        self._keeps_folder = False
+        time_min = wishes["time"]
+        self._most_s = max(60.0 * time_min - _ENDED_BEFORE_S, 1.0) if isinstance(time_min, int) else math.inf
         try:
             self._executor = SlurmExecutor(self._folder)
             self._executor.update_parameters(
@@ -415,12 +431,16 @@ class _Slurm:
         for job, batch in list(self._under_way):
             if job.paths.result_pickle.exists():
                 self._under_way.remove((job, batch))
-                yield batch, _result(job)
+                report = _result(job)
+                # An error names the file with what the job has said.
+                self._keeps_folder |= isinstance(report, Lost) or bool(report.error)
+                yield batch, report
             elif alive is not None and job.job_id not in alive:
                 # Once more: the file of a job that has ended may take a moment to be seen from here.
                 if job.job_id in self._missed:
                     self._under_way.remove((job, batch))
                     subprocess.run(["scancel", job.job_id], capture_output=True, check=False)  # noqa: S607
+                    self._keeps_folder = True
                     yield batch, Lost(f"job {job.job_id} of Slurm ended without a result; see {job.paths.stderr}")
                 self._missed.add(job.job_id)
 
@@ -449,7 +469,7 @@ class _Slurm:
     def close(self) -> None:
         if names := [job.job_id for job, _ in self._under_way]:
             subprocess.run(["scancel", *names], capture_output=True, check=False)  # noqa: S607
-        else:
+        elif not self._keeps_folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             with contextlib.suppress(OSError):
                 self._folder.parent.rmdir()

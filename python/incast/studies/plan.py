@@ -159,8 +159,9 @@ def tasks(
         found += zip(map(str, words), of_command, strict=True)
     measured = not world and resolved.get("run", {}).get("world") == "linux"
     if measured:
-        # Two machines with the same kernel do not measure the same.
-        content["machine"], content["kernel"] = platform.node(), platform.release()
+        # Two machines with the same kernel do not measure the same. A container has another name each time.
+        content["machine"] = os.environ.get("INCAST_MACHINE") or platform.node()
+        content["kernel"] = platform.release()
         host = os.environ.get("INCAST_HOST") or shutil.which("incast-host")
         content["host"] = fingerprint(Path(host)) if host and Path(host).is_file() else None
     # The order of keys is kept: that of classes of traffic and links decides what happens.
@@ -304,8 +305,13 @@ def _files(source: scenarios.Source, part: object, *, only: str | None, key: str
 
 def fingerprint(path: Path) -> str:
     """Return a hash of the content of a file. It is read again when it has been written to since."""
+    return _digest(path, stamps(path))
+
+
+def stamps(path: Path) -> tuple[int, ...]:
+    """Return what changes whenever a file is written to or replaced, unless both happen within a tick of the clock."""
     found = path.stat()
-    return _digest(path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns))
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 # Every run of a study asks for the same few files, before and after it.

@@ -229,7 +229,8 @@ class Claim:
             DamagedError: it is not what was packed.
 
         """
-        brought = _tables(io.BytesIO(content))
+        verify(io.BytesIO(content))
+        brought = _entry(self.entry, io.BytesIO(content)).tables
         with contextlib.suppress(FileNotFoundError, DamagedError):
             if not _entry(self.entry).tables <= brought:
                 return False
@@ -257,7 +258,7 @@ def packed(key: str, tables: Mapping[str, Stored], about: Mapping[str, Any]) -> 
     return written.getvalue()
 
 
-def verify(file: Path) -> None:
+def verify(file: Path | IO[bytes]) -> None:
     """Read a stored run completely.
 
     Raises:
@@ -271,18 +272,9 @@ def verify(file: Path) -> None:
                     pass
 
 
-def _tables(file: Path | IO[bytes]) -> frozenset[str]:
-    with _opened(file) as archive:
-        return _tables_of(archive)
-
-
-def _tables_of(archive: zipfile.ZipFile) -> frozenset[str]:
-    return frozenset(name.removesuffix(_TABLE) for name in archive.namelist() if name.endswith(_TABLE))
-
-
-def _entry(file: Path) -> Entry:
-    with _opened(file) as archive:
-        tables = _tables_of(archive)
+def _entry(file: Path, content: IO[bytes] | None = None) -> Entry:
+    with _opened(content or file) as archive:
+        tables = frozenset(name.removesuffix(_TABLE) for name in archive.namelist() if name.endswith(_TABLE))
         about = json.loads(b"".join(_parts(archive, _ABOUT)))
     if not isinstance(about, dict) or about.get("key") != file.stem:
         raise DamagedError("not the run that its name says")

@@ -38,7 +38,7 @@ def main() -> None:
         with said:
             print(json.dumps([number, what]), file=reports, flush=True)
 
-    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), _follow)
+    pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), follow)
     say(0, processes)
     try:
         for line in sys.stdin:
@@ -51,8 +51,8 @@ def main() -> None:
         os._exit(0)
 
 
-def _follow() -> None:
-    """Have a process of the pool end when the worker does, however that ends."""
+def follow() -> None:
+    """Have a process of a pool end when the one that made it does, however that ends."""
     parent = multiprocessing.parent_process()
 
     def end() -> None:
