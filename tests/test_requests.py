@@ -187,6 +187,41 @@ def test_requests_that_fail_never_stall_the_others(run: Run) -> None:
     run(program)
 
 
+class Body:
+    """What a server has answered."""
+
+
+def test_responses_of_a_gather_are_gone_without_the_garbage_collector(run: Run) -> None:
+    async def program() -> None:
+        bodies: list[weakref.ref[Body]] = []
+
+        async def answer(*, comes: bool = True) -> Body:
+            body = Body()
+            bodies.append(weakref.ref(body))
+            await anyio.sleep(0)
+            if not comes:
+                raise ConnectionError
+            return body
+
+        async with requests.open(FIXED) as scheduler:
+            gc.collect()
+            gc.disable()
+            try:
+                await scheduler.gather(answer(), answer(), expect_bytes=4000)
+                await scheduler.gather(answer(), answer(comes=False), expect_bytes=4000, return_exceptions=True)
+                with contextlib.suppress(ConnectionError):
+                    await scheduler.gather(answer(), answer(comes=False), expect_bytes=4000)
+                with anyio.move_on_after(0):
+                    await scheduler.gather(answer(), answer(), expect_bytes=4000)
+                await settled()
+                assert bodies
+                assert not [body for body in bodies if body() is not None]
+            finally:
+                gc.enable()
+
+    run(program)
+
+
 @pytest.mark.parametrize("turns", [0, 1, 2, 5])
 def test_a_cancelled_gather_leaves_nothing_behind(run: Run, turns: int) -> None:
     async def program() -> None:

@@ -56,15 +56,21 @@ class Gather:
 
     async def run(self) -> list[Any]:
         """Return what became of the requests."""
-        if self._jobs:
-            await self._tasks.run(self._begin, self._stop)
+        jobs = self._jobs
+        try:
+            if jobs:
+                await self._tasks.run(self._begin, self._stop)
+        finally:
+            # They know this gather: all responses would stay until the garbage collector comes.
+            if self._left == 0:
+                self._jobs = []
         if self._first is not None:
             try:
                 raise self._first
             finally:
                 # The error's traceback holds this frame.
                 self._first = None
-        return [job.result for job in self._jobs]
+        return [job.result for job in jobs]
 
     def _begin(self) -> None:
         scheduler = self._scheduler

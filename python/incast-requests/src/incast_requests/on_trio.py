@@ -178,6 +178,9 @@ class _Tasks:
             raise
         else:
             job.ended(result, None)
+        finally:
+            # An error that is returned has this frame in its traceback, and is a result of the job.
+            del job
 
     def stop(self) -> None:
         assert self._nursery is not None  # noqa: S101 - `run` opened it
