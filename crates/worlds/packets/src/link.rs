@@ -792,7 +792,7 @@ impl<M: Marker> Link<M> {
     }
 
     /// The same at a port that foresees and does not count late.
-    #[inline(never)]
+    #[inline(always)]
     fn enqueue_shown<B: Buffer, O: Observer>(
         &mut self,
         now: u64,
@@ -804,15 +804,28 @@ impl<M: Marker> Link<M> {
         if self.unbegun > 0 && self.begun_until <= now {
             self.begin_foreseen(now, around);
         }
-        let idle = self.busy_until <= now;
-        let mut flags = packet.flags;
         if !self.is_quiet(self.unbegun, packet) {
-            match self.arrive(now, packet, idle, again, around) {
-                Arrived::In(marked) => flags = marked,
-                Arrived::Done => return None,
-                Arrived::Evict(victim) => return Some(victim),
-            }
+            return self.enqueue_asked(now, packet, again, around);
         }
+        self.foresee_shown(now, packet, packet.flags, self.busy_until <= now, around);
+        None
+    }
+
+    /// The same once what was due has begun, where buffer and marker have to be asked.
+    #[inline(never)]
+    fn enqueue_asked<B: Buffer, O: Observer>(
+        &mut self,
+        now: u64,
+        packet: &Packet,
+        again: bool,
+        around: &mut Around<'_, B, O>,
+    ) -> Option<PortIndex> {
+        let idle = self.busy_until <= now;
+        let flags = match self.arrive(now, packet, idle, again, around) {
+            Arrived::In(marked) => marked,
+            Arrived::Done => return None,
+            Arrived::Evict(victim) => return Some(victim),
+        };
         self.foresee_shown(now, packet, flags, idle, around);
         None
     }
