@@ -15,6 +15,7 @@ import pytest
 
 from incast.__main__ import invoke
 from incast.requests import Scheduler
+from incast.studies import execution, plan, reading
 
 pytest_plugins = ["kernel_fixtures"]
 
@@ -190,6 +191,11 @@ def small_paper(folder: Path) -> Path:
     (paper / "scenarios" / "small.toml").write_text(text.replace("hosts = 9", "hosts = 10"), encoding="utf-8")
     (paper / "figure-1.toml").write_text(STUDY, encoding="utf-8")
     return paper
+
+
+def tasks_of(study: Path) -> list[plan.Task]:
+    """Return the runs of a study, each once."""
+    return execution.distinct(plan.runs(plan.rows(reading.read(study))))
 
 
 @pytest.fixture(params=["asyncio", "trio"])

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Command, small_paper
+from conftest import Command, small_paper, tasks_of
 from incast._native import RunError
-from incast.studies import batches, execution, places, plan, reading
+from incast.studies import batches, execution, places
 from incast.studies.batches import Batch, Outcome, Report
 from incast.studies.places import Lost
 from incast.studies.store import Store, packed
@@ -115,7 +115,7 @@ def test_lost_batches_are_computed_again_and_workers_without_the_store_send_thei
 ) -> None:
     store = Store(tmp_path / "out" / "runs")
     store.prepare()
-    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))
+    tasks = tasks_of(study)
     assert execution.run(tasks, store, place=Here([1, 2, 4], sees=sees)) == RUNS
     assert inside("sweep", study, "--out", "out").stderr.count("0 runs computed") == 1
     assert contents(tmp_path / "out") == whole
@@ -124,7 +124,7 @@ def test_lost_batches_are_computed_again_and_workers_without_the_store_send_thei
 def test_what_is_done_of_the_share_of_a_job_is_seen_in_the_store(study: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "out" / "runs")
     store.prepare()
-    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))
+    tasks = tasks_of(study)
     batch = batches.of(tasks, store)
     for done in (0, 1, 5, RUNS):
         execution.run(tasks[:done], store)
@@ -134,7 +134,7 @@ def test_what_is_done_of_the_share_of_a_job_is_seen_in_the_store(study: Path, tm
 def test_what_kills_every_worker_is_named(study: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "out" / "runs")
     store.prepare()
-    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))[:1]
+    tasks = tasks_of(study)[:1]
     with pytest.raises(RunError, match=r"seed 1 of .*small.toml with .*workers=2.* was lost 6 times: it was struck"):
         execution.run(tasks, store, place=Here(list(range(1, 100)), sees=False))
 
@@ -142,7 +142,7 @@ def test_what_kills_every_worker_is_named(study: Path, tmp_path: Path) -> None:
 def test_a_worker_refuses_another_program_and_other_files(study: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "out" / "runs")
     store.prepare()
-    tasks = execution.distinct(plan.runs(plan.rows(reading.read(study))))[:1]
+    tasks = tasks_of(study)[:1]
     other = replace(batches.of(tasks, store), program="incast 0.0.1 abc")
     assert (
         "the sweep is by incast 0.0.1 abc; install the same there" in batches.carry_out(other, threading.Event()).error
@@ -212,10 +212,6 @@ def test_a_place_that_is_not_there_is_one_message(
     assert said("slurm").endswith(f"needs the package submitit; {sys.executable} -m pip install 'incast[slurm]'\n")
 
 
-def runs_of(study: Path) -> list[plan.Task]:
-    return execution.distinct(plan.runs(plan.rows(reading.read(study))))
-
-
 class Copy(Here):
     """Has a copy of the store, with its mark: what it says is done is done there."""
 
@@ -235,7 +231,7 @@ def test_what_a_worker_has_put_into_a_copy_of_the_store_is_computed_again_and_se
 ) -> None:
     monkeypatch.setattr(execution, "_SEEN_AFTER_S", 0.0)
     monkeypatch.setattr(execution, "_LOOK_S", 0.0)
-    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)
+    store, tasks = Store(tmp_path / "out" / "runs"), tasks_of(study)
     store.prepare()
     store.mark()
     shutil.copytree(store.directory, tmp_path / "copy", ignore=shutil.ignore_patterns(".unfinished"))
@@ -248,7 +244,7 @@ def test_what_a_worker_has_put_into_a_copy_of_the_store_is_computed_again_and_se
 
 
 def test_tables_that_are_there_stay_beside_those_that_are_sent(study: Path, tmp_path: Path) -> None:
-    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:3]
+    store, tasks = Store(tmp_path / "out" / "runs"), tasks_of(study)[:3]
     execution.run([replace(task, tables=frozenset({"flows", "summary"})) for task in tasks], store)
     wanted = [replace(task, tables=frozenset({"coflows", "summary"})) for task in tasks]
     execution.run(wanted, store, place=Here([], sees=False))
@@ -288,7 +284,7 @@ def test_a_place_that_is_gone_with_all_it_had_is_heard(study: Path, tmp_path: Pa
     store = Store(tmp_path / "out" / "runs")
     store.prepare()
     with pytest.raises(RunError, match="no host is left"):
-        execution.run(runs_of(study)[:2], store, place=Breaks())
+        execution.run(tasks_of(study)[:2], store, place=Breaks())
 
 
 class Slow(Here):
@@ -306,7 +302,7 @@ class Slow(Here):
 
 
 def test_a_batch_that_got_somewhere_is_no_loss_of_those_behind(study: Path, tmp_path: Path) -> None:
-    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)
+    store, tasks = Store(tmp_path / "out" / "runs"), tasks_of(study)
     store.prepare()
     assert len(tasks) > 2 * execution._FORGIVEN
     execution.run(tasks, store, place=Slow([]))
@@ -314,7 +310,7 @@ def test_a_batch_that_got_somewhere_is_no_loss_of_those_behind(study: Path, tmp_
 
 
 def test_what_another_has_computed_meanwhile_is_not_sent_again(study: Path, tmp_path: Path) -> None:
-    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:1]
+    store, tasks = Store(tmp_path / "out" / "runs"), tasks_of(study)[:1]
     store.prepare()
 
     class Meanwhile(Here):
@@ -329,7 +325,7 @@ def test_what_another_has_computed_meanwhile_is_not_sent_again(study: Path, tmp_
 
 
 def test_a_host_that_says_what_is_no_report_is_lost_with_what_it_had(study: Path, tmp_path: Path) -> None:
-    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:1]
+    store, tasks = Store(tmp_path / "out" / "runs"), tasks_of(study)[:1]
     store.prepare()
     talks = "echo '[0, 1]'; read batch; echo '[1, {\"runs\": 7}]'; sleep 60"
     place = places._Hosts(
@@ -347,7 +343,7 @@ def test_a_host_that_greets_in_any_encoding_serves_and_one_that_cannot_be_starte
 ) -> None:
     greets = ("greets", ("sh", "-c", "printf 'Gr\\374\\337 Gott\\n'; exec sh -c \"$0\""))
     cannot = ("cannot", (str(tmp_path / "no such program"),))
-    store, tasks = Store(tmp_path / "out" / "runs"), runs_of(study)[:2]
+    store, tasks = Store(tmp_path / "out" / "runs"), tasks_of(study)[:2]
     store.prepare()
     place = places._Hosts([greets, cannot], 1)
     try:

@@ -20,7 +20,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import Command, small_paper
+from conftest import Command, small_paper, tasks_of
 from incast import _native, api, scenarios
 from incast.studies import execution, inventory, measurers, measuring, plan, reading, sweep
 from incast.studies.store import DamagedError, Store
@@ -54,10 +54,6 @@ def changed(file: Path, old: str, new: str) -> None:
     text = file.read_text(encoding="utf-8")
     assert old in text
     file.write_text(text.replace(old, new), encoding="utf-8")
-
-
-def tasks_of(study: Path) -> list[plan.Task]:
-    return execution.distinct(plan.runs(plan.rows(reading.read(study))))
 
 
 def test_what_was_stored_is_what_is_read(store: Store) -> None:

@@ -177,9 +177,9 @@ def test_a_command_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('{ "double" = 1, "double.x" = 2 }', 'there is no place for the key "double.x"'),
-        ('{ "double.a" = [1], "double.a.5" = 2 }', 'there is no place for the key "double.a.5"'),
-        ('{ "a = 1\\nb" = 2 }', r"'a = 1\\nb' is not one key"),
+        ('{ "double" = 1, "double.x" = 2 }', 'cannot set "double.x": no table or list entry holds it'),
+        ('{ "double.a" = [1], "double.a.5" = 2 }', 'cannot set "double.a.5": no table or list entry holds it'),
+        ('{ "a = 1\\nb" = 2 }', r"'a = 1\\nb' is not a single key"),
     ],
 )
 def test_keys_of_a_world_that_cannot_be_set_are_refused(tmp_path: Path, keys: str, message: str) -> None:

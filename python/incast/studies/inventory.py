@@ -71,7 +71,7 @@ def gc(directory: Path, *, dry_run: bool, as_json: bool) -> int:
     sizes = {file: _bytes(file) for files in useless.values() for file in files}
     if not dry_run:
         aside = {*found.damaged()}
-        useless = {what: [file for file in files if _is_removed(found, file, aside)] for what, files in useless.items()}
+        useless = {what: [file for file in files if _removed(found, file, aside)] for what, files in useless.items()}
     freed = sum(sizes[file] for files in useless.values() for file in files)
     counts = {what: len(files) for what, files in useless.items()}
     if as_json:
@@ -83,15 +83,15 @@ def gc(directory: Path, *, dry_run: bool, as_json: bool) -> int:
     return 0
 
 
-def _is_removed(found: Store, file: Path, aside: Collection[Path]) -> bool:
-    """Remove a file or folder, unless a sweep is at it, or has put something of use there since it was looked at."""
+def _removed(found: Store, file: Path, aside: Collection[Path]) -> bool:
+    """Remove a file or folder unless a sweep is using it or has since replaced it; return whether it was removed."""
     if file.is_dir():
         shutil.rmtree(file, ignore_errors=True)
         return True
     if file in aside:
         file.unlink(missing_ok=True)
         return True
-    # Whoever claims an unfinished run has it removed in the end.
+    # An unfinished run has no suffix, and is removed when the claim on it ends.
     with found.claim(file.stem) as claim:
         if not claim or (file.suffix and _is_of_use(found.look(file))):
             return False

@@ -245,7 +245,7 @@ def _resolved(source: scenarios.Source, changes: Mapping[str, object]) -> dict[s
             else:
                 node[last] = value
         except (TypeError, AttributeError, IndexError, ValueError) as error:
-            raise ScenarioError(f'{source.file}: there is no place for the key "{key}": {error}') from error
+            raise ScenarioError(f'{source.file}: cannot set "{key}": no table or list entry holds it') from error
     root.pop("seed", None)
     return root
 
@@ -280,7 +280,7 @@ def _steps(key: str) -> tuple[str, ...]:
     steps = []
     while isinstance(found, dict):
         if len(found) != 1:
-            raise ScenarioError(f"{key!r} is not one key")
+            raise ScenarioError(f"{key!r} is not a single key")
         ((step, found),) = found.items()
         steps.append(step)
     return tuple(steps)
